@@ -1,0 +1,141 @@
+"""The broker's configuration: one typed object out of server.properties and overrides.
+
+Names and defaults are Apache Kafka's wherever it has the key; keys of our own begin with `sordini.`. Each key is
+declared once, here, with its rule and one line of meaning; config/server.properties lists the same and a test compares
+the two. Defaults that differ from Apache Kafka's are few and say why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from sordini.broker.config_log import LogSettings
+from sordini.broker.config_network import NetworkSettings
+from sordini.broker.listeners import Endpoint, advertised_endpoints, read_endpoints, read_protocol_map
+from sordini.broker.settings import (
+    ConfigError,
+    Setting,
+    boolean,
+    integer,
+    setting,
+    settings_of,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(NetworkSettings, LogSettings):
+    """Every key this broker honours; see `meaning` of each."""
+
+    broker_id: int = setting(
+        "broker.id",
+        integer(-1),
+        -1,
+        "This broker's number; -1 takes a free one above reserved.broker.max.id.",
+    )
+    reserved_broker_max_id: int = setting(
+        "reserved.broker.max.id",
+        integer(0),
+        1000,
+        "Numbers up to this one are never given out automatically.",
+    )
+
+    # Topics and replication.
+    num_partitions: int = setting("num.partitions", integer(1), 1, "Partitions of a topic that does not say.")
+    default_replication_factor: int = setting(
+        "default.replication.factor", integer(1), 1, "Replicas of a topic that does not say."
+    )
+    auto_create_topics_enable: bool = setting(
+        "auto.create.topics.enable", boolean, True, "Make a topic when a client asks for its metadata."
+    )
+    delete_topic_enable: bool = setting("delete.topic.enable", boolean, True, "Whether topics can be deleted.")
+    min_insync_replicas: int = setting(
+        "min.insync.replicas", integer(1), 1, "Replicas that must have a record before acks=all is answered."
+    )
+    unclean_leader_election_enable: bool = setting(
+        "unclean.leader.election.enable", boolean, False, "Let a replica outside the in-sync set lead."
+    )
+    create_topic_partitions_max: int = setting(
+        "sordini.create.partitions.max",
+        integer(1),
+        10000,
+        "Partitions that one CreateTopics request may ask for.",
+    )
+    fetch_max_bytes: int = setting("fetch.max.bytes", integer(1024), 57671680, "Bytes one fetch answer may hold.")
+    max_incremental_fetch_session_cache_slots: int = setting(
+        "max.incremental.fetch.session.cache.slots",
+        integer(0),
+        1000,
+        "Incremental fetch sessions kept at once.",
+    )
+    transaction_max_timeout_ms: int = setting(
+        "transaction.max.timeout.ms",
+        integer(1),
+        900000,
+        "The longest timeout a transactional producer may ask for.",
+    )
+    zookeeper_session_timeout_ms: int = setting(
+        "zookeeper.session.timeout.ms", integer(1), 18000, "How long a silent broker's registration lives."
+    )
+
+    def __post_init__(self) -> None:
+        # Parsed once here so that a wrong listener stops the start with the other wrong values.
+        endpoints = self.endpoints
+        advertised_endpoints(self.advertised_listeners, endpoints, self.protocols)
+        if self.inter_broker_listener_name not in {endpoint.name for endpoint in endpoints}:
+            names = ", ".join(endpoint.name for endpoint in endpoints)
+            raise ConfigError(
+                f"inter.broker.listener.name={self.inter_broker_listener_name!r} is not valid: "
+                f"allowed is a name from listeners ({names})"
+            )
+
+    @property
+    def protocols(self) -> dict[str, str]:
+        """Security protocol by listener name."""
+        return read_protocol_map(self.listener_security_protocol_map)
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where to listen."""
+        return read_endpoints("listeners", self.listeners, self.protocols)
+
+    @property
+    def log_directories(self) -> tuple[str, ...]:
+        """The directories that hold logs, in the order given."""
+        return tuple(part.strip() for part in (self.log_dirs or self.log_dir).split(",") if part.strip())
+
+    @property
+    def max_connections_by_ip(self) -> dict[str, int]:
+        """Bounds for single addresses; raises ConfigError when an entry is not host:count."""
+        bounds: dict[str, int] = {}
+        for entry in filter(None, (part.strip() for part in self.max_connections_per_ip_overrides.split(","))):
+            host, _, count = entry.rpartition(":")
+            if not host or not count.isdigit():
+                raise ConfigError(
+                    f"max.connections.per.ip.overrides={entry!r} is not valid: allowed is host:count, comma-separated"
+                )
+            bounds[host] = int(count)
+        return bounds
+
+
+SETTINGS: dict[str, tuple[str, Setting]] = settings_of(Config)
+
+
+def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
+    """Make the configuration out of key and text, and name the keys nobody knows.
+
+    Raises ConfigError at the first wrong value, saying its key, the value and what is allowed.
+    """
+    values: dict[str, Any] = {}
+    unknown: list[str] = []
+    for key, text in entries.items():
+        known = SETTINGS.get(key)
+        if known is None:
+            unknown.append(key)
+            continue
+        field, declared = known
+        values[field] = declared.rule.read(key, text)
+    config = Config(**values)
+    _ = config.max_connections_by_ip
+    return config, unknown

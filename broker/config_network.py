@@ -1,0 +1,129 @@
+"""The keys of the network layer: listeners, limits, deadlines."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sordini.broker.settings import (
+    INT32_MAX,
+    boolean,
+    integer,
+    long,
+    one_of,
+    setting,
+    string,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkSettings:
+    """What the acceptor, the processors and the loop's watchdog are told."""
+
+    listeners: str = setting(
+        "listeners", string, "PLAINTEXT://:9092", "Where to listen: name://host:port, comma-separated."
+    )
+    advertised_listeners: str = setting(
+        "advertised.listeners", string, "", "What clients are told to connect to; empty repeats `listeners`."
+    )
+    listener_security_protocol_map: str = setting(
+        "listener.security.protocol.map",
+        string,
+        "PLAINTEXT:PLAINTEXT",
+        "The security protocol of each listener name: NAME:PROTOCOL, comma-separated.",
+    )
+    inter_broker_listener_name: str = setting(
+        "inter.broker.listener.name", string, "PLAINTEXT", "The listener that brokers use among themselves."
+    )
+    num_network_threads: int = setting(
+        "num.network.threads",
+        integer(1, 1024),
+        3,
+        "Processor coroutines; connections are dealt out among them.",
+    )
+    socket_listen_backlog_size: int = setting(
+        "socket.listen.backlog.size",
+        integer(1),
+        50,
+        "Connections the kernel may hold before they are accepted.",
+    )
+    socket_send_buffer_bytes: int = setting(
+        "socket.send.buffer.bytes",
+        integer(-1),
+        102400,
+        "SO_SNDBUF of accepted sockets; -1 leaves the system's.",
+    )
+    socket_receive_buffer_bytes: int = setting(
+        "socket.receive.buffer.bytes",
+        integer(-1),
+        102400,
+        "SO_RCVBUF of accepted sockets; -1 leaves the system's.",
+    )
+    socket_request_max_bytes: int = setting(
+        "socket.request.max.bytes", integer(1), 104857600, "A larger request closes its connection."
+    )
+    queued_max_request_bytes: int = setting(
+        "queued.max.request.bytes",
+        long(-1),
+        -1,
+        "Bytes of unanswered requests over all connections before reading pauses; -1 is no bound.",
+    )
+    connections_max_idle_ms: int = setting(
+        "connections.max.idle.ms", long(-1), 600000, "A connection silent for longer is closed; -1 never."
+    )
+    max_connections: int = setting(
+        "max.connections",
+        integer(0),
+        INT32_MAX,
+        "Connections over all listeners; further ones wait unaccepted.",
+    )
+    max_connections_per_ip: int = setting(
+        "max.connections.per.ip",
+        integer(0),
+        INT32_MAX,
+        "Connections from one address; further ones are closed.",
+    )
+    max_connections_per_ip_overrides: str = setting(
+        "max.connections.per.ip.overrides",
+        string,
+        "",
+        "Other bounds for single addresses: host:count, comma-separated.",
+    )
+    processor_connections_max: int = setting(
+        "sordini.processor.connections.max",
+        integer(1),
+        100000,
+        "Connections one processor holds at the most.",
+    )
+    connection_parked_max: int = setting(
+        "sordini.connection.parked.requests.max",
+        integer(1),
+        64,
+        "Unanswered produce requests of one connection.",
+    )
+    first_request_ms: int = setting(
+        "sordini.first.request.timeout.ms",
+        long(-1),
+        -1,
+        "Time a new connection has to send a whole request; -1 is no bound.",
+    )
+    sendfile_enable: bool = setting(
+        "sordini.sendfile.enable", boolean, True, "Send records straight from the file; false copies them."
+    )
+    event_loop: str = setting(
+        "sordini.event.loop",
+        one_of("auto", "uvloop", "asyncio"),
+        "auto",
+        "The event loop; auto is uvloop where it is installed.",
+    )
+    stall_threshold_ms: int = setting(
+        "sordini.stall.threshold.ms",
+        integer(-1),
+        500,
+        "A turn of the loop longer than this is logged with its stack; -1 never.",
+    )
+    shutdown_deadline_ms: int = setting(
+        "sordini.shutdown.deadline.ms",
+        integer(0),
+        10000,
+        "Time that open requests get to be answered when stopping.",
+    )

@@ -1,0 +1,165 @@
+"""Incremental fetch sessions (KIP-227): a consumer names its partitions once and then only what changed.
+
+Pure: the time and the new session's number are arguments. A session remembers, per partition, what it last told the
+reader; an incremental answer holds only the partitions of which there is news.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.fetch import FetchPartition, FetchRequest
+from sordini.protocol.types import TopicId
+
+NO_SESSION = 0
+FIRST_EPOCH = 0
+LAST_EPOCH = -1
+EPOCH_MAX = 2**31 - 1
+EVICTION_MS = 120_000
+
+TargetKey = tuple[str | TopicId, int]
+
+
+class Target:
+    """One partition a reader wants, where it has got to, and what a session last told it."""
+
+    __slots__ = ("told_high_watermark", "told_log_start_offset", "topic", "topic_id", "wish")
+
+    def __init__(self, topic: str, topic_id: TopicId, wish: FetchPartition) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.wish = wish
+        self.told_high_watermark = -1
+        self.told_log_start_offset = -1
+
+
+class Session:
+    """One reader's partitions, kept between its requests."""
+
+    __slots__ = ("epoch", "last_used_ms", "number", "targets", "uses_topic_ids")
+
+    def __init__(self, number: int, *, uses_topic_ids: bool, now_ms: int) -> None:
+        self.number = number
+        self.epoch = 1
+        self.uses_topic_ids = uses_topic_ids
+        self.last_used_ms = now_ms
+        self.targets: dict[TargetKey, Target] = {}
+
+    def move_to_end(self, target: Target) -> None:
+        """A partition that was served goes behind the others, so that a full answer starves nobody."""
+        key = target_key(target, uses_topic_ids=self.uses_topic_ids)
+        if self.targets.pop(key, None) is not None:
+            self.targets[key] = target
+
+
+class FetchPlan:
+    """What one fetch request asks for, once its session (if any) is taken into account."""
+
+    __slots__ = ("incremental", "session", "targets")
+
+    def __init__(self, targets: list[Target], session: Session | None, *, incremental: bool) -> None:
+        self.targets = targets
+        self.session = session
+        self.incremental = incremental
+
+
+def target_key(target: Target, *, uses_topic_ids: bool) -> TargetKey:
+    """How a session tells its partitions apart."""
+    return (target.topic_id if uses_topic_ids else target.topic, target.wish.partition)
+
+
+class FetchSessions:
+    """The sessions of one broker, in the order of their last use."""
+
+    def __init__(self, slots: int, new_number: Callable[[], int], names: Callable[[TopicId], str | None]) -> None:
+        """`new_number` draws a positive 31-bit number; `names` finds a topic's name by its id."""
+        self._slots = slots
+        self._new_number = new_number
+        self._names = names
+        self._sessions: OrderedDict[int, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def plan(self, request: FetchRequest, version: int, now_ms: int) -> FetchPlan:
+        """Find what a request asks for and move its session on.
+
+        Raises BrokerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        uses_topic_ids = version >= 13
+        if request.session_epoch in (FIRST_EPOCH, LAST_EPOCH):
+            if request.session_id != NO_SESSION:
+                self._sessions.pop(request.session_id, None)
+            targets = self._requested(request, uses_topic_ids=uses_topic_ids)
+            session = None
+            if request.session_epoch == FIRST_EPOCH:
+                session = self._open(targets, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+            return FetchPlan(targets, session, incremental=False)
+        return self._continue(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+
+    def _continue(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> FetchPlan:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"no fetch session {request.session_id}")
+        if session.uses_topic_ids != uses_topic_ids:
+            raise BrokerError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session names its topics another way")
+        if session.epoch != request.session_epoch:
+            raise BrokerError(
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"session {session.number} expects epoch {session.epoch}"
+            )
+        for target in self._requested(request, uses_topic_ids=uses_topic_ids):
+            key = target_key(target, uses_topic_ids=uses_topic_ids)
+            known = session.targets.get(key)
+            if known is None:
+                session.targets[key] = target
+            else:
+                known.wish = target.wish
+        for forgotten in request.forgotten_topics_data:
+            named: str | TopicId = TopicId(forgotten.topic_id) if uses_topic_ids else forgotten.topic
+            for index in forgotten.partitions:
+                session.targets.pop((named, index), None)
+        if not session.targets:
+            del self._sessions[session.number]
+            return FetchPlan([], None, incremental=False)
+        session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session.number)
+        return FetchPlan(list(session.targets.values()), session, incremental=True)
+
+    def _requested(self, request: FetchRequest, *, uses_topic_ids: bool) -> list[Target]:
+        targets: list[Target] = []
+        for topic in request.topics:
+            topic_id = TopicId(topic.topic_id)
+            name = (self._names(topic_id) or "") if uses_topic_ids else topic.topic
+            targets.extend(Target(name, topic_id, wish) for wish in topic.partitions)
+        return targets
+
+    def _open(self, targets: list[Target], *, uses_topic_ids: bool, now_ms: int) -> Session | None:
+        if not targets or not self._make_room(len(targets), now_ms):
+            return None
+        number = self._new_number()
+        while number == NO_SESSION or number in self._sessions:
+            number = self._new_number()
+        session = Session(number, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        for target in targets:
+            session.targets[target_key(target, uses_topic_ids=uses_topic_ids)] = target
+        self._sessions[number] = session
+        return session
+
+    def _make_room(self, size: int, now_ms: int) -> bool:
+        """Whether a session of `size` partitions may be kept; a stale or a smaller one may have to go for it."""
+        if len(self._sessions) < self._slots:
+            return True
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.last_used_ms > EVICTION_MS:
+            del self._sessions[oldest.number]
+            return True
+        smallest = min(self._sessions.values(), key=lambda session: len(session.targets))
+        if len(smallest.targets) < size:
+            del self._sessions[smallest.number]
+            return True
+        return False

@@ -1,0 +1,44 @@
+"""ApiVersions: what this broker speaks, asked before anything else (KIP-35, KIP-511)."""
+
+from __future__ import annotations
+
+import re
+
+from sordini.broker.dispatch import Call, Route
+from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+class ApiVersionsHandler:
+    """Answers from `protocol.api`'s table, and remembers what the client says of itself."""
+
+    def route(self) -> Route:
+        return Route(ApiKey.API_VERSIONS, self.handle, self.refuse)
+
+    def handle(self, call: Call) -> ApiVersionsResponse:
+        request: ApiVersionsRequest = call.body
+        if call.version >= 3:
+            name, version = request.client_software_name, request.client_software_version
+            if not SOFTWARE_NAME.fullmatch(name) or not SOFTWARE_NAME.fullmatch(version):
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "the client's software name or version is malformed")
+            call.peer.software_name = name
+            call.peer.software_version = version
+        return ApiVersionsResponse(api_keys=served())
+
+    @staticmethod
+    def refuse(request: ApiVersionsRequest | None, code: ErrorCode) -> ApiVersionsResponse:
+        """With UNSUPPORTED_VERSION the client learns which versions of ApiVersions itself it may use."""
+        del request
+        keys = [row for row in served() if row.api_key == ApiKey.API_VERSIONS]
+        return ApiVersionsResponse(error_code=code, api_keys=keys if code == ErrorCode.UNSUPPORTED_VERSION else [])
+
+
+def served() -> list[ApiVersion]:
+    """One row per API that this broker answers."""
+    return [
+        ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
+        for _, api in sorted(APIS.items())
+    ]

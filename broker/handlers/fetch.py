@@ -1,0 +1,288 @@
+"""Fetch: record batches from logs to readers, by reference.
+
+What is read leaves as slices of segment files that the network sends without looking at them. A fetch that finds
+less than it asked for waits in the partitions it watches and reads anew when they have grown or its time is up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from sordini.broker.clock import Clock
+from sordini.broker.dispatch import Call, Route
+from sordini.broker.fetch_sessions import FetchPlan, FetchSessions, Target
+from sordini.broker.network.ports import Pending, release_parts
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from sordini.protocol.records.legacy import down_convert
+from sordini.replication.partition import Partition
+from sordini.replication.replica_set import ReplicaSet
+from sordini.replication.waiters import Waiter
+from sordini.storage.errors import StorageError
+from sordini.storage.segment import FileSlice
+
+READ_COMMITTED = 1
+DEBUG_CONSUMER_ID = -2
+
+
+class Timer(Protocol):
+    """A call that is due later."""
+
+    def cancel(self) -> None: ...
+
+
+CallLater = Callable[[float, Callable[[], None]], Timer]
+
+
+class FetchHandler:
+    """Reads for clients: sessions, isolation levels, size limits and long polls."""
+
+    def __init__(
+        self, replicas: ReplicaSet, sessions: FetchSessions, clock: Clock, call_later: CallLater, *, bytes_max: int
+    ) -> None:
+        """`bytes_max` is fetch.max.bytes; `call_later` takes seconds, as the loop's does."""
+        self._replicas = replicas
+        self._sessions = sessions
+        self._clock = clock
+        self._call_later = call_later
+        self._bytes_max = bytes_max
+
+    def route(self) -> Route:
+        return Route(ApiKey.FETCH, self.handle, self.refuse)
+
+    def handle(self, call: Call) -> FetchResponse | Pending:
+        request: FetchRequest = call.body
+        plan = self._sessions.plan(request, call.version, self._clock.monotonic_ms())
+        reading = Reading(self._replicas, call, plan, bytes_max=min(request.max_bytes, self._bytes_max))
+        reading.read()
+        missing = request.min_bytes - reading.size
+        if request.max_wait_ms <= 0 or missing <= 0 or reading.urgent or not plan.targets:
+            return reading.response()
+        return self._park(call, reading, missing)
+
+    def _park(self, call: Call, reading: Reading, missing_bytes: int) -> Pending:
+        reading.drop()
+        watched = reading.partitions
+
+        def finish() -> None:
+            timer.cancel()
+            try:
+                reading.read()
+                parts = call.frame(reading.response())
+            except BrokerError as error:
+                parts = call.frame(self.refuse(call.body, error.code))
+            pending.resolve(parts)
+
+        def abandon() -> None:
+            timer.cancel()
+            waiter.leave()
+
+        pending = Pending(on_abandon=abandon)
+        waiter = Waiter(missing_bytes, watched, finish)
+        timer = self._call_later(call.body.max_wait_ms / 1000, waiter.wake)
+        return pending
+
+    @staticmethod
+    def refuse(request: FetchRequest, code: ErrorCode) -> FetchResponse:
+        """The whole fetch failed: a code for it (version 7 on) and for each partition asked for."""
+        return FetchResponse(
+            error_code=code,
+            responses=[
+                FetchableTopicResponse(
+                    topic=topic.topic,
+                    topic_id=topic.topic_id,
+                    partitions=[_refused(wish.partition, code) for wish in topic.partitions],
+                )
+                for topic in request.topics
+            ]
+            if code not in SESSION_CODES
+            else [],
+        )
+
+
+SESSION_CODES = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+class Reading:
+    """One pass over the partitions of a fetch, and the answer made from it."""
+
+    __slots__ = (
+        "_answers",
+        "_by_id",
+        "_bytes_max",
+        "_committed_only",
+        "_plan",
+        "_replica_id",
+        "_replicas",
+        "_version",
+        "partitions",
+        "size",
+        "urgent",
+    )
+
+    def __init__(self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int) -> None:
+        request: FetchRequest = call.body
+        self._replicas = replicas
+        self._plan = plan
+        self._version = call.version
+        self._by_id = call.version >= 13
+        self._bytes_max = bytes_max
+        self._committed_only = request.isolation_level == READ_COMMITTED
+        follower = request.replica_state
+        self._replica_id = request.replica_id if follower is None else follower.replica_id
+        self._answers: list[tuple[Target, PartitionData]] = []
+        self.partitions: list[Partition] = []
+        self.size = 0
+        self.urgent = False
+
+    def read(self) -> None:
+        """Read every partition, in order, until the answer is full."""
+        self._answers.clear()
+        self.partitions.clear()
+        self.size = 0
+        whole_first = self._version >= 3
+        for target in self._plan.targets:
+            answer = self._read_one(target, whole_first=whole_first and self.size == 0)
+            self._answers.append((target, answer))
+            if answer.records is not None:
+                self.size += _size(answer.records)
+
+    def drop(self) -> None:
+        """Give back what was read: the answer will be read anew."""
+        release_parts([answer.records for _, answer in self._answers if isinstance(answer.records, FileSlice)])
+        self._answers.clear()
+
+    def _read_one(self, target: Target, *, whole_first: bool) -> PartitionData:
+        wish = target.wish
+        try:
+            if self._replica_id >= 0:
+                # Only followers are served as followers, and none has been assigned here (CVE-2018-1288).
+                raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no such replica")
+            if self._by_id:
+                partition = self._replicas.partition_by_id(target.topic_id, wish.partition)
+            else:
+                partition = self._replicas.partition(target.topic, wish.partition)
+            return self._answer(partition, target, whole_first=whole_first)
+        except BrokerError as error:
+            self.urgent = True
+            return _refused(wish.partition, error.code)
+        except StorageError as error:
+            self.urgent = True
+            self._replicas.storage_failed(error)
+            return _refused(wish.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _answer(self, partition: Partition, target: Target, *, whole_first: bool) -> PartitionData:
+        wish = target.wish
+        leader = partition.led(wish.current_leader_epoch)
+        log = partition.log
+        self.partitions.append(partition)
+        answer = PartitionData(
+            partition_index=wish.partition,
+            high_watermark=leader.high_watermark,
+            last_stable_offset=log.last_stable_offset(leader.high_watermark),
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if wish.last_fetched_epoch >= 0 and self._diverges(log, target, answer):
+            return answer
+        allowed = min(wish.partition_max_bytes, self._bytes_max - self.size)
+        piece = partition.read(
+            wish.fetch_offset, max(allowed, 0), whole_first=whole_first, committed_only=self._committed_only
+        )
+        if piece is not None:
+            if self._version >= 3 and piece.size < piece.first_size:
+                piece.release()  # From version 3 on, a batch that does not fit is left for the next fetch.
+            elif self._version < 4:
+                answer.records = _converted(partition, piece, wish.fetch_offset, allowed, self._version)
+            else:
+                answer.records = piece
+        if self._committed_only and answer.records:
+            answer.aborted_transactions = [
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in log.aborted_transactions(wish.fetch_offset, answer.last_stable_offset)
+            ]
+        return answer
+
+    def _diverges(self, log: Any, target: Target, answer: PartitionData) -> bool:
+        """Tell a reader whose last epoch ended elsewhere in our log where the two part (KIP-595's check)."""
+        wish = target.wish
+        epoch, end_offset = log.epochs.end_offset(wish.last_fetched_epoch, log.log_end_offset)
+        if epoch == -1 or end_offset == -1:
+            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, "the last fetched epoch is unknown here")
+        if epoch < wish.last_fetched_epoch or end_offset < wish.fetch_offset:
+            answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            self.urgent = True
+            return True
+        return False
+
+    def response(self) -> FetchResponse:
+        """The answer to what was read last; a session's incremental one holds only what is news."""
+        session = self._plan.session
+        response = FetchResponse(session_id=session.number if session is not None else 0)
+        topic: FetchableTopicResponse | None = None
+        for target, answer in self._answers:
+            if session is not None and not self._is_news(target, answer):
+                continue
+            if topic is None or topic.topic != target.topic or topic.topic_id != target.topic_id:
+                topic = FetchableTopicResponse(topic=target.topic, topic_id=target.topic_id)
+                response.responses.append(topic)
+            topic.partitions.append(answer)
+        return response
+
+    def _is_news(self, target: Target, answer: PartitionData) -> bool:
+        """Whether a session's reader must hear of this partition; remembers what it is told."""
+        session = self._plan.session
+        assert session is not None
+        has_records = bool(answer.records)
+        news = (
+            has_records
+            or answer.error_code != 0
+            or answer.high_watermark != target.told_high_watermark
+            or answer.log_start_offset != target.told_log_start_offset
+            or answer.diverging_epoch is not None
+        )
+        target.told_high_watermark = -1 if answer.error_code else answer.high_watermark
+        target.told_log_start_offset = answer.log_start_offset
+        if has_records and self._plan.incremental:
+            session.move_to_end(target)
+        return news or not self._plan.incremental
+
+
+def _refused(partition: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=partition, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
+    )
+
+
+def _size(records: Any) -> int:
+    return records.size if isinstance(records, FileSlice) else len(records)
+
+
+def _converted(
+    partition: Partition, piece: FileSlice, fetch_offset: int, bytes_max: int, version: int
+) -> bytes | FileSlice:
+    """Records for readers that know only the message formats 0 (fetch 0 and 1) and 1 (fetch 2 and 3)."""
+    if not partition.settings.down_conversion:
+        piece.release()
+        raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, "message.downconversion.enable is false for this topic")
+    try:
+        converted = down_convert(piece.read(), 0 if version < 2 else 1, fetch_offset)
+    finally:
+        piece.release()
+    return converted[:bytes_max] if version < 3 else converted

@@ -1,0 +1,138 @@
+"""Metadata: which brokers there are, which topics, and who leads what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sordini.broker.dispatch import Call, Encoded, Route
+from sordini.broker.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
+from sordini.protocol import schema
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.metadata import (
+    OPERATIONS_UNKNOWN,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from sordini.protocol.types import NO_TOPIC_ID, TopicId
+from sordini.replication.partition import INTERNAL_TOPICS
+
+# Bits of KIP-430: without an authorizer everybody may do everything that the resource knows.
+TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+
+AutoCreate = Callable[[str], ErrorCode]
+
+
+class MetadataHandler:
+    """Draws answers from the metadata cache, and keeps them there as bytes."""
+
+    def __init__(self, metadata: MetadataCache, auto_create: AutoCreate) -> None:
+        """`auto_create` starts making a topic and says what the client is told meanwhile."""
+        self._metadata = metadata
+        self._auto_create = auto_create
+
+    def route(self) -> Route:
+        return Route(ApiKey.METADATA, self.handle, self.refuse)
+
+    def handle(self, call: Call) -> MetadataResponse | Encoded:
+        request: MetadataRequest = call.body
+        wanted = request.topics
+        everything = wanted is None or (call.version == 0 and not wanted)
+        key = (
+            call.version,
+            call.peer.listener,
+            None if everything or wanted is None else tuple((topic.name, topic.topic_id) for topic in wanted),
+            request.include_topic_authorized_operations,
+            request.include_cluster_authorized_operations,
+        )
+        kept = self._metadata.answer(key)
+        if kept is not None:
+            return Encoded(kept)
+        response = self._common(call)
+        if everything or wanted is None:
+            response.topics = [self._topic(call, known) for known in self._metadata.topics.values()]
+        else:
+            response.topics = [self._wanted(call, topic) for topic in wanted]
+        if any(topic.error_code for topic in response.topics):
+            return response
+        body = schema.encode(response, call.version)
+        self._metadata.keep(key, body)
+        return Encoded(body)
+
+    def _common(self, call: Call) -> MetadataResponse:
+        request: MetadataRequest = call.body
+        brokers = []
+        for broker in self._metadata.brokers.values():
+            address = broker.endpoints.get(call.peer.listener)
+            if address is not None:
+                host, port = address
+                brokers.append(MetadataResponseBroker(node_id=broker.broker_id, host=host, port=port, rack=broker.rack))
+        return MetadataResponse(
+            brokers=brokers,
+            cluster_id=self._metadata.cluster_id,
+            controller_id=self._metadata.controller_id,
+            cluster_authorized_operations=CLUSTER_OPERATIONS
+            if request.include_cluster_authorized_operations
+            else OPERATIONS_UNKNOWN,
+        )
+
+    def _wanted(self, call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+        request: MetadataRequest = call.body
+        if wanted.name is None or (call.version >= 12 and wanted.topic_id != NO_TOPIC_ID):
+            return self._wanted_by_id(call, wanted)
+        known = self._metadata.topics.get(wanted.name)
+        if known is not None:
+            return self._topic(call, known)
+        if request.allow_auto_topic_creation or call.version < 4:
+            code = self._auto_create(wanted.name)
+        else:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return MetadataResponseTopic(error_code=code, name=wanted.name, is_internal=wanted.name in INTERNAL_TOPICS)
+
+    def _wanted_by_id(self, call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+        if call.version < 12:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "topics can be asked for by id from version 12 on")
+        if wanted.name is not None:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "a topic is asked for by its name or by its id, not by both")
+        name = self._metadata.name_of(TopicId(wanted.topic_id))
+        if name is None:
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
+        return self._topic(call, self._metadata.topics[name])
+
+    def _topic(self, call: Call, known: TopicMetadata) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
+            name=known.name,
+            topic_id=known.topic_id,
+            is_internal=known.name in INTERNAL_TOPICS,
+            partitions=[_partition(index, known.partitions[index]) for index in sorted(known.partitions)],
+            topic_authorized_operations=TOPIC_OPERATIONS
+            if call.body.include_topic_authorized_operations
+            else OPERATIONS_UNKNOWN,
+        )
+
+    @staticmethod
+    def refuse(request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
+        return MetadataResponse(
+            error_code=code,
+            topics=[
+                MetadataResponseTopic(error_code=code, name=topic.name, topic_id=topic.topic_id)
+                for topic in request.topics or ()
+            ],
+        )
+
+
+def _partition(index: int, known: PartitionMetadata) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if known.leader < 0 else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=known.leader,
+        leader_epoch=known.leader_epoch,
+        replica_nodes=list(known.replicas),
+        isr_nodes=list(known.in_sync_replicas),
+        offline_replicas=list(known.offline_replicas),
+    )

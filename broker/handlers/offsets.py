@@ -1,0 +1,152 @@
+"""ListOffsets and OffsetForLeaderEpoch: where a log begins, ends, and how far an epoch reached."""
+
+from __future__ import annotations
+
+from sordini.broker.dispatch import Call, Route
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from sordini.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from sordini.replication.partition import Partition
+from sordini.replication.replica_set import ReplicaSet
+from sordini.storage.errors import StorageError
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+OLDEST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+
+READ_COMMITTED = 1
+
+
+class OffsetsHandler:
+    """Looks offsets up; reads index files and, for a timestamp, one batch."""
+
+    def __init__(self, replicas: ReplicaSet) -> None:
+        self._replicas = replicas
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(ApiKey.LIST_OFFSETS, self.list_offsets, self.refuse_list),
+            Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, self.offset_for_leader_epoch, self.refuse_epochs),
+        ]
+
+    def list_offsets(self, call: Call) -> ListOffsetsResponse:
+        request: ListOffsetsRequest = call.body
+        seen: set[tuple[str, int]] = set()
+        twice: set[tuple[str, int]] = set()
+        for topic in request.topics:
+            for wish in topic.partitions:
+                (twice if (topic.name, wish.partition_index) in seen else seen).add((topic.name, wish.partition_index))
+        response = ListOffsetsResponse()
+        for topic in request.topics:
+            answered = ListOffsetsTopicResponse(name=topic.name)
+            response.topics.append(answered)
+            for wish in topic.partitions:
+                try:
+                    if (topic.name, wish.partition_index) in twice:
+                        raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
+                    answered.partitions.append(self._list_one(call, topic.name, wish))
+                except BrokerError as error:
+                    answered.partitions.append(_unlisted(wish.partition_index, error.code))
+                except StorageError as error:
+                    self._replicas.storage_failed(error)
+                    answered.partitions.append(_unlisted(wish.partition_index, ErrorCode.KAFKA_STORAGE_ERROR))
+        return response
+
+    def _list_one(self, call: Call, topic: str, wish: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        if wish.timestamp < 0 and not _is_served(wish.timestamp, call.version):
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {wish.timestamp} has no meaning here")
+        partition = self._replicas.partition(topic, wish.partition_index)
+        leader = partition.led(wish.current_leader_epoch)
+        committed_only = call.body.isolation_level == READ_COMMITTED
+        found = _look_up(partition, wish.timestamp, committed_only=committed_only)
+        answer = ListOffsetsPartitionResponse(partition_index=wish.partition_index)
+        if found is not None:
+            answer.timestamp, answer.offset = found
+            is_latest = wish.timestamp == LATEST
+            answer.leader_epoch = leader.leader_epoch if is_latest else partition.log.epochs.epoch_at(found[1])
+        if call.version == 0:
+            answer.old_style_offsets = [] if found is None else [found[1]]
+        return answer
+
+    def offset_for_leader_epoch(self, call: Call) -> OffsetForLeaderEpochResponse:
+        request: OffsetForLeaderEpochRequest = call.body
+        response = OffsetForLeaderEpochResponse()
+        for topic in request.topics:
+            answered = OffsetForLeaderTopicResult(topic=topic.topic)
+            response.topics.append(answered)
+            for wish in topic.partitions:
+                try:
+                    answered.partitions.append(self._epoch_of_one(topic.topic, wish))
+                except BrokerError as error:
+                    answered.partitions.append(EpochEndOffset(partition=wish.partition, error_code=error.code))
+        return response
+
+    def _epoch_of_one(self, topic: str, wish: OffsetForLeaderPartition) -> EpochEndOffset:
+        partition = self._replicas.partition(topic, wish.partition)
+        partition.led(wish.current_leader_epoch)
+        epoch, end_offset = partition.log.epochs.end_offset(wish.leader_epoch, partition.log.log_end_offset)
+        return EpochEndOffset(partition=wish.partition, leader_epoch=epoch, end_offset=end_offset)
+
+    @staticmethod
+    def refuse_list(request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name=topic.name, partitions=[_unlisted(wish.partition_index, code) for wish in topic.partitions]
+                )
+                for topic in request.topics
+            ]
+        )
+
+    @staticmethod
+    def refuse_epochs(request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:
+        return OffsetForLeaderEpochResponse(
+            topics=[
+                OffsetForLeaderTopicResult(
+                    topic=topic.topic,
+                    partitions=[EpochEndOffset(partition=wish.partition, error_code=code) for wish in topic.partitions],
+                )
+                for topic in request.topics
+            ]
+        )
+
+
+def _is_served(timestamp: int, version: int) -> bool:
+    if timestamp in (LATEST, EARLIEST):
+        return True
+    return timestamp in OLDEST_VERSION and version >= OLDEST_VERSION[timestamp]
+
+
+def _look_up(partition: Partition, timestamp: int, *, committed_only: bool) -> tuple[int, int] | None:
+    """The timestamp and offset to answer with; None when no record matches."""
+    log = partition.log
+    end = partition.readable_end(committed_only=committed_only)
+    if timestamp == LATEST:
+        return (-1, end)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return (-1, log.log_start_offset)
+    if timestamp == LATEST_TIERED:
+        return None
+    if timestamp == MAX_TIMESTAMP:
+        return log.max_timestamp()
+    return log.find_timestamp(timestamp, end)
+
+
+def _unlisted(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=code)

@@ -1,0 +1,50 @@
+"""InitProducerId: numbers under which producers count their batches, so that none is appended twice (KIP-98)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from sordini.broker.dispatch import Call, Route
+from sordini.broker.network.ports import Pending
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+Later = Callable[[Call, Awaitable[Any]], Pending]
+
+
+class ProducerIds(Protocol):
+    """Where fresh producer ids come from."""
+
+    async def next(self) -> int:
+        """An id that nobody else has or had."""
+
+
+class ProducerIdHandler:
+    """Serves idempotent producers; transactional ids have no coordinator here."""
+
+    def __init__(self, producer_ids: ProducerIds, later: Later) -> None:
+        self._producer_ids = producer_ids
+        self._later = later
+
+    def route(self) -> Route:
+        return Route(ApiKey.INIT_PRODUCER_ID, self.handle, self.refuse)
+
+    def handle(self, call: Call) -> Pending:
+        request: InitProducerIdRequest = call.body
+        if (request.producer_id == -1) != (request.producer_epoch == -1):
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "producer id and epoch come together or not at all")
+        if request.transactional_id is not None:
+            if not request.transactional_id:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "a transactional id may not be empty")
+            raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no transaction coordinator is running")
+        return self._later(call, self._give())
+
+    async def _give(self) -> InitProducerIdResponse:
+        return InitProducerIdResponse(producer_id=await self._producer_ids.next(), producer_epoch=0)
+
+    @staticmethod
+    def refuse(request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
+        del request
+        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)

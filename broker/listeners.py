@@ -1,0 +1,96 @@
+"""Listeners as text: `NAME://host:port`, what is advertised for them, and which security protocol each speaks."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from sordini.broker.settings import ConfigError
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SERVED_PROTOCOLS = ("PLAINTEXT",)
+
+
+class Endpoint(NamedTuple):
+    """One listener: its name, its security protocol, and the address it binds or advertises."""
+
+    name: str
+    protocol: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Render as in server.properties; IPv6 addresses stand in brackets."""
+        return f"{self.name}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+def read_protocol_map(text: str) -> dict[str, str]:
+    """Read listener.security.protocol.map; raises ConfigError."""
+    protocols: dict[str, str] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, _, protocol = entry.partition(":")
+        if not name or protocol not in SECURITY_PROTOCOLS:
+            raise ConfigError(
+                f"listener.security.protocol.map={entry!r} is not valid: "
+                f"allowed is NAME:PROTOCOL with one of {', '.join(SECURITY_PROTOCOLS)}"
+            )
+        protocols[name.upper()] = protocol
+    return protocols
+
+
+def read_endpoints(key: str, text: str, protocols: dict[str, str]) -> tuple[Endpoint, ...]:
+    """Read a list of listeners; raises ConfigError on a malformed one, a name twice or a port twice."""
+    endpoints = tuple(_read_endpoint(key, part.strip(), protocols) for part in text.split(",") if part.strip())
+    if not endpoints:
+        raise ConfigError(f"{key}={text!r} is not valid: allowed is at least one NAME://host:port")
+    names = [endpoint.name for endpoint in endpoints]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"{key}={text!r} is not valid: each listener name may stand there once")
+    addresses = [(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port]
+    if key == "listeners" and len(set(addresses)) != len(addresses):
+        raise ConfigError(f"{key}={text!r} is not valid: each address may stand there once")
+    return endpoints
+
+
+def _read_endpoint(key: str, entry: str, protocols: dict[str, str]) -> Endpoint:
+    name, separator, address = entry.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not separator or not name or not colon or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{key}={entry!r} is not valid: allowed is NAME://host:port with a port from 0 to 65535")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    protocol = protocols.get(name.upper()) or (name.upper() if name.upper() in SECURITY_PROTOCOLS else None)
+    if protocol is None:
+        raise ConfigError(
+            f"{key}={entry!r} is not valid: {name} needs an entry in listener.security.protocol.map "
+            f"with one of {', '.join(SECURITY_PROTOCOLS)}"
+        )
+    if protocol not in SERVED_PROTOCOLS:
+        raise ConfigError(
+            f"{key}={entry!r} is not valid: allowed security protocols here are {', '.join(SERVED_PROTOCOLS)}"
+        )
+    return Endpoint(name.upper(), protocol, host, int(port))
+
+
+def advertised_endpoints(text: str, listeners: tuple[Endpoint, ...], protocols: dict[str, str]) -> tuple[Endpoint, ...]:
+    """What clients are told: `advertised.listeners`, or the listeners with the machine's name for an open host.
+
+    Raises ConfigError for an advertised name that does not listen and for the address 0.0.0.0.
+    """
+    if not text.strip():
+        nodename = os.uname().nodename
+        open_hosts = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to.
+        return tuple(end._replace(host=nodename) if end.host in open_hosts else end for end in listeners)
+    advertised = read_endpoints("advertised.listeners", text, protocols)
+    known = {endpoint.name for endpoint in listeners}
+    for endpoint in advertised:
+        if endpoint.name not in known:
+            raise ConfigError(
+                f"advertised.listeners={endpoint!s} is not valid: allowed names are those of listeners "
+                f"({', '.join(sorted(known))})"
+            )
+        if endpoint.host in ("", "0.0.0.0", "::"):  # noqa: S104 - compared with, not bound to.
+            raise ConfigError(
+                f"advertised.listeners={endpoint!s} is not valid: allowed is an address that clients can connect to"
+            )
+    return advertised

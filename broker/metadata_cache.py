@@ -1,0 +1,110 @@
+"""What this broker knows of the whole cluster, as the controller's UpdateMetadata commands told it.
+
+Answers to Metadata requests are kept as bytes until something changes: a client that asks again and again costs a
+dictionary look-up. `epoch` counts the changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId
+
+CACHED_ANSWERS_MAX = 256
+
+
+class BrokerMetadata(NamedTuple):
+    """A live broker: its address on each listener, by the listener's name."""
+
+    broker_id: BrokerId
+    endpoints: dict[str, tuple[str, int]]
+    rack: str | None
+
+
+class PartitionMetadata(NamedTuple):
+    """Where one partition's copies are. `leader` is -1 when nobody leads."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    replicas: tuple[BrokerId, ...]
+    in_sync_replicas: tuple[BrokerId, ...]
+    offline_replicas: tuple[BrokerId, ...]
+
+
+class TopicMetadata(NamedTuple):
+    """One topic: its id and its partitions by number."""
+
+    name: str
+    topic_id: TopicId
+    partitions: dict[int, PartitionMetadata]
+
+
+class MetadataCache:
+    """The latest picture, and answers drawn from it."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+        self.controller_id = BrokerId(-1)
+        self.brokers: dict[BrokerId, BrokerMetadata] = {}
+        self.topics: dict[str, TopicMetadata] = {}
+        self.epoch = 0
+        self._names: dict[TopicId, str] = {}
+        self._answers: dict[object, bytes] = {}
+        self._listeners: list[Callable[[], None]] = []
+
+    def exists(self, topic: str, index: int) -> bool:
+        """Whether the cluster has this partition, wherever it is."""
+        known = self.topics.get(topic)
+        return known is not None and index in known.partitions
+
+    def name_of(self, topic_id: TopicId) -> str | None:
+        """The name of the topic with this id."""
+        return self._names.get(topic_id)
+
+    def set_brokers(self, controller_id: BrokerId, brokers: list[BrokerMetadata]) -> None:
+        """Take the complete list of live brokers."""
+        self.controller_id = controller_id
+        self.brokers = {broker.broker_id: broker for broker in brokers}
+
+    def set_partition(self, topic: str, topic_id: TopicId, index: int, partition: PartitionMetadata) -> None:
+        """Take one partition's new state."""
+        known = self.topics.get(topic)
+        if known is None or known.topic_id != topic_id:
+            if known is not None:
+                self._names.pop(known.topic_id, None)
+            known = self.topics[topic] = TopicMetadata(topic, topic_id, {})
+            self._names[topic_id] = topic
+        known.partitions[index] = partition
+
+    def drop_partition(self, topic: str, index: int) -> None:
+        """Forget a deleted partition, and its topic with its last one."""
+        known = self.topics.get(topic)
+        if known is None:
+            return
+        known.partitions.pop(index, None)
+        if not known.partitions:
+            del self.topics[topic]
+            self._names.pop(known.topic_id, None)
+
+    def changed(self) -> None:
+        """A command was taken whole: old answers are void, and whoever waits for news looks again."""
+        self.epoch += 1
+        self._answers.clear()
+        for listener in list(self._listeners):
+            listener()
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` after every change; returns the function that ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def answer(self, key: object) -> bytes | None:
+        """The answer kept under `key` since the last change."""
+        return self._answers.get(key)
+
+    def keep(self, key: object, answer: bytes) -> None:
+        """Keep an answer until the next change, in place of the oldest when there are too many."""
+        if len(self._answers) >= CACHED_ANSWERS_MAX:
+            self._answers.pop(next(iter(self._answers)))
+        self._answers[key] = answer

@@ -1,0 +1,106 @@
+"""One broker as a process: configuration from files, the real ports, signals, one line when it is ready.
+
+Exit codes: 0 after a clean stop, 1 when the broker failed, 2 for a configuration that cannot be used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+from sordini.broker.clock import SystemClock
+from sordini.broker.config import Config, build_config
+from sordini.broker.coordination.embedded import open_embedded
+from sordini.broker.logging import Logger
+from sordini.broker.network.sockets import SystemNetwork
+from sordini.broker.server import Ports, Server, StartRefused
+from sordini.broker.settings import ConfigError, read_properties
+from sordini.storage.disk import SystemDisk
+
+
+def run_broker(properties: str | None, overrides: Sequence[str], *, log_level: str, started_ns: int) -> int:
+    """Run a broker until it is told to stop; the exit code. Raises ConfigError for a wrong configuration."""
+    entries = read_entries(properties, overrides)
+    config, unknown = build_config(entries)
+    log = Logger(log_level)
+    for key in unknown:
+        log.warning("unknown configuration key", key=key)
+    new_loop = choose_loop(config)
+    # What was imported lives for ever: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_run(config, frozenset(entries) - frozenset(unknown), log, started_ns))
+
+
+def read_entries(properties: str | None, overrides: Sequence[str]) -> dict[str, str]:
+    """Key and text of every entry given, overrides over the file's. Raises ConfigError."""
+    entries: dict[str, str] = {}
+    if properties is not None:
+        disk = SystemDisk()
+        try:
+            file = disk.open(properties, writable=False)
+        except OSError as error:
+            raise ConfigError(f"{properties}: {error.strerror}") from None
+        try:
+            entries.update(read_properties(file.read_at(0, file.size()).decode()))
+        except (ConfigError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{properties}: {error}") from None
+        finally:
+            file.close()
+    for override in overrides:
+        key, separator, text = override.partition("=")
+        if not separator or not key.strip():
+            raise ConfigError(f"--override {override!r} is not valid: allowed is KEY=VALUE")
+        entries[key.strip()] = text
+    return entries
+
+
+def choose_loop(config: Config) -> type[asyncio.AbstractEventLoop] | None:
+    """The loop to run on: uvloop where it is installed, unless the configuration says otherwise."""
+    if config.event_loop != "asyncio":
+        try:
+            import uvloop  # Late: it is an optional library on some platforms.
+        except ImportError:
+            if config.event_loop == "uvloop":
+                raise ConfigError("sordini.event.loop='uvloop' is not valid here: uvloop is not installed") from None
+        else:
+            return uvloop.Loop
+    return asyncio.SelectorEventLoop
+
+
+async def _run(config: Config, explicit: frozenset[str], log: Logger, started_ns: int) -> int:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    disk = SystemDisk()
+    ports = Ports(
+        clock=SystemClock(),
+        randomness=random.SystemRandom(),
+        disk=disk,
+        network=SystemNetwork(),
+        open_store=open_embedded,
+    )
+    server = Server(config, explicit, ports, log)
+
+    def ready() -> None:
+        seconds = (time.monotonic_ns() - started_ns) / 1e9
+        listeners = ", ".join(str(endpoint) for endpoint in server.bound)
+        sys.stdout.write(
+            f"sordini is ready: broker {server.broker_id} of cluster {server.cluster_id} "
+            f"listens on {listeners} ({seconds:.2f} s)\n"
+        )
+        sys.stdout.flush()
+
+    try:
+        await server.run(stop, ready)
+    except StartRefused as error:
+        sys.stderr.write(f"sordini: {error}\n")
+        return 1
+    return 0

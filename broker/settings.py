@@ -1,0 +1,182 @@
+"""How one configuration value is declared, read and refused.
+
+A `Setting` knows its key, its default, how its text becomes a value and what is allowed, so that every wrong value is
+refused with the same three facts: the key, the value, and what would have been right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+
+class ConfigError(ValueError):
+    """A configuration value that cannot be used; the text names the key, the value and what is allowed."""
+
+
+class ValueKind(IntEnum):
+    """The type codes that DescribeConfigs reports (KIP-569)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Rule(NamedTuple):
+    """How the text of a value is read, and the words that say what is allowed."""
+
+    kind: ValueKind
+    allowed: str
+    parse: Callable[[str], Any]
+
+    def read(self, key: str, text: str) -> Any:
+        """Turn `text` into the value; raises ConfigError when it is not allowed."""
+        try:
+            return self.parse(text.strip())
+        except ValueError:
+            raise ConfigError(f"{key}={text!r} is not valid: allowed is {self.allowed}") from None
+
+
+def _bounded(
+    kind: ValueKind, convert: Callable[[str], Any], noun: str, low: float, high: float, default_high: float
+) -> Rule:
+    def parse(text: str) -> Any:
+        value = convert(text)
+        if not low <= value <= high:
+            raise ValueError(text)
+        return value
+
+    words = f"{noun} of at least {low}" if high >= default_high else f"{noun} from {low} to {high}"
+    return Rule(kind, words, parse)
+
+
+def integer(low: int = -(2**31), high: int = INT32_MAX) -> Rule:
+    """A 32-bit whole number within bounds, both included."""
+    return _bounded(ValueKind.INT, int, "a whole number", low, high, INT32_MAX)
+
+
+def long(low: int = -(2**63), high: int = INT64_MAX) -> Rule:
+    """A 64-bit whole number within bounds, both included."""
+    return _bounded(ValueKind.LONG, int, "a whole number", low, high, INT64_MAX)
+
+
+def ratio(low: float = 0.0, high: float = 1.0) -> Rule:
+    """A decimal number within bounds, both included."""
+    return _bounded(ValueKind.DOUBLE, float, "a number", low, high, float("inf"))
+
+
+def _parse_boolean(text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise ValueError(text)
+    return lowered == "true"
+
+
+boolean = Rule(ValueKind.BOOLEAN, "true or false", _parse_boolean)
+string = Rule(ValueKind.STRING, "any text", str)
+
+
+def one_of(*words: str) -> Rule:
+    """Exactly one of the given words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(text)
+        return text
+
+    return Rule(ValueKind.STRING, "one of " + ", ".join(words), parse)
+
+
+def some_of(*words: str) -> Rule:
+    """A comma-separated list of the given words, each at most once and at least one."""
+
+    def parse(text: str) -> str:
+        chosen = [part.strip() for part in text.split(",")]
+        if len(set(chosen)) != len(chosen) or not set(chosen) <= set(words):
+            raise ValueError(text)
+        return ",".join(chosen)
+
+    return Rule(ValueKind.LIST, "a comma-separated list of " + ", ".join(words), parse)
+
+
+class Setting(NamedTuple):
+    """One key of server.properties: its rule, its default as a value, and one line of meaning."""
+
+    key: str
+    rule: Rule
+    default: Any
+    meaning: str
+
+    @property
+    def default_text(self) -> str | None:
+        """The default as Apache Kafka's tools print it; None where there is none."""
+        return value_text(self.default)
+
+
+def value_text(value: Any) -> str | None:
+    """Write a value the way server.properties and DescribeConfigs show it."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def setting(key: str, rule: Rule, default: Any, meaning: str) -> Any:
+    """Declare a field of a configuration class as the home of `key`."""
+    return dataclasses.field(default=default, metadata={"setting": Setting(key, rule, default, meaning)})
+
+
+def settings_of(cls: type[Any]) -> dict[str, tuple[str, Setting]]:
+    """Every key a configuration class declares, with the name of its field."""
+    found: dict[str, tuple[str, Setting]] = {}
+    for field in dataclasses.fields(cls):
+        declared: Setting | None = field.metadata.get("setting")
+        if declared is not None:
+            found[declared.key] = (field.name, declared)
+    return found
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """Read a properties file: `key=value` or `key: value`, `#` and `!` comments, backslash continuations.
+
+    Raises ConfigError with the line's number when a line has no key.
+    """
+    entries: dict[str, str] = {}
+    for number, line in _logical_lines(text.splitlines()):
+        separators = [at for at in (line.find("="), line.find(":")) if at >= 0]
+        at = min(separators, default=len(line))
+        key = line[:at].strip()
+        if not key:
+            raise ConfigError(f"line {number}: {line!r} has no key; a line is key=value")
+        entries[key] = line[at + 1 :].strip()
+    return entries
+
+
+def _logical_lines(lines: Sequence[str]) -> list[tuple[int, str]]:
+    joined: list[tuple[int, str]] = []
+    continued = ""
+    for number, raw in enumerate(lines, 1):
+        line = raw.strip()
+        if not continued and (not line or line[0] in "#!"):
+            continue
+        if line.endswith("\\"):
+            continued += line[:-1]
+            continue
+        joined.append((number, continued + line))
+        continued = ""
+    if continued:
+        joined.append((len(lines), continued))
+    return joined

@@ -1,0 +1,87 @@
+"""The configurations of all topics here, read from the store and turned into what logs and checks need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from sordini.broker.config import Config
+from sordini.broker.topic_config import TopicConfig
+from sordini.protocol.records.produced import ProduceRules
+from sordini.replication.partition import PartitionSettings
+from sordini.storage.log_config import NEVER, LogConfig
+
+CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+LEVEL_KEYS = {1: "compression.gzip.level", 3: "compression.lz4.level", 4: "compression.zstd.level"}
+
+ReadOverrides = Callable[[str], Awaitable[Mapping[str, str]]]
+
+
+class TopicConfigs:
+    """Overrides by topic, resolved against the broker's own settings."""
+
+    def __init__(self, config: Config, explicit: frozenset[str], read_overrides: ReadOverrides) -> None:
+        """`read_overrides` reads a topic's own entries from the store; `explicit` names the broker keys that were set."""
+        self._config = config
+        self.explicit = explicit
+        self._read_overrides = read_overrides
+        self._topics: dict[str, TopicConfig] = {}
+
+    async def load(self, topics: Iterable[str]) -> None:
+        """Read the overrides of topics anew."""
+        names = list(topics)
+        for name, overrides in zip(
+            names, await asyncio.gather(*(self._read_overrides(name) for name in names)), strict=True
+        ):
+            self._topics[name] = self.resolve(overrides)
+
+    def forget(self, topic: str) -> None:
+        """A topic is gone."""
+        self._topics.pop(topic, None)
+
+    def resolve(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """What a topic with these entries would have."""
+        return TopicConfig(self._config, self.explicit, overrides)
+
+    def config_of(self, topic: str) -> TopicConfig:
+        """A topic's configuration; the broker's defaults for one that has not been loaded."""
+        known = self._topics.get(topic)
+        return self.resolve({}) if known is None else known
+
+    def settings_of(self, topic: str) -> PartitionSettings:
+        """What the topic's configuration means for each of its partitions."""
+        values = self.config_of(topic)
+        codec = CODECS.get(values["compression.type"])
+        policies = values["cleanup.policy"].split(",")
+        log_append_time = values["message.timestamp.type"] == "LogAppendTime"
+        distance_ms = values["message.timestamp.difference.max.ms"]
+        return PartitionSettings(
+            log=LogConfig(
+                segment_bytes=values["segment.bytes"],
+                segment_ms=values["segment.ms"],
+                segment_jitter_ms=values["segment.jitter.ms"],
+                segment_index_bytes=values["segment.index.bytes"],
+                index_interval_bytes=values["index.interval.bytes"],
+                retention_ms=values["retention.ms"],
+                retention_bytes=values["retention.bytes"],
+                file_delete_delay_ms=values["file.delete.delay.ms"],
+                flush_messages=values["flush.messages"],
+                flush_ms=NEVER if values["flush.ms"] is None else values["flush.ms"],
+                cleanup_delete="delete" in policies,
+                log_append_time=log_append_time,
+                producer_expiration_ms=self._config.producer_id_expiration_ms,
+            ),
+            rules=ProduceRules(
+                message_bytes_max=values["max.message.bytes"],
+                key_required="compact" in policies,
+                log_append_time=log_append_time,
+                timestamp_before_ms_max=min(values["message.timestamp.before.max.ms"], distance_ms),
+                timestamp_after_ms_max=min(values["message.timestamp.after.max.ms"], distance_ms),
+                codec=codec,
+                codec_level=values[LEVEL_KEYS[codec]] if codec in LEVEL_KEYS else None,
+                check_compressed=self._config.validate_compressed,
+                expanded_bytes_max=self._config.expanded_bytes_max,
+            ),
+            min_insync_replicas=values["min.insync.replicas"],
+            down_conversion=values["message.downconversion.enable"],
+        )

@@ -1,0 +1,110 @@
+"""One partition as its leader serves it: the log, the leader's view of the copies, and those who wait for records.
+
+Everything here runs between two awaits of the loop, so nothing needs a lock. Appending promises the page cache; what
+is on the disk is the log's business (`Log.flush`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.records.produced import CheckedBatches, ProduceRules
+from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from sordini.replication.leader import Leader
+from sordini.replication.waiters import Waiter
+from sordini.storage.log import Appended, FileSlice, Log, LogConfig
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+class PartitionSettings(NamedTuple):
+    """What a topic's configuration means for each of its partitions."""
+
+    log: LogConfig
+    rules: ProduceRules
+    min_insync_replicas: int
+    down_conversion: bool
+
+
+class Partition:
+    """A partition this broker leads."""
+
+    __slots__ = ("_grown_bytes", "is_internal", "leader", "log", "name", "settings", "topic_id", "waiters")
+
+    def __init__(self, name: TopicPartition, topic_id: TopicId, log: Log, settings: PartitionSettings) -> None:
+        self.name = name
+        self.is_internal = name.topic in INTERNAL_TOPICS
+        self.topic_id = topic_id
+        self.log = log
+        self.settings = settings
+        self.leader: Leader | None = None
+        self.waiters: dict[Waiter, None] = {}
+        self._grown_bytes = 0
+
+    def lead(self, broker_id: BrokerId, leader_epoch: LeaderEpoch, isr: list[BrokerId], high_watermark: Offset) -> None:
+        """Begin a term as leader: the epoch's first offset is entered at once (KIP-101)."""
+        self.log.assign_epoch(leader_epoch)
+        if self.leader is not None:
+            high_watermark = Offset(max(high_watermark, self.leader.high_watermark))
+        self.leader = Leader(
+            broker_id, leader_epoch, isr, high_watermark=high_watermark, log_end_offset=self.log.log_end_offset
+        )
+
+    def resign(self) -> None:
+        """Leadership is gone, or the partition is: whoever waits is told to look again."""
+        self.leader = None
+        for waiter in list(self.waiters):
+            waiter.wake()
+
+    def led(self, current_leader_epoch: int = -1) -> Leader:
+        """The term in force.
+
+        Raises BrokerError: NOT_LEADER_OR_FOLLOWER when there is none, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH
+        when the caller believes in another one (KIP-320; -1 believes nothing).
+        """
+        leader = self.leader
+        if leader is None:
+            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is not led by this broker")
+        if current_leader_epoch >= 0 and current_leader_epoch != leader.leader_epoch:
+            if current_leader_epoch < leader.leader_epoch:
+                raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.name} is in epoch {leader.leader_epoch}")
+            raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.name} is in epoch {leader.leader_epoch}")
+        return leader
+
+    def append(self, checked: CheckedBatches, now_ms: int, *, all_replicas: bool) -> Appended:
+        """Write checked batches to the end of the log.
+
+        Raises BrokerError (not leader, too few in-sync replicas, producer out of order) and StorageError.
+        """
+        leader = self.leader or self.led()
+        if all_replicas and len(leader.in_sync_replicas) < self.settings.min_insync_replicas:
+            raise BrokerError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.name} has {len(leader.in_sync_replicas)} in-sync replicas, "
+                f"min.insync.replicas is {self.settings.min_insync_replicas}",
+            )
+        appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
+        if leader.appended(self.log.log_end_offset):
+            self._grown_bytes += len(checked.buffer)
+        return appended
+
+    def tell_waiters(self) -> None:
+        """Tell whoever waits how much more there is to read since the last time."""
+        grown, self._grown_bytes = self._grown_bytes, 0
+        if grown:
+            for waiter in list(self.waiters):
+                waiter.grown(grown)
+
+    def readable_end(self, *, committed_only: bool) -> Offset:
+        """The first offset a client may not read: the high watermark or, for read_committed, the last stable offset."""
+        leader = self.led()
+        return self.log.last_stable_offset(leader.high_watermark) if committed_only else leader.high_watermark
+
+    def read(self, start: int, bytes_max: int, *, whole_first: bool, committed_only: bool) -> FileSlice | None:
+        """Bytes of whole or cut batches from the one that holds `start`; None when there is nothing to read yet.
+
+        Raises BrokerError OFFSET_OUT_OF_RANGE when `start` lies outside the log or past what may be read.
+        """
+        below = self.readable_end(committed_only=committed_only)
+        return self.log.read(Offset(start), bytes_max, below, whole_first=whole_first)

@@ -1,0 +1,123 @@
+"""The partitions this broker holds, and how the controller's commands change them.
+
+Handlers find partitions here by name or by topic id; a partition that is not here is told apart from one that does
+not exist, because clients do different things about the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from sordini.replication.partition import Partition, PartitionSettings
+from sordini.storage.errors import StorageError
+from sordini.storage.log_manager import LogManager
+
+Exists = Callable[[str, int], bool]
+NameOf = Callable[[TopicId], str | None]
+
+
+class ReplicaSet:
+    """Every partition with a copy on this broker."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        logs: LogManager,
+        settings_of: Callable[[str], PartitionSettings],
+        exists: Exists,
+        name_of: NameOf,
+    ) -> None:
+        """`exists` and `name_of` ask what the cluster knows beyond this broker."""
+        self._broker_id = broker_id
+        self._logs = logs
+        self._settings_of = settings_of
+        self._exists = exists
+        self._name_of = name_of
+        self._partitions: dict[tuple[str, int], Partition] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._partitions.values()))
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        """The partition, if it is held here."""
+        return self._partitions.get((topic, index))
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """The partition; raises BrokerError UNKNOWN_TOPIC_OR_PARTITION or NOT_LEADER_OR_FOLLOWER."""
+        partition = self._partitions.get((topic, index))
+        if partition is None:
+            if self._exists(topic, index):
+                raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on this broker")
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}")
+        return partition
+
+    def partition_by_id(self, topic_id: TopicId, index: int) -> Partition:
+        """As `partition`, by the topic's id; raises BrokerError UNKNOWN_TOPIC_ID, too (KIP-516)."""
+        topic = self._name_of(topic_id)
+        if topic is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
+        return self.partition(topic, index)
+
+    def lead(
+        self, name: TopicPartition, topic_id: TopicId, leader_epoch: LeaderEpoch, in_sync_replicas: list[BrokerId]
+    ) -> None:
+        """Become the leader of a partition, making its log where there is none.
+
+        Raises BrokerError STALE_CONTROLLER_EPOCH-like refusals: an epoch that is not newer, or another topic id.
+        """
+        partition = self._partitions.get(name)
+        if partition is not None and partition.leader is not None and leader_epoch <= partition.leader.leader_epoch:
+            raise BrokerError(ErrorCode.STALE_CONTROLLER_EPOCH, f"{name} is past leader epoch {leader_epoch}")
+        if partition is None:
+            partition = self._open(name, topic_id)
+        partition.lead(self._broker_id, leader_epoch, in_sync_replicas, self._logs.high_watermark(name))
+
+    def _open(self, name: TopicPartition, topic_id: TopicId) -> Partition:
+        settings = self._settings_of(name.topic)
+        log = self._logs.get(name)
+        if log is None:
+            log = self._logs.create(name, topic_id, settings.log)
+        else:
+            if log.topic_id is not None and log.topic_id != topic_id:
+                raise BrokerError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the log of {name} belongs to another topic id")
+            log.config = settings.log
+        partition = self._partitions[name] = Partition(name, topic_id, log, settings)
+        return partition
+
+    def stop(self, name: TopicPartition, *, delete: bool) -> None:
+        """Stop serving a partition, and delete its log when asked; one that is not here is fine."""
+        partition = self._partitions.pop(name, None)
+        if partition is not None:
+            partition.resign()
+        if delete and self._logs.get(name) is not None:
+            self._logs.delete(name)
+
+    def reconfigure(self, topic: str) -> None:
+        """A topic's configuration changed: its partitions here take the new values."""
+        settings = self._settings_of(topic)
+        for partition in self._partitions.values():
+            if partition.name.topic == topic:
+                partition.settings = settings
+                partition.log.config = settings.log
+
+    def high_watermarks(self) -> dict[TopicPartition, Offset]:
+        """The high watermark of every partition led here, for the checkpoint."""
+        return {
+            partition.name: partition.leader.high_watermark
+            for partition in self._partitions.values()
+            if partition.leader is not None
+        }
+
+    def storage_failed(self, error: StorageError) -> None:
+        """A log directory failed: everything in it stops being served; the rest goes on."""
+        for name in self._logs.fail(error):
+            partition = self._partitions.pop(name, None)
+            if partition is not None:
+                partition.resign()
+
+    def resign_all(self) -> None:
+        """Stop leading, so that whoever waits gets an answer before the connections close."""
+        for partition in self._partitions.values():
+            partition.resign()
