@@ -1,4 +1,4 @@
-"""This broker's end of the controller's commands: become leader, learn metadata, stop replicas.
+"""The broker's end of the controller's commands: become leader, learn metadata, stop replicas.
 
 The commands come from the controller in this process or, in a cluster, over the wire; either way they come one at a
 time and carry the epochs by which a command of a controller, or for a broker, of the past is told and refused.
@@ -65,9 +65,8 @@ class CommandReceiver:
                 errors[info.topic_partition] = error.code
                 if error.code != ErrorCode.STALE_CONTROLLER_EPOCH:
                     self._log.warning("partition refused", partition=str(info.topic_partition), reason=str(error))
-            except StorageError as error:
+            except StorageError:
                 errors[info.topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
-                self._replicas.storage_failed(error)
         return Answer(partitions=errors)
 
     def _become_one(self, info: PartitionInfo) -> None:

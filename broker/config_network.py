@@ -28,7 +28,7 @@ class NetworkSettings:
     listener_security_protocol_map: str = setting(
         "listener.security.protocol.map",
         string,
-        "PLAINTEXT:PLAINTEXT",
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "The security protocol of each listener name: NAME:PROTOCOL, comma-separated.",
     )
     inter_broker_listener_name: str = setting(

@@ -103,11 +103,15 @@ class Call:
 class Dispatcher:
     """The service that the processors call, once per request."""
 
-    def __init__(self, routes: Iterable[Route], spawn: Spawn, log: Log) -> None:
-        self._routes = {int(route.key): route for route in routes}
+    def __init__(self, spawn: Spawn, log: Log) -> None:
+        self._routes: dict[int, Route] = {}
         self._spawn = spawn
         self._log = log
         self._lanes: dict[int, Lane] = {}
+
+    def add(self, routes: Iterable[Route]) -> None:
+        """Serve these APIs, too."""
+        self._routes.update({int(route.key): route for route in routes})
 
     @property
     def lanes(self) -> Iterable[Lane]:

@@ -43,12 +43,13 @@ class LocalChannel:
         if queue is not None:
             queue.put_nowait((command, answered))
 
-    def close(self) -> None:
-        """Stop delivering."""
-        self.set_brokers({})
+    async def drained(self) -> None:
+        """Wait until everything sent so far has been answered."""
+        await asyncio.gather(*(queue.join() for queue in self._queues.values()))
 
     @staticmethod
     async def _deliver(receive: Receive, queue: Queue) -> None:
         while True:
             command, answered = await queue.get()
             answered(await receive(command))
+            queue.task_done()

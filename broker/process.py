@@ -15,12 +15,17 @@ from collections.abc import Sequence
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.config import Config, build_config
-from sordini.broker.coordination.embedded import open_embedded
+from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination.worker import Worker
 from sordini.broker.logging import Logger
+from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.server import Ports, Server, StartRefused
 from sordini.broker.settings import ConfigError, read_properties
 from sordini.storage.disk import SystemDisk
+
+STORE_FILE = "coordination.sqlite"
+"""In the first log directory, where Apache Kafka passes over files whose names it does not know."""
 
 
 def run_broker(properties: str | None, overrides: Sequence[str], *, log_level: str, started_ns: int) -> int:
@@ -79,22 +84,30 @@ async def _run(config: Config, explicit: frozenset[str], log: Logger, started_ns
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    disk = SystemDisk()
+    disk, clock = SystemDisk(), SystemClock()
+
+    async def open_store() -> EmbeddedStore:
+        directory = config.log_directories[0]
+        disk.make_directory(directory)
+        return await EmbeddedStore.open(f"{directory}/{STORE_FILE}", Worker("coordination store").offload, clock)
+
     ports = Ports(
-        clock=SystemClock(),
+        clock=clock,
         randomness=random.SystemRandom(),
         disk=disk,
-        network=SystemNetwork(),
-        open_store=open_embedded,
+        network=SystemNetwork(use_sendfile=config.sendfile_enable),
+        page_cache=SystemPageCache(clock, disk.offload),
+        open_store=open_store,
     )
     server = Server(config, explicit, ports, log)
 
     def ready() -> None:
         seconds = (time.monotonic_ns() - started_ns) / 1e9
+        identity = server.identity
+        assert identity is not None
         listeners = ", ".join(str(endpoint) for endpoint in server.bound)
         sys.stdout.write(
-            f"sordini is ready: broker {server.broker_id} of cluster {server.cluster_id} "
-            f"listens on {listeners} ({seconds:.2f} s)\n"
+            f"sordini is ready: broker {identity.broker_id} of cluster {identity.cluster_id} listens on {listeners} ({seconds:.2f} s)\n"
         )
         sys.stdout.flush()
 

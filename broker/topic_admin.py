@@ -1,13 +1,13 @@
 """Making and deleting topics: requests become writes to the coordination store, and the controller does the rest.
 
 What a client is answered is what the cluster then knows: a created topic is reported once its partitions have
-leaders here, a deleted one once it is gone from the metadata, or with REQUEST_TIMED_OUT when that takes too long.
+leaders, a deleted one once it is gone from the metadata, or with REQUEST_TIMED_OUT when that takes too long.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
 from sordini.broker.config import Config
@@ -18,23 +18,17 @@ from sordini.broker.topic_configs import TopicConfigs
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.controller.topics import (
-    TopicPlan,
-    check_topic_name,
-    create_topic,
-    delete_topic,
-    plan_topic,
-)
-from sordini.replication.ports import CoordinationStore
+from sordini.replication.controller import topics
+from sordini.replication.ports import CoordinationError, Session
 
-NewTopicId = Callable[[], TopicId]
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
 class Planned(NamedTuple):
     """A topic that may be made: where its partitions go and what its configuration comes out as."""
 
-    plan: TopicPlan
+    name: str
+    replicas: Mapping[int, tuple[BrokerId, ...]]
     config: TopicConfig
 
 
@@ -43,14 +37,16 @@ class TopicAdmin:
 
     def __init__(
         self,
-        store: CoordinationStore,
+        broker_id: BrokerId,
+        session: Session,
         metadata: MetadataCache,
         topic_configs: TopicConfigs,
         config: Config,
-        new_topic_id: NewTopicId,
+        new_topic_id: Callable[[], TopicId],
         spawn: Spawn,
     ) -> None:
-        self._store = store
+        self._broker_id = broker_id
+        self._session = session
         self._metadata = metadata
         self._topic_configs = topic_configs
         self._config = config
@@ -58,17 +54,109 @@ class TopicAdmin:
         self._spawn = spawn
         self._being_made: set[str] = set()
 
+    def check_controller(self) -> None:
+        """Raise BrokerError NOT_CONTROLLER unless this broker is the one that changes topics."""
+        if self._metadata.controller_id != self._broker_id:
+            raise BrokerError(ErrorCode.NOT_CONTROLLER, f"broker {self._metadata.controller_id} is the controller")
+
+    def check_size(self, partitions: int) -> None:
+        """Refuse a request for more partitions at once than sordini.create.partitions.max."""
+        if partitions > self._config.create_topic_partitions_max:
+            raise BrokerError(
+                ErrorCode.POLICY_VIOLATION,
+                f"{partitions} partitions are too many for one request; "
+                f"sordini.create.partitions.max is {self._config.create_topic_partitions_max}",
+            )
+
     def plan(self, topic: CreatableTopic) -> Planned:
         """Check all that is asked for a topic; raises BrokerError with Apache Kafka's code for what is wrong."""
-        check_topic_name(topic.name)
-        plan = plan_topic(
+        configs = {entry.name: entry.value for entry in topic.configs}
+        replicas = topics.plan_topic(
             topic.name,
             num_partitions=topic.num_partitions,
             replication_factor=topic.replication_factor,
-            assignments={row.partition_index: row.broker_ids for row in topic.assignments},
+            assignments=[(row.partition_index, row.broker_ids) for row in topic.assignments],
             brokers=self._metadata.brokers,
             existing=self._metadata.topics,
             default_partitions=self._config.num_partitions,
             default_replication_factor=self._config.default_replication_factor,
         )
-        return Planned(plan, self._resolve(topic))
+        try:
+            check_topic_configs(configs)
+        except ConfigError as error:
+            raise BrokerError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        given = {key: value for key, value in configs.items() if value is not None}
+        return Planned(topic.name, replicas, self._topic_configs.resolve(given))
+
+    async def create(self, planned: Planned, *, timeout_ms: int) -> TopicId:
+        """Make a topic and wait until it has leaders.
+
+        Raises BrokerError: TOPIC_ALREADY_EXISTS, REQUEST_TIMED_OUT (the topic may come into being all the same).
+        """
+        topic_id = self._new_topic_id()
+        await topics.create_topic(self._session, planned.name, planned.replicas, topic_id, planned.config.overrides)
+        await self._until(lambda: self._has_leaders(planned), timeout_ms)
+        return topic_id
+
+    def auto_create(self, name: str) -> ErrorCode:
+        """Begin to make a topic that somebody asked for; what that client is told meanwhile."""
+        if not self._config.auto_create_topics_enable:
+            try:
+                topics.check_topic_name(name)
+            except BrokerError as error:
+                return error.code
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if name in self._being_made:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        try:
+            planned = self.plan(CreatableTopic(name=name, num_partitions=topics.ASK_FOR_DEFAULT, replication_factor=topics.ASK_FOR_DEFAULT))
+        except BrokerError as error:
+            return error.code
+        self._being_made.add(name)
+        self._spawn(self._make(planned))
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    async def _make(self, planned: Planned) -> None:
+        try:
+            await self.create(planned, timeout_ms=self._config.zookeeper_session_timeout_ms)
+        except (BrokerError, CoordinationError):
+            pass  # Whoever wants the topic asks again, and then sees whether it is there.
+        finally:
+            self._being_made.discard(planned.name)
+
+    async def delete(self, name: str, *, timeout_ms: int) -> None:
+        """Delete a topic and wait until it is gone.
+
+        Raises BrokerError: TOPIC_DELETION_DISABLED, REQUEST_TIMED_OUT (it will be gone all the same).
+        """
+        if not self._config.delete_topic_enable:
+            raise BrokerError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
+        await topics.delete_topic(self._session, name)
+        await self._until(lambda: name not in self._metadata.topics, timeout_ms)
+
+    def _has_leaders(self, planned: Planned) -> bool:
+        known = self._metadata.topics.get(planned.name)
+        return known is not None and all(
+            index in known.partitions and known.partitions[index].leader >= 0 for index in planned.replicas
+        )
+
+    async def _until(self, true: Callable[[], bool], timeout_ms: int) -> None:
+        """Wait for the metadata to say so; raises BrokerError REQUEST_TIMED_OUT."""
+        if timeout_ms <= 0:
+            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "the request leaves no time to wait")
+        if true():
+            return
+        seen = asyncio.get_running_loop().create_future()
+
+        def look() -> None:
+            if true() and not seen.done():
+                seen.set_result(None)
+
+        end = self._metadata.on_change(look)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await seen
+        except TimeoutError:
+            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "not done yet") from None
+        finally:
+            end()

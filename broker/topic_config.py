@@ -87,7 +87,13 @@ def _declare() -> Iterator[TopicSetting]:
         )
     yield _same("min.insync.replicas", "min.insync.replicas", "Replicas that acks=all waits for at the least.")
     yield _same("preallocate", "log.preallocate", "Reserve a segment's whole size when it is made.")
-    yield TopicSetting("remote.storage.enable", boolean, (), "Tiered storage; only false is taken.", default=False)
+    yield TopicSetting(
+        "message.format.version", string, (), "Only honoured below protocol 3.0: batches are v2.", "3.0-IV1"
+    )
+    for key in ("remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"):
+        yield TopicSetting(key, boolean, (), "Tiered storage; only false is taken.", default=False)
+    for key in ("local.retention.bytes", "local.retention.ms"):
+        yield TopicSetting(key, long(-2), (), "Tiered storage: what stays here; -2 is all.", default=-2)
     yield _same("retention.bytes", "log.retention.bytes", "Bytes kept of each partition.")
     yield TopicSetting(
         "retention.ms",
@@ -129,8 +135,8 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> None:
             raise ConfigError(f"{key} is not a topic configuration: allowed are {', '.join(TOPIC_SETTINGS)}")
         if text is None:
             raise ConfigError(f"{key} has no value: allowed is {declared.rule.allowed}")
-        if declared.rule.read(key, text) is True and key == "remote.storage.enable":
-            raise ConfigError("remote.storage.enable='true' is not valid: allowed is false, there is no tiered storage")
+        if declared.rule.read(key, text) is True and key.startswith("remote."):
+            raise ConfigError(f"{key}={text!r} is not valid: allowed is false, there is no tiered storage")
 
 
 class TopicConfig:
@@ -156,7 +162,10 @@ class TopicConfig:
         return given[0].source if given else ConfigSource.DEFAULT
 
     def synonyms(self, key: str) -> list[Synonym]:
-        """Every place that gives a value, the one in force first (KIP-226's order)."""
+        """Every place that gives a value, the one in force first (KIP-226's order).
+
+        As with Apache Kafka, the default of a coarser broker key (hours) is only told beside a value that was set.
+        """
         declared = TOPIC_SETTINGS[key]
         found: list[Synonym] = []
         if key in self.overrides:
@@ -167,7 +176,7 @@ class TopicConfig:
                 if source is ConfigSource.STATIC_BROKER:
                     if inherited.key in self._explicit:
                         found.append(Synonym(inherited.key, value_text(getattr(self._config, field)), source))
-                elif broker_setting.default is not None:
+                elif broker_setting.default is not None and (found or inherited is declared.inherits[0]):
                     found.append(Synonym(inherited.key, broker_setting.default_text, source))
         return found
 

@@ -21,7 +21,7 @@ class TopicConfigs:
     """Overrides by topic, resolved against the broker's own settings."""
 
     def __init__(self, config: Config, explicit: frozenset[str], read_overrides: ReadOverrides) -> None:
-        """`read_overrides` reads a topic's own entries from the store; `explicit` names the broker keys that were set."""
+        """`read_overrides` reads a topic's own entries; `explicit` names the broker keys that were set."""
         self._config = config
         self.explicit = explicit
         self._read_overrides = read_overrides
@@ -34,6 +34,10 @@ class TopicConfigs:
             names, await asyncio.gather(*(self._read_overrides(name) for name in names)), strict=True
         ):
             self._topics[name] = self.resolve(overrides)
+
+    def set(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """Take a topic's overrides as somebody else has read them."""
+        self._topics[topic] = self.resolve(overrides)
 
     def forget(self, topic: str) -> None:
         """A topic is gone."""

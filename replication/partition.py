@@ -13,7 +13,9 @@ from sordini.protocol.records.produced import CheckedBatches, ProduceRules
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from sordini.replication.leader import Leader
 from sordini.replication.waiters import Waiter
-from sordini.storage.log import Appended, FileSlice, Log, LogConfig
+from sordini.storage.file_slice import FileSlice
+from sordini.storage.log import Appended, Log
+from sordini.storage.log_config import LogConfig
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
@@ -42,14 +44,17 @@ class Partition:
         self.waiters: dict[Waiter, None] = {}
         self._grown_bytes = 0
 
-    def lead(self, broker_id: BrokerId, leader_epoch: LeaderEpoch, isr: list[BrokerId], high_watermark: Offset) -> None:
+    def lead(self, broker_id: BrokerId, leader_epoch: LeaderEpoch, in_sync_replicas: list[BrokerId]) -> None:
         """Begin a term as leader: the epoch's first offset is entered at once (KIP-101)."""
         self.log.assign_epoch(leader_epoch)
-        if self.leader is not None:
-            high_watermark = Offset(max(high_watermark, self.leader.high_watermark))
         self.leader = Leader(
-            broker_id, leader_epoch, isr, high_watermark=high_watermark, log_end_offset=self.log.log_end_offset
+            broker_id,
+            leader_epoch,
+            in_sync_replicas,
+            high_watermark=Offset(self.log.high_watermark),
+            log_end_offset=Offset(self.log.log_end_offset),
         )
+        self.log.high_watermark = self.leader.high_watermark
 
     def resign(self) -> None:
         """Leadership is gone, or the partition is: whoever waits is told to look again."""
@@ -66,7 +71,7 @@ class Partition:
         leader = self.leader
         if leader is None:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is not led by this broker")
-        if current_leader_epoch >= 0 and current_leader_epoch != leader.leader_epoch:
+        if current_leader_epoch not in (-1, leader.leader_epoch):
             if current_leader_epoch < leader.leader_epoch:
                 raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.name} is in epoch {leader.leader_epoch}")
             raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.name} is in epoch {leader.leader_epoch}")
@@ -85,7 +90,8 @@ class Partition:
                 f"min.insync.replicas is {self.settings.min_insync_replicas}",
             )
         appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
-        if leader.appended(self.log.log_end_offset):
+        if leader.appended(Offset(self.log.log_end_offset)):
+            self.log.high_watermark = leader.high_watermark
             self._grown_bytes += len(checked.buffer)
         return appended
 
@@ -99,7 +105,8 @@ class Partition:
     def readable_end(self, *, committed_only: bool) -> Offset:
         """The first offset a client may not read: the high watermark or, for read_committed, the last stable offset."""
         leader = self.led()
-        return self.log.last_stable_offset(leader.high_watermark) if committed_only else leader.high_watermark
+        end = self.log.last_stable_offset(leader.high_watermark) if committed_only else leader.high_watermark
+        return Offset(end)
 
     def read(self, start: int, bytes_max: int, *, whole_first: bool, committed_only: bool) -> FileSlice | None:
         """Bytes of whole or cut batches from the one that holds `start`; None when there is nothing to read yet.
@@ -107,4 +114,4 @@ class Partition:
         Raises BrokerError OFFSET_OUT_OF_RANGE when `start` lies outside the log or past what may be read.
         """
         below = self.readable_end(committed_only=committed_only)
-        return self.log.read(Offset(start), bytes_max, below, whole_first=whole_first)
+        return self.log.read(start, bytes_max, below, whole_first=whole_first)

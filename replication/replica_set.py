@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.partition import Partition, PartitionSettings
 from sordini.storage.errors import StorageError
 from sordini.storage.log_manager import LogManager
@@ -28,6 +28,7 @@ class ReplicaSet:
         settings_of: Callable[[str], PartitionSettings],
         exists: Exists,
         name_of: NameOf,
+        now_ms: Callable[[], int],
     ) -> None:
         """`exists` and `name_of` ask what the cluster knows beyond this broker."""
         self._broker_id = broker_id
@@ -35,6 +36,7 @@ class ReplicaSet:
         self._settings_of = settings_of
         self._exists = exists
         self._name_of = name_of
+        self._now_ms = now_ms
         self._partitions: dict[tuple[str, int], Partition] = {}
 
     def __iter__(self) -> Iterator[Partition]:
@@ -72,7 +74,7 @@ class ReplicaSet:
             raise BrokerError(ErrorCode.STALE_CONTROLLER_EPOCH, f"{name} is past leader epoch {leader_epoch}")
         if partition is None:
             partition = self._open(name, topic_id)
-        partition.lead(self._broker_id, leader_epoch, in_sync_replicas, self._logs.high_watermark(name))
+        partition.lead(self._broker_id, leader_epoch, in_sync_replicas)
 
     def _open(self, name: TopicPartition, topic_id: TopicId) -> Partition:
         settings = self._settings_of(name.topic)
@@ -80,7 +82,9 @@ class ReplicaSet:
         if log is None:
             log = self._logs.create(name, topic_id, settings.log)
         else:
-            if log.topic_id is not None and log.topic_id != topic_id:
+            if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID:
+                log.set_topic_id(topic_id)
+            if log.topic_id != topic_id:
                 raise BrokerError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the log of {name} belongs to another topic id")
             log.config = settings.log
         partition = self._partitions[name] = Partition(name, topic_id, log, settings)
@@ -92,7 +96,7 @@ class ReplicaSet:
         if partition is not None:
             partition.resign()
         if delete and self._logs.get(name) is not None:
-            self._logs.delete(name)
+            self._logs.delete(name, self._now_ms())
 
     def reconfigure(self, topic: str) -> None:
         """A topic's configuration changed: its partitions here take the new values."""
@@ -102,19 +106,11 @@ class ReplicaSet:
                 partition.settings = settings
                 partition.log.config = settings.log
 
-    def high_watermarks(self) -> dict[TopicPartition, Offset]:
-        """The high watermark of every partition led here, for the checkpoint."""
-        return {
-            partition.name: partition.leader.high_watermark
-            for partition in self._partitions.values()
-            if partition.leader is not None
-        }
-
-    def storage_failed(self, error: StorageError) -> None:
-        """A log directory failed: everything in it stops being served; the rest goes on."""
-        for name in self._logs.fail(error):
-            partition = self._partitions.pop(name, None)
-            if partition is not None:
+    def directory_failed(self, failure: StorageError) -> None:
+        """A log directory is offline: what is in it stops being served; the rest goes on."""
+        for name, partition in list(self._partitions.items()):
+            if partition.log.home.path == failure.directory:
+                del self._partitions[name]
                 partition.resign()
 
     def resign_all(self) -> None:

@@ -53,7 +53,7 @@ class ConfigsHandler:
 
     def _describe(self, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
         result = DescribeConfigsResult(
-            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+            error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         try:
             if resource.resource_type == TOPIC:
@@ -67,8 +67,8 @@ class ConfigsHandler:
         except BrokerError as error:
             result.error_code, result.error_message = error.code, str(error)
             return result
+        # An empty list asks for everything, as null does.
         keys = resource.configuration_keys
-        # An empty list asks for everything, as clients older than the null one send it.
         wanted = None if not keys else set(keys)
         result.configs = [row for row in described if wanted is None or row.name in wanted]
         return result
@@ -82,6 +82,8 @@ class ConfigsHandler:
     def _broker(self, request: DescribeConfigsRequest, name: str) -> Iterable[DescribeConfigsResourceResult]:
         if name == "":
             return []  # The cluster-wide dynamic defaults, of which there are none.
+        if not name.isdigit():
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"a broker is named by its number, not by {name!r}")
         if name != str(self._broker_id):
             raise BrokerError(
                 ErrorCode.INVALID_REQUEST, f"this is broker {self._broker_id}; ask broker {name!r} for its own settings"

@@ -6,6 +6,7 @@ less than it asked for waits in the partitions it watches and reads anew when th
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -28,10 +29,11 @@ from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 from sordini.replication.waiters import Waiter
 from sordini.storage.errors import StorageError
-from sordini.storage.segment import FileSlice
+from sordini.storage.file_slice import FileSlice
 
 READ_COMMITTED = 1
-DEBUG_CONSUMER_ID = -2
+BATCH_PREFIX_BYTES = 12
+BATCH_LENGTH = struct.Struct(">i")
 
 
 class Timer(Protocol):
@@ -181,9 +183,8 @@ class Reading:
         except BrokerError as error:
             self.urgent = True
             return _refused(wish.partition, error.code)
-        except StorageError as error:
+        except StorageError:
             self.urgent = True
-            self._replicas.storage_failed(error)
             return _refused(wish.partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _answer(self, partition: Partition, target: Target, *, whole_first: bool) -> PartitionData:
@@ -206,7 +207,7 @@ class Reading:
             wish.fetch_offset, max(allowed, 0), whole_first=whole_first, committed_only=self._committed_only
         )
         if piece is not None:
-            if self._version >= 3 and piece.size < piece.first_size:
+            if self._version >= 3 and not whole_first and not _begins_whole(piece):
                 piece.release()  # From version 3 on, a batch that does not fit is left for the next fetch.
             elif self._version < 4:
                 answer.records = _converted(partition, piece, wish.fetch_offset, allowed, self._version)
@@ -268,6 +269,14 @@ def _refused(partition: int, code: ErrorCode) -> PartitionData:
     return PartitionData(
         partition_index=partition, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
     )
+
+
+def _begins_whole(piece: FileSlice) -> bool:
+    """Whether the first batch of a slice is all there: its length stands behind its base offset."""
+    if piece.size < BATCH_PREFIX_BYTES:
+        return False
+    (length,) = BATCH_LENGTH.unpack(piece.file.read_at(piece.position + 8, BATCH_LENGTH.size))
+    return bool(BATCH_PREFIX_BYTES + length <= piece.size)
 
 
 def _size(records: Any) -> int:

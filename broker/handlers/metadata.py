@@ -57,7 +57,8 @@ class MetadataHandler:
         if everything or wanted is None:
             response.topics = [self._topic(call, known) for known in self._metadata.topics.values()]
         else:
-            response.topics = [self._wanted(call, topic) for topic in wanted]
+            once = {(topic.name, topic.topic_id): topic for topic in wanted}
+            response.topics = [self._wanted(call, topic) for topic in once.values()]
         if any(topic.error_code for topic in response.topics):
             return response
         body = schema.encode(response, call.version)
@@ -83,7 +84,7 @@ class MetadataHandler:
 
     def _wanted(self, call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
         request: MetadataRequest = call.body
-        if wanted.name is None or (call.version >= 12 and wanted.topic_id != NO_TOPIC_ID):
+        if wanted.name is None or wanted.topic_id != NO_TOPIC_ID:
             return self._wanted_by_id(call, wanted)
         known = self._metadata.topics.get(wanted.name)
         if known is not None:
@@ -97,8 +98,8 @@ class MetadataHandler:
     def _wanted_by_id(self, call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
         if call.version < 12:
             raise BrokerError(ErrorCode.INVALID_REQUEST, "topics can be asked for by id from version 12 on")
-        if wanted.name is not None:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, "a topic is asked for by its name or by its id, not by both")
+        if wanted.topic_id == NO_TOPIC_ID:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "a topic is asked for by its name or by its id")
         name = self._metadata.name_of(TopicId(wanted.topic_id))
         if name is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
@@ -120,7 +121,7 @@ class MetadataHandler:
         return MetadataResponse(
             error_code=code,
             topics=[
-                MetadataResponseTopic(error_code=code, name=topic.name, topic_id=topic.topic_id)
+                MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
                 for topic in request.topics or ()
             ],
         )

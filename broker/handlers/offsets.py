@@ -63,8 +63,7 @@ class OffsetsHandler:
                     answered.partitions.append(self._list_one(call, topic.name, wish))
                 except BrokerError as error:
                     answered.partitions.append(_unlisted(wish.partition_index, error.code))
-                except StorageError as error:
-                    self._replicas.storage_failed(error)
+                except StorageError:
                     answered.partitions.append(_unlisted(wish.partition_index, ErrorCode.KAFKA_STORAGE_ERROR))
         return response
 

@@ -93,7 +93,6 @@ class ProduceHandler:
                 index=data.index, error_code=error.code, base_offset=-1, error_message=str(error)
             )
         except StorageError as error:
-            self._replicas.storage_failed(error)
             return PartitionProduceResponse(
                 index=data.index, error_code=ErrorCode.KAFKA_STORAGE_ERROR, base_offset=-1, error_message=str(error)
             )

@@ -17,6 +17,9 @@ Later = Callable[[Call, Awaitable[Any]], Pending]
 class ProducerIds(Protocol):
     """Where fresh producer ids come from."""
 
+    def at_once(self) -> int | None:
+        """An id that is at hand; None when there is none."""
+
     async def next(self) -> int:
         """An id that nobody else has or had."""
 
@@ -31,7 +34,7 @@ class ProducerIdHandler:
     def route(self) -> Route:
         return Route(ApiKey.INIT_PRODUCER_ID, self.handle, self.refuse)
 
-    def handle(self, call: Call) -> Pending:
+    def handle(self, call: Call) -> InitProducerIdResponse | Pending:
         request: InitProducerIdRequest = call.body
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             raise BrokerError(ErrorCode.INVALID_REQUEST, "producer id and epoch come together or not at all")
@@ -39,7 +42,10 @@ class ProducerIdHandler:
             if not request.transactional_id:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "a transactional id may not be empty")
             raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no transaction coordinator is running")
-        return self._later(call, self._give())
+        producer_id = self._producer_ids.at_once()
+        if producer_id is None:
+            return self._later(call, self._give())
+        return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
     async def _give(self) -> InitProducerIdResponse:
         return InitProducerIdResponse(producer_id=await self._producer_ids.next(), producer_epoch=0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from sordini.broker.config import SETTINGS, build_config
@@ -85,3 +88,13 @@ def test_a_properties_file_has_comments_colons_and_continued_lines() -> None:
 def test_a_line_without_a_key_is_refused_with_its_number() -> None:
     with pytest.raises(ConfigError, match="line 2"):
         read_properties("a=1\n=2\n")
+
+
+def test_the_shipped_properties_file_lists_every_key_with_its_default_and_meaning() -> None:
+    text = (Path(__file__).parents[3] / "config" / "server.properties").read_text()
+    listed = dict(re.findall(r"^# (.*)\n#([a-z][a-z0-9.]*=.*)$", text, re.MULTILINE))
+    expected = {
+        f"{declared.meaning} Allowed: {declared.rule.allowed}.": f"{key}={declared.default_text or ''}"
+        for key, (_, declared) in SETTINGS.items()
+    }
+    assert listed == expected

@@ -1,0 +1,48 @@
+# make run    a broker on 127.0.0.1:9092 with its data in ./data
+# make test   everything the tests need, then the tests; ARGS="-k idempotent" narrows them
+# make crash  the log killed at every step of every operation; make sim: simulated seeds
+# make lint   style, types, import contracts
+# make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
+# make clean  forget the environment and all caches; ./data stays
+
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test crash sim lint bench clean
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
+
+run: .venv/.installed-serve
+	exec $(BIN)/sordini serve --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=data
+
+test: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	$(BIN)/python -m pytest $(ARGS)
+
+crash sim: .venv/.installed-dev
+	$(BIN)/python -m pytest tests/$@ $(ARGS)
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy -p sordini
+	$(BIN)/lint-imports
+
+bench: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	$(BIN)/python -m bench $(ARGS)
+
+clean:
+	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist
+
+# Each stamp is older than what it was made from when there is something to install again.
+.venv/.installed-serve: pyproject.toml scripts/venv.py
+	$(PYTHON) scripts/venv.py
+	@touch $@
+
+.venv/.installed-dev: pyproject.toml scripts/venv.py
+	$(PYTHON) scripts/venv.py dev
+	@touch $@ .venv/.installed-serve

@@ -1,0 +1,109 @@
+"""`make bench`: Sordini beside Apache Kafka 3.9.1, the same client, the same settings, in turns.
+
+Each kind of work is first repeated on both brokers until the CPU per record of three runs in a row agrees
+within 5 % (the JVM needs it; at most ten runs), then measured in turns. The table shows medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from bench import starting, table
+from bench.client import ROOT, build
+from bench.procfs import resident_bytes
+from bench.works import WORKS, Bench, Figures, Work, settle
+from tests.outside.java import ZooKeeperProcess
+
+STARTS = 3
+
+
+def main() -> None:
+    arguments = _arguments()
+    build()
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=arguments.directory) as directory:
+        try:
+            rows = _compare(Path(directory), arguments)
+        except pytest.skip.Exception as missing:
+            raise SystemExit(str(missing)) from None
+    text = f"{time.strftime('%Y-%m-%d')}; {starting.machine()}; medians of {arguments.rounds} rounds.\n\n"
+    text += "\n".join([table.HEAD, *rows])
+    print(f"\n{text}")
+    if arguments.write:
+        table.write(ROOT / "docs" / "benchmarks.md", text)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each work on each broker")
+    parser.add_argument("--only", default="", help="only work whose name holds this text")
+    parser.add_argument("--apache-only", action="store_true", help="Apache Kafka on both sides: proves the harness")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+    parser.add_argument("--directory", help="where the brokers keep their data (default: the system's)")
+    return parser.parse_args()
+
+
+def _compare(directory: Path, arguments: argparse.Namespace) -> list[str]:
+    """The table's rows. Both brokers run side by side; only one of them has work at a time."""
+    works = [work for work in WORKS if arguments.only in work.name]
+    with ZooKeeperProcess(directory / "zookeeper") as zookeeper:
+        benches: list[Bench] = []
+        starts: list[list[starting.Start]] = []
+        try:
+            for label in ("Apache Kafka", "Sordini"):
+                is_java = arguments.apache_only or label == "Apache Kafka"
+                bench, seen = _start(label, is_java=is_java, directory=directory, zookeeper=zookeeper.connect)
+                benches.append(bench)
+                starts.append(seen)
+            theirs, ours = benches
+            rows = [line for work in works for line in _work(work, theirs, ours, arguments.rounds)]
+            rows += table.start_rows(*starts)
+            after = [resident_bytes(bench.process.pid) / 2**20 for bench in benches]
+            rows.append(table.row("memory, after all of it", "MiB", *after))
+        finally:
+            for bench in benches:
+                bench.process.stop()
+    return rows
+
+
+def _start(label: str, *, is_java: bool, directory: Path, zookeeper: str) -> tuple[Bench, list[starting.Start]]:
+    """Start a broker a few times on empty directories, timed; the last one stays."""
+    seen = []
+    for number in range(STARTS):
+        home = directory / f"{label.split()[0].lower()}-{number}"
+        process = starting.apache_kafka(home, zookeeper) if is_java else starting.sordini(home)
+        seen.append(starting.timed_start(process))
+        if number < STARTS - 1:
+            process.stop()
+    _say(f"{label}: first answer after {min(one.seconds for one in seen):.2f} s")
+    return Bench(label, process), seen
+
+
+def _work(work: Work, theirs: Bench, ours: Bench, rounds: int) -> list[str]:
+    figures: dict[str, list[Figures]] = {theirs.label: [], ours.label: []}
+    topics = {}
+    for bench in (theirs, ours):
+        is_reading = work.kind == "consume"
+        topics[bench.label] = bench.filled_topic(work.records) if is_reading else bench.new_topic()
+        runs = settle(lambda bench=bench: bench.measure(work, topics[bench.label]))  # type: ignore[misc]
+        _say(f"{work.name}, {bench.label}: {'not settled' if runs is None else f'settled after {runs} runs'}")
+    for _ in range(rounds):
+        for bench in (theirs, ours):
+            figures[bench.label].append(bench.measure(work, topics[bench.label]))
+    for label, seen in figures.items():
+        _say(f"  {label}: " + ", ".join(f"{one.per_second:,.0f}/s {one.cpu_us:.2f} µs" for one in seen))
+    for bench in (theirs, ours):
+        bench.drop_topic(topics[bench.label])
+    return table.work_rows(work, figures[theirs.label], figures[ours.label])
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+main()

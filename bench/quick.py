@@ -1,0 +1,93 @@
+"""`.venv/bin/python -m bench.quick`: twenty seconds with Sordini alone, for the loop of edit and measure.
+
+`--apache` asks Apache Kafka the same, cold; `--at HOST:PORT PID` measures a broker that runs already (under
+a profiler, say).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+
+from bench import starting
+from bench.client import build
+from bench.procfs import resident_bytes
+from bench.works import Bench, Work
+from tests.outside.java import ZooKeeperProcess
+from tests.outside.processes import BrokerProcess
+
+WORKS = [
+    Work("produce, 64 KiB batches", "produce", 2_000_000),
+    Work("consume", "consume", 2_000_000),
+    Work("one record, 1 in flight", "single", 10_000),
+    Work("one record, 16 connections", "single", 20_000, connections=16),
+]
+RUNS = 2
+
+
+class _RunningBroker(BrokerProcess):
+    """A broker somebody else started and will stop."""
+
+    name = "running"
+
+    def __init__(self, directory: Path, bootstrap: str, pid: int) -> None:
+        super().__init__(directory)
+        self.bootstrap = bootstrap
+        self._pid = pid
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    def command(self) -> list[str]:
+        raise AssertionError("it runs already")
+
+    def is_ready(self) -> bool:
+        return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench.quick", description=__doc__)
+    parser.add_argument("--apache", action="store_true")
+    parser.add_argument("--at", nargs=2, metavar=("HOST:PORT", "PID"))
+    parser.add_argument("--only", default="", help="only work whose name holds this text")
+    arguments = parser.parse_args()
+    build()
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        directory = Path(name)
+        if arguments.at:
+            bootstrap, pid = arguments.at
+            _measure(_RunningBroker(directory, bootstrap, int(pid)), arguments.only)
+            return
+        with ZooKeeperProcess(directory / "zookeeper") if arguments.apache else nullcontext() as zookeeper:
+            home = directory / "broker"
+            process = starting.apache_kafka(home, zookeeper.connect) if zookeeper else starting.sordini(home)
+            started = starting.timed_start(process)
+            print(f"first answer after {started.seconds:.2f} s, idle {started.idle_bytes / 2**20:.0f} MiB")
+            try:
+                _measure(process, arguments.only)
+            finally:
+                process.stop()
+
+
+def _measure(process: BrokerProcess, only: str) -> None:
+    bench = Bench("quick", process)
+    filled = bench.new_topic()
+    for work in WORKS:
+        if only not in work.name and work.kind != "produce":
+            continue
+        topic = filled if work.kind in ("produce", "consume") else bench.new_topic()
+        for _ in range(RUNS):
+            seen = bench.measure(work, topic)
+            latency = f", p50 {seen.p50_us:.0f} µs, p99 {seen.p99_us:.0f} µs" if work.is_single else ""
+            print(
+                f"{work.name:28} {seen.per_second:>11,.0f}/s  broker CPU {seen.cpu_us:7.2f} µs each{latency}",
+                flush=True,
+            )
+    print(f"memory afterwards {resident_bytes(process.pid) / 2**20:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

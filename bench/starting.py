@@ -1,0 +1,73 @@
+"""Starting the two brokers for the benchmark, and timing a start to its first answer."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.procfs import cpu_seconds, resident_bytes
+from tests.outside.java import ApacheKafkaProcess
+from tests.outside.processes import BrokerProcess, SordiniProcess
+
+HEAP = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC")
+# Deleted topics free their space at once, old segments are not looked for in the middle of a run.
+SETTINGS: dict[str, object] = {"log.segment.delete.delay.ms": 1_000}
+ANSWER_SECONDS_MAX = 60.0
+
+
+def sordini(directory: Path) -> BrokerProcess:
+    return SordiniProcess(directory, SETTINGS)
+
+
+def apache_kafka(directory: Path, zookeeper: str) -> BrokerProcess:
+    return ApacheKafkaProcess(directory, f"{zookeeper}/{directory.name}", SETTINGS, flags=HEAP)
+
+
+class Start(NamedTuple):
+    """seconds: from the start of the process to its first answer; cpu_seconds: used by then; idle_bytes after it."""
+
+    seconds: float
+    cpu_seconds: float
+    idle_bytes: int
+
+
+def timed_start(process: BrokerProcess) -> Start:
+    """Start a broker, ask it for its API versions until it answers, then look at it idle for a second."""
+    began = time.monotonic()
+    process.launch()
+    while not _answers(process.port):
+        if not process.is_running or time.monotonic() - began > ANSWER_SECONDS_MAX:
+            raise SystemExit(f"{process.name} did not start\n{process.tail()}")
+        time.sleep(0.002)
+    took, used = time.monotonic() - began, cpu_seconds(process.pid)
+    process.wait_until(process.is_ready, ANSWER_SECONDS_MAX, "be ready")
+    time.sleep(1)
+    return Start(took, used, resident_bytes(process.pid))
+
+
+def _answers(port: int) -> bool:
+    request = struct.pack(">hhih", 18, 0, 1, -1)
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        return len(connection.recv(4)) == 4
+    return False
+
+
+def machine() -> str:
+    """The machine as the table names it: cores, memory, processor."""
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        "unknown processor",
+    )
+    return f"{cores} cores, {memory:.0f} GiB, {model}"

@@ -1,0 +1,56 @@
+"""The benchmark's table as Markdown, and its place in docs/benchmarks.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+from bench.starting import Start
+from bench.works import Figures, Work
+
+BEGIN, END = "<!-- benchmark table: begin -->", "<!-- benchmark table: end -->"
+HEAD = "| work | figure | Apache Kafka 3.9.1 | Sordini | Sordini / Apache Kafka |\n| --- | --- | --: | --: | --: |"
+
+
+def row(work: str, figure: str, theirs: float, ours: float, *, digits: int = 0) -> str:
+    ratio = f"{ours / theirs:.2f}" if theirs > 0 else "-"
+    return f"| {work} | {figure} | {theirs:,.{digits}f} | {ours:,.{digits}f} | {ratio} |"
+
+
+def _middle(figures: list[Figures], name: str) -> float:
+    return median(getattr(one, name) for one in figures)
+
+
+def work_rows(work: Work, theirs: list[Figures], ours: list[Figures]) -> list[str]:
+    """The rows of one kind of work: the median of all rounds on each side."""
+
+    def line(first: str, label: str, name: str, digits: int) -> str:
+        return row(first, label, _middle(theirs, name), _middle(ours, name), digits=digits)
+
+    unit = "request" if work.is_single else "record"
+    rows = [line(work.name, f"{unit}s/s", "per_second", 0)]
+    rows.append(line("", f"broker CPU, µs/{unit}", "cpu_us", 2))
+    if work.is_single:
+        rows += [line("", "p50, µs", "p50_us", 0), line("", "p99, µs", "p99_us", 0)]
+    return rows
+
+
+def start_rows(theirs: list[Start], ours: list[Start]) -> list[str]:
+    rows = []
+    for first, label, name, scale, digits in (
+        ("process start to first answer", "s", "seconds", 1.0, 2),
+        ("", "CPU, s", "cpu_seconds", 1.0, 2),
+        ("memory, idle", "MiB", "idle_bytes", 2.0**20, 0),
+    ):
+        values = [median(getattr(one, name) for one in side) / scale for side in (theirs, ours)]
+        rows.append(row(first, label, *values, digits=digits))
+    return rows
+
+
+def write(page: Path, table: str) -> None:
+    """Put the table between the page's markers. Raises SystemExit when they are not there."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    if BEGIN not in text or END not in text:
+        raise SystemExit(f"{page} has no place for the table: it needs the lines {BEGIN} and {END}")
+    head, _, rest = text.partition(BEGIN)
+    page.write_text(f"{head}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")

@@ -1,0 +1,117 @@
+"""The embedded store's file: nodes that stay, and the transaction count, in one SQLite database.
+
+    node(path, data, czxid, mzxid, created_ms, modified_ms, version, creations)     meta('zxid', n)
+
+Durability: write-ahead log with `synchronous=FULL`, so `save` returns once the turn is forced to the disk; an
+acknowledged write survives kill -9 and loss of power. (NORMAL would lose the last turns with the power.)
+Exclusion: `locking_mode=EXCLUSIVE` and a write transaction at open hold SQLite's own file locks until `close`, so
+a second opener, in this process or another, is refused at once.
+
+Every method waits for the disk: call them through the store's `offload`, all from one thread at a time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from sordini.broker.coordination.tree import Node
+from sordini.replication.ports import StoreUnusable
+
+FORMAT = 1
+"""Also written into the schema below; another format is refused, never guessed at."""
+
+_SCHEMA = """
+CREATE TABLE node (
+    path TEXT PRIMARY KEY, data BLOB NOT NULL, czxid INTEGER NOT NULL, mzxid INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL, modified_ms INTEGER NOT NULL, version INTEGER NOT NULL, creations INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES ('zxid', 0);
+INSERT INTO node VALUES ('/', x'', 0, 0, 0, 0, 0, 0);
+PRAGMA user_version = 1;
+"""
+
+
+class Database:
+    """The open file. Make it with `open_database`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def load(self) -> tuple[dict[str, Node], int]:
+        """All nodes, and the last transaction that may have been seen by anybody."""
+        rows = self._connection.execute(
+            "SELECT path, data, czxid, mzxid, created_ms, modified_ms, version, creations FROM node"
+        )
+        nodes = {path: Node(*values) for path, *values in rows}
+        ((zxid,),) = self._connection.execute("SELECT value FROM meta WHERE name = 'zxid'")
+        return nodes, zxid
+
+    def save(self, dirty: Iterable[tuple[str, Node | None]], zxid: int) -> None:
+        """Make one turn durable, all of it or nothing. Raises sqlite3.Error; then nothing was written."""
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for path, node in dirty:
+                if node is None or node.owner:
+                    connection.execute("DELETE FROM node WHERE path = ?", (path,))
+                else:
+                    connection.execute("REPLACE INTO node VALUES (?,?,?,?,?,?,?,?)", (path, *node[:-1]))
+            connection.execute("UPDATE meta SET value = ? WHERE name = 'zxid'", (zxid,))
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            # A failed COMMIT may have rolled back by itself already.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def open_database(path: str) -> Database:
+    """Open or create the file (":memory:" for one that is never stored) and take it for this process alone.
+
+    Raises StoreUnusable, with the path and the reason: in use, not ours, of a later format, or the disk's refusal.
+    """
+    try:
+        # Used by one thread at a time, but not always by the same one.
+        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise StoreUnusable(f"cannot open the coordination store {path}: {error}") from error
+    try:
+        _prepare(connection, path)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if error.sqlite_errorname.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise StoreUnusable(f"the coordination store {path} is in use by another broker") from error
+        raise StoreUnusable(f"cannot open the coordination store {path}: {error}") from error
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise StoreUnusable(f"{path} is not a coordination store: {error}") from error
+    except StoreUnusable:
+        connection.close()
+        raise
+    return Database(connection)
+
+
+def _prepare(connection: sqlite3.Connection, path: str) -> None:
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    ((version,),) = connection.execute("PRAGMA user_version")
+    if version not in (0, FORMAT):
+        raise StoreUnusable(f"the coordination store {path} has format {version}; this broker knows {FORMAT}")
+    # In exclusive mode the locks that the first write takes stay until the connection is closed.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if version == 0:
+            for statement in filter(str.strip, _SCHEMA.split(";")):
+                connection.execute(statement)
+        else:
+            connection.execute("UPDATE meta SET value = value WHERE name = 'zxid'")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

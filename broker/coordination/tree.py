@@ -1,0 +1,236 @@
+"""ZooKeeper's tree of nodes as a plain value machine: what each operation does, refuses and sets off.
+
+Pure: no disk, no clock, no loop; time is an argument. A `Tree` is changed in *turns*. Everything since
+`begin_turn` can be taken back by `undo_turn`, which is how a write that could not be made durable is undone; a
+`multi` that is refused in the middle takes back its own part the same way.
+
+    begin_turn   apply* (each answers and says which watches fired)   dirty -> to disk   or   undo_turn
+
+Ephemeral nodes are nodes like all others here; that they are never stored is the owner's affair (`Node.owner`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, assert_never
+
+from sordini.replication.ports import (
+    ANY_VERSION,
+    BadVersion,
+    Check,
+    CoordinationError,
+    Create,
+    Delete,
+    NoChildrenForEphemerals,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    OperationResult,
+    Set,
+    Stat,
+    WatchKind,
+)
+
+Fired = tuple[WatchKind, str]
+"""Something happened to a path. CHILDREN concerns child watches, the others data watches (DELETED: both)."""
+
+
+class Node(NamedTuple):
+    """One node. Replaced, never changed, so that an undo only has to put the old one back."""
+
+    data: bytes
+    czxid: int
+    mzxid: int
+    created_ms: int
+    modified_ms: int
+    version: int = 0
+    creations: int = 0
+    """How many children were ever made here: the number of the next sequential one."""
+    owner: int = 0
+    """The session an ephemeral node belongs to; 0 for nodes that stay."""
+
+
+class Applied(NamedTuple):
+    """What came of one call: its results, and what it set off, in the order in which it happened."""
+
+    results: list[OperationResult]
+    fired: list[Fired]
+
+
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def check_path(path: str) -> None:
+    """Paths are absolute, without empty steps or a slash at the end. Raises ValueError: the caller has a bug."""
+    if not path.startswith("/") or "\0" in path or (path != "/" and (path.endswith("/") or "//" in path)):
+        raise ValueError(f"{path!r} is not the path of a node")
+
+
+class Tree:
+    """The nodes by path. `zxid` counts transactions and never goes back, an undo included."""
+
+    def __init__(self, nodes: dict[str, Node] | None = None, zxid: int = 0) -> None:
+        self.zxid = zxid
+        self._nodes = nodes or {"/": Node(b"", 0, 0, 0, 0)}
+        self._children: dict[str, set[str]] = {path: set() for path in self._nodes}
+        for path in self._nodes:
+            if path != "/":
+                self._children[parent_of(path)].add(path.rpartition("/")[2])
+        self._undo: list[tuple[str, Node | None]] = []
+
+    # Reading.
+
+    def stat(self, path: str) -> Stat | None:
+        check_path(path)
+        node = self._nodes.get(path)
+        return None if node is None else self._stat(path, node)
+
+    def get(self, path: str) -> tuple[bytes, Stat]:
+        check_path(path)
+        node = self._node(path)
+        return node.data, self._stat(path, node)
+
+    def children(self, path: str) -> list[str]:
+        check_path(path)
+        self._node(path)
+        return sorted(self._children[path])
+
+    def owned_by(self, session_id: int) -> list[str]:
+        """The ephemeral nodes of a session."""
+        return [path for path, node in self._nodes.items() if node.owner == session_id]
+
+    # Changing.
+
+    def begin_turn(self) -> None:
+        self._undo.clear()
+
+    def undo_turn(self) -> None:
+        self._undo_to(0)
+
+    def dirty(self) -> Iterator[tuple[str, Node | None]]:
+        """Each path changed in this turn with what is there now (None: nothing)."""
+        for path in dict.fromkeys(path for path, _ in self._undo):
+            yield path, self._nodes.get(path)
+
+    def apply(self, operations: Sequence[Operation], session_id: int, now_ms: int) -> Applied:
+        """Carry out one transaction, all of it or nothing. Raises the refusal of the first that is refused."""
+        mark, fired = len(self._undo), list[Fired]()
+        self.zxid += 1
+        results = list[OperationResult]()
+        try:
+            for operation in operations:
+                results.append(self._apply(operation, session_id, now_ms, fired))
+        except CoordinationError as refusal:
+            refusal.index = len(results)
+            raise
+        finally:
+            if len(results) < len(operations):
+                self._undo_to(mark)
+        return Applied(results, fired)
+
+    def end_session(self, session_id: int) -> list[Fired]:
+        """Delete a session's ephemeral nodes; what that set off."""
+        fired = list[Fired]()
+        owned = self.owned_by(session_id)
+        if owned:
+            self.zxid += 1
+        for path in owned:
+            self._delete(Delete(path), fired)
+        return fired
+
+    def _apply(self, operation: Operation, session_id: int, now_ms: int, fired: list[Fired]) -> OperationResult:
+        check_path(operation.path)
+        match operation:
+            case Create():
+                return self._create(operation, session_id, now_ms, fired)
+            case Set():
+                return self._set(operation, now_ms, fired)
+            case Delete():
+                self._delete(operation, fired)
+                return None
+            case Check(path, version):
+                self._expect(path, version)
+                return None
+            case _:
+                assert_never(operation)
+
+    def _create(self, operation: Create, session_id: int, now_ms: int, fired: list[Fired]) -> str:
+        path = operation.path
+        if path == "/":
+            raise NodeExists(path)
+        above = parent_of(path)
+        parent = self._nodes.get(above)
+        if parent is None:
+            raise NoNode(path)
+        if parent.owner:
+            raise NoChildrenForEphemerals(path)
+        if operation.sequential:
+            path = f"{path}{parent.creations:010d}"
+        if path in self._nodes:
+            raise NodeExists(path)
+        owner = session_id if operation.ephemeral else 0
+        self._put(above, parent._replace(creations=parent.creations + 1))
+        self._put(path, Node(operation.data, self.zxid, self.zxid, now_ms, now_ms, owner=owner))
+        fired += (WatchKind.CREATED, path), (WatchKind.CHILDREN, above)
+        return path
+
+    def _set(self, operation: Set, now_ms: int, fired: list[Fired]) -> Stat:
+        node = self._expect(operation.path, operation.version)
+        node = node._replace(data=operation.data, mzxid=self.zxid, modified_ms=now_ms, version=node.version + 1)
+        self._put(operation.path, node)
+        fired.append((WatchKind.CHANGED, operation.path))
+        return self._stat(operation.path, node)
+
+    def _delete(self, operation: Delete, fired: list[Fired]) -> None:
+        path = operation.path
+        self._expect(path, operation.version)
+        if self._children[path]:
+            raise NotEmpty(path)
+        assert path != "/", "the root is not deleted"
+        self._put(path, None)
+        fired += (WatchKind.DELETED, path), (WatchKind.CHILDREN, parent_of(path))
+
+    def _node(self, path: str) -> Node:
+        node = self._nodes.get(path)
+        if node is None:
+            raise NoNode(path)
+        return node
+
+    def _expect(self, path: str, version: int) -> Node:
+        node = self._node(path)
+        if version not in (ANY_VERSION, node.version):
+            raise BadVersion(path)
+        return node
+
+    def _stat(self, path: str, node: Node) -> Stat:
+        return Stat(
+            node.czxid,
+            node.mzxid,
+            node.created_ms,
+            node.modified_ms,
+            node.version,
+            node.owner,
+            len(self._children[path]),
+        )
+
+    def _put(self, path: str, node: Node | None) -> None:
+        self._undo.append((path, self._nodes.get(path)))
+        self._place(path, node)
+
+    def _place(self, path: str, node: Node | None) -> None:
+        above, name = parent_of(path), path.rpartition("/")[2]
+        if node is None:
+            del self._nodes[path]
+            del self._children[path]
+            self._children[above].discard(name)
+        else:
+            if path not in self._nodes:
+                self._children[path] = set()
+                self._children[above].add(name)
+            self._nodes[path] = node
+
+    def _undo_to(self, mark: int) -> None:
+        while len(self._undo) > mark:
+            self._place(*self._undo.pop())

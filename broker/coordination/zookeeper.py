@@ -1,0 +1,373 @@
+"""The coordination store as a ZooKeeper ensemble, through kazoo.
+
+kazoo runs the connection on a thread of its own and would hand results to one queue and watches to another. Here
+both leave that thread by one door, `loop.call_soon_threadsafe`, in the order in which the server sent them, so the
+loop sees what ZooKeeper promises. kazoo's worker threads are never started.
+
+One kazoo client serves one session and never opens a second: once the session has ended the client refuses to
+connect, and calls fail here, on the loop, before they reach it. The loop itself never waits for ZooKeeper; a server
+that hangs shows as SUSPENDED after two thirds of the session timeout.
+
+Imported only when ZooKeeper is configured: kazoo costs start-up time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from kazoo import exceptions as kazoo_exceptions
+from kazoo.client import KazooClient
+from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
+from kazoo.retry import KazooRetry
+
+from sordini.broker.coordination.kazoo_handler import OneDoorHandler, OrderedResult
+from sordini.broker.coordination.tree import check_path
+from sordini.replication.controller.paths import parents
+from sordini.replication.ports import (
+    ANY_VERSION,
+    BadVersion,
+    Check,
+    ConnectionLoss,
+    CoordinationError,
+    Create,
+    Delete,
+    NoChildrenForEphemerals,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    OperationResult,
+    SessionExpired,
+    SessionState,
+    Set,
+    Stat,
+    StoreUnusable,
+    Watch,
+    WatchEvent,
+    WatchKind,
+)
+
+_ERRORS: dict[type[Exception], type[CoordinationError]] = {
+    kazoo_exceptions.NoNodeError: NoNode,
+    kazoo_exceptions.NodeExistsError: NodeExists,
+    kazoo_exceptions.BadVersionError: BadVersion,
+    kazoo_exceptions.NotEmptyError: NotEmpty,
+    kazoo_exceptions.NoChildrenForEphemeralsError: NoChildrenForEphemerals,
+    kazoo_exceptions.SessionExpiredError: SessionExpired,
+    kazoo_exceptions.ConnectionClosedError: SessionExpired,
+}
+_WATCH_KINDS = {
+    EventType.CREATED: WatchKind.CREATED,
+    EventType.CHANGED: WatchKind.CHANGED,
+    EventType.DELETED: WatchKind.DELETED,
+    EventType.CHILD: WatchKind.CHILDREN,
+}
+_NOT_THIS_ONE = (kazoo_exceptions.RolledBackError, kazoo_exceptions.RuntimeInconsistency)
+"""What ZooKeeper answers for the operations of a refused multi that were not the reason."""
+
+
+class ZooKeeperStore:
+    """An ensemble, named as in `zookeeper.connect`: "host:port,host:port/chroot"."""
+
+    def __init__(self, connect: str, *, session_timeout_ms: int, connection_timeout_ms: int) -> None:
+        hosts, slash, chroot = connect.partition("/")
+        self._hosts = hosts
+        self._chroot = f"/{chroot}".rstrip("/") if slash else ""
+        check_path(self._chroot or "/")
+        self._session_timeout_ms = session_timeout_ms
+        self._connection_timeout_ms = connection_timeout_ms
+        self._sessions: list[ZooKeeperSession] = []
+
+    async def open_session(self) -> ZooKeeperSession:
+        """Connect, and make the chroot if it is absent. Raises StoreUnusable when nobody answers in time."""
+        session = ZooKeeperSession(self._hosts, self._chroot, self._session_timeout_ms)
+        try:
+            await asyncio.wait_for(session.connected(), self._connection_timeout_ms / 1000)
+        except TimeoutError:
+            await session.close()
+            raise StoreUnusable(
+                f"no ZooKeeper at {self._hosts} answered within {self._connection_timeout_ms} ms"
+            ) from None
+        self._sessions = [other for other in self._sessions if not other.is_over]
+        self._sessions.append(session)
+        return session
+
+    async def close(self) -> None:
+        await asyncio.gather(*(session.close() for session in self._sessions))
+
+
+class ZooKeeperSession:
+    """One session with ZooKeeper; see the port for what the methods promise."""
+
+    def __init__(self, hosts: str, chroot: str, session_timeout_ms: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._chroot = chroot
+        self._session_timeout_ms = session_timeout_ms
+        self._session_id = 0
+        self._state = SessionState.SUSPENDED
+        self._listeners: list[Callable[[SessionState], None]] = []
+        self._pending: dict[OrderedResult, tuple[asyncio.Future[Any], Callable[[], None] | None]] = {}
+        self._data_watches: dict[str, dict[Watch, None]] = {}
+        self._child_watches: dict[str, dict[Watch, None]] = {}
+        self._first_connected: asyncio.Future[None] = self._loop.create_future()
+        self._handler = OneDoorHandler(self._post, self._answered)
+        self._client = KazooClient(
+            hosts,
+            timeout=session_timeout_ms / 1000,
+            handler=self._handler,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0, sleep_func=self._handler.sleep_func),
+        )
+        self._client.add_listener(self._state_on_the_thread)
+        self._client.start_async()
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    @property
+    def is_over(self) -> bool:
+        return self._state in (SessionState.EXPIRED, SessionState.CLOSED)
+
+    def on_state(self, listener: Callable[[SessionState], None]) -> None:
+        self._listeners.append(listener)
+
+    async def connected(self) -> None:
+        """Wait for the first connection; the chroot exists then."""
+        await self._first_connected
+        chroot, self._chroot = self._chroot, ""
+        try:
+            if chroot:
+                await self._make([*parents(chroot), chroot])
+        finally:
+            self._chroot = chroot
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        make_parents: bool = False,
+    ) -> str:
+        operations = [Create(path, data, ephemeral, sequential)]
+        try:
+            (created,) = await self._multi(operations)
+        except NoNode:
+            if not make_parents:
+                raise
+            await self._make(parents(path))
+            (created,) = await self._multi(operations)
+        return str(created)
+
+    async def get(self, path: str, *, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        data, stat = await self._read(self._client.get_async, path, self._data_fired, self._data_watches, watch)
+        return data, _stat(stat)
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        stat = await self._call(path, partial(self._client.set_async, self._inside(path), data, version))
+        return _stat(stat)
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self._call(path, partial(self._client.delete_async, self._inside(path), version))
+
+    async def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
+        names: list[str] = await self._read(
+            self._client.get_children_async, path, self._child_fired, self._child_watches, watch
+        )
+        return names
+
+    async def exists(self, path: str, *, watch: Watch | None = None) -> Stat | None:
+        stat = await self._read(self._client.exists_async, path, self._data_fired, self._data_watches, watch)
+        return None if stat is None else _stat(stat)
+
+    async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
+        return await self._multi(operations, numbered=True)
+
+    async def close(self) -> None:
+        if not self.is_over:
+            self._finish(SessionState.CLOSED)
+            await self._release()
+
+    # Calls.
+
+    async def _make(self, paths: Sequence[str]) -> None:
+        made = await asyncio.gather(*(self._multi([Create(path)]) for path in paths), return_exceptions=True)
+        for outcome in made:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, NodeExists):
+                raise outcome
+
+    async def _multi(self, operations: Sequence[Operation], *, numbered: bool = False) -> list[OperationResult]:
+        transaction = self._client.transaction()
+        for operation in operations:
+            check_path(operation.path)
+            path = self._inside(operation.path)
+            match operation:
+                case Create(_, data, ephemeral, sequential):
+                    transaction.create(path, data, None, ephemeral, sequential)
+                case Set(_, data, version):
+                    transaction.set_data(path, data, version)
+                case Delete(_, version):
+                    transaction.delete(path, version)
+                case Check(_, version):
+                    transaction.check(path, version)
+        answers = await self._call("", transaction.commit_async)
+        for index, answer in enumerate(answers):
+            if isinstance(answer, Exception) and not isinstance(answer, _NOT_THIS_ONE):
+                raise _error(answer, operations[index].path, index if numbered else None)
+        return [self._result(answer) for answer in answers]
+
+    def _result(self, answer: Any) -> OperationResult:
+        if isinstance(answer, ZnodeStat):
+            return _stat(answer)
+        return self._outside(answer) if isinstance(answer, str) else None
+
+    async def _read(
+        self,
+        call: Callable[..., OrderedResult],
+        path: str,
+        fired: Callable[[WatchedEvent], None],
+        watches: dict[str, dict[Watch, None]],
+        watch: Watch | None,
+    ) -> Any:
+        # One callable of ours stands for all watches on a path: kazoo keeps a set, so it never grows.
+        send = partial(call, self._inside(path), watch=fired if watch is not None else None)
+        return await self._call(path, send, partial(_remember, watches, path, watch))
+
+    async def _call(self, path: str, send: Callable[[], OrderedResult], then: Callable[[], None] | None = None) -> Any:
+        """Send a call; its answer is matched on the loop, so it cannot overtake this."""
+        if path:
+            check_path(path)
+        if self.is_over:
+            raise SessionExpired(path)
+        if self._state is SessionState.SUSPENDED:
+            # kazoo would keep the call for the next connection; nobody would know how old it is by then.
+            raise ConnectionLoss(path)
+        future = self._loop.create_future()
+        self._pending[send()] = future, then
+        try:
+            return await future
+        except kazoo_exceptions.KazooException as error:
+            raise _error(error, path, None) from None
+
+    def _inside(self, path: str) -> str:
+        return path if not self._chroot else self._chroot if path == "/" else self._chroot + path
+
+    def _outside(self, path: str) -> str:
+        return path.removeprefix(self._chroot) or "/"
+
+    # What arrives, on the loop and in order.
+
+    def _answered(self, result: OrderedResult) -> None:
+        future, then = self._pending.pop(result, (None, None))
+        if future is None:
+            return
+        if result.successful():
+            if then is not None:
+                then()
+            if not future.done():
+                future.set_result(result.value)
+        elif not future.done():
+            future.set_exception(result.exception)
+
+    def _data_fired(self, event: WatchedEvent) -> None:
+        self._fired(self._data_watches, event)
+
+    def _child_fired(self, event: WatchedEvent) -> None:
+        self._fired(self._child_watches, event)
+
+    def _fired(self, watches: dict[str, dict[Watch, None]], event: WatchedEvent) -> None:
+        kind = _WATCH_KINDS.get(event.type)
+        if kind is None or self.is_over:
+            return  # Lost with the connection: the listeners of the state hear of that.
+        path = self._outside(event.path)
+        for watch in watches.pop(path, {}):
+            # Through the queue once more: an answer that came first wakes its caller first.
+            self._loop.call_soon(watch, WatchEvent(kind, path, self._session_id))
+
+    def _changed(self, state: str, session_id: int) -> None:
+        if self.is_over:
+            return
+        if state == KazooState.CONNECTED:
+            self._session_id = session_id
+            self._state = SessionState.CONNECTED
+            if not self._first_connected.done():
+                self._first_connected.set_result(None)
+        elif state == KazooState.SUSPENDED:
+            self._state = SessionState.SUSPENDED
+            self._data_watches.clear()
+            self._child_watches.clear()
+        else:
+            self._finish(SessionState.EXPIRED)
+            self._release()
+        for listener in self._listeners:
+            self._loop.call_soon(listener, self._state)
+
+    def _finish(self, state: SessionState) -> None:
+        self._state = state
+        self._handler.ended.set()
+        self._data_watches.clear()
+        self._child_watches.clear()
+        if not self._first_connected.done():
+            self._first_connected.set_exception(SessionExpired())
+        for future, _ in self._pending.values():
+            if not future.done():
+                future.set_exception(kazoo_exceptions.SessionExpiredError())
+        self._pending.clear()
+
+    def _release(self) -> asyncio.Future[None]:
+        """Let kazoo's thread end, from a thread, because it waits; done at the latest after a session timeout."""
+        released = self._loop.create_future()
+        self._handler.spawn(self._stop_client, released)
+        deadline = self._loop.call_later(self._session_timeout_ms / 1000, _resolve, released)
+        released.add_done_callback(lambda _: deadline.cancel())
+        return released
+
+    # On kazoo's threads.
+
+    def _state_on_the_thread(self, state: str) -> None:
+        if state == KazooState.LOST:
+            self._handler.ended.set()
+        client_id = self._client.client_id
+        self._post(self._changed, state, client_id[0] if client_id else 0)
+
+    def _stop_client(self, released: asyncio.Future[None]) -> None:
+        try:
+            self._client.stop()
+            self._client.close()
+        except kazoo_exceptions.WriterNotClosedException:
+            return  # The server hangs; the thread is a daemon, and the session will expire by itself.
+        self._post(_resolve, released)
+
+    def _post(self, call: Callable[..., None], *args: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *args)
+        except RuntimeError:
+            # The loop is closed: nobody is left to tell.
+            assert self._loop.is_closed()
+
+
+def _stat(stat: ZnodeStat) -> Stat:
+    return Stat(stat.czxid, stat.mzxid, stat.ctime, stat.mtime, stat.version, stat.ephemeralOwner, stat.numChildren)
+
+
+def _error(error: Exception, path: str, index: int | None) -> CoordinationError:
+    """Ours for kazoo's. What is not a refusal means that nobody knows what became of the call."""
+    return _ERRORS.get(type(error), ConnectionLoss)(path, index)
+
+
+def _remember(watches: dict[str, dict[Watch, None]], path: str, watch: Watch | None) -> None:
+    if watch is not None:
+        watches.setdefault(path, {})[watch] = None
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

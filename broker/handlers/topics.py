@@ -1,0 +1,142 @@
+"""CreateTopics and DeleteTopics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from sordini.broker.dispatch import Call, Route
+from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.network.ports import Pending
+from sordini.broker.settings import value_text
+from sordini.broker.topic_admin import Planned, TopicAdmin
+from sordini.broker.topic_config import TOPIC_SETTINGS, TopicConfig
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from sordini.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from sordini.protocol.types import NO_TOPIC_ID, TopicId
+
+Later = Callable[[Call, Awaitable[Any]], Pending]
+
+
+class TopicsHandler:
+    """Makes and deletes topics; each has an error code of its own."""
+
+    def __init__(self, admin: TopicAdmin, metadata: MetadataCache, later: Later) -> None:
+        self._admin = admin
+        self._metadata = metadata
+        self._later = later
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(ApiKey.CREATE_TOPICS, self.create, self.refuse_create),
+            Route(ApiKey.DELETE_TOPICS, self.delete, self.refuse_delete),
+        ]
+
+    def create(self, call: Call) -> Pending:
+        return self._later(call, self._create(call.body))
+
+    async def _create(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        self._admin.check_controller()
+        counts = Counter(topic.name for topic in request.topics)
+        partitions = sum(max(topic.num_partitions, len(topic.assignments)) for topic in request.topics)
+        self._admin.check_size(partitions)
+        results = await asyncio.gather(*(self._create_one(request, topic, counts) for topic in request.topics))
+        return CreateTopicsResponse(topics=list(results))
+
+    async def _create_one(
+        self, request: CreateTopicsRequest, topic: CreatableTopic, counts: Counter[str]
+    ) -> CreatableTopicResult:
+        try:
+            if counts[topic.name] > 1:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "the topic is named more than once in this request")
+            planned = self._admin.plan(topic)
+            if request.validate_only:
+                return _made(planned, NO_TOPIC_ID)
+            topic_id = await self._admin.create(planned, timeout_ms=request.timeout_ms)
+            return _made(planned, topic_id)
+        except BrokerError as error:
+            return CreatableTopicResult(
+                name=topic.name,
+                error_code=error.code,
+                error_message=None if error.code == ErrorCode.REQUEST_TIMED_OUT else str(error),
+            )
+
+    def delete(self, call: Call) -> Pending:
+        return self._later(call, self._delete(call.body, call.version))
+
+    async def _delete(self, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
+        self._admin.check_controller()
+        wanted = request.topics if version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
+        results = await asyncio.gather(*(self._delete_one(request, topic) for topic in wanted))
+        return DeleteTopicsResponse(responses=list(results))
+
+    async def _delete_one(self, request: DeleteTopicsRequest, wanted: DeleteTopicState) -> DeletableTopicResult:
+        result = DeletableTopicResult(name=wanted.name, topic_id=wanted.topic_id)
+        try:
+            if wanted.topic_id != NO_TOPIC_ID:
+                if wanted.name is not None:
+                    raise BrokerError(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not both")
+                result.name = self._metadata.name_of(TopicId(wanted.topic_id))
+                if result.name is None:
+                    raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
+            elif wanted.name is None:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id")
+            known = self._metadata.topics.get(result.name or "")
+            if known is None:
+                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {result.name}")
+            result.topic_id = known.topic_id
+            await self._admin.delete(known.name, timeout_ms=request.timeout_ms)
+        except BrokerError as error:
+            result.error_code, result.error_message = error.code, str(error)
+        return result
+
+    @staticmethod
+    def refuse_create(request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsResponse:
+        return CreateTopicsResponse(
+            topics=[
+                CreatableTopicResult(name=topic.name, error_code=code, error_message=None) for topic in request.topics
+            ]
+        )
+
+    @staticmethod
+    def refuse_delete(request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
+        named = [DeletableTopicResult(name=name, error_code=code) for name in request.topic_names]
+        stated = [
+            DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in request.topics
+        ]
+        return DeleteTopicsResponse(responses=named + stated)
+
+
+def _made(planned: Planned, topic_id: TopicId) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=planned.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(planned.replicas),
+        replication_factor=len(planned.replicas[0]),
+        configs=_configs(planned.config),
+    )
+
+
+def _configs(config: TopicConfig) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=key, value=value_text(config[key]), read_only=False, config_source=config.source(key)
+        )
+        for key in sorted(TOPIC_SETTINGS)
+    ]

@@ -1,0 +1,104 @@
+"""The numbers that bound what one connection, one processor and the whole broker take on. Pure.
+
+Where Apache Kafka has a key, the default is its default; -1 switches a limit off.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sordini.broker.network.ports import SocketOptions
+
+UNBOUNDED = 2**31 - 1
+
+
+class ConnectionLimits(NamedTuple):
+    """What one connection may ask for."""
+
+    frame_bytes_max: int = 104_857_600
+    """socket.request.max.bytes"""
+    idle_ms_max: int = 600_000
+    """connections.max.idle.ms"""
+    parked_max: int = 64
+    parked_bytes_max: int = 16 * 1024 * 1024
+    """Past either, no further Produce starts behind parked ones."""
+    turn_requests_max: int = 16
+    turn_bytes_max: int = 1024 * 1024
+    """Past either, it is the next connection's turn."""
+    queued_bytes_max: int = 1024 * 1024
+    """Answers that the peer does not read: past this, nothing of its requests is read or started."""
+    stall_ms_max: int = 30_000
+    """An answer of which nothing could be sent for so long ends the connection."""
+    first_request_ms_max: int = -1
+    """From accept to the end of the first request."""
+    frame_bytes_per_s_min: int = -1
+    """A frame that was begun must arrive at this rate."""
+
+
+class NetworkLimits(NamedTuple):
+    """What the whole broker takes on."""
+
+    processors: int = 3
+    """num.network.threads"""
+    processor_connections_max: int = UNBOUNDED
+    """sordini.processor.connections.max"""
+    connections_max: int = UNBOUNDED
+    """max.connections"""
+    connections_per_address_max: int = UNBOUNDED
+    """max.connections.per.ip"""
+    connections_per_address_overrides: Mapping[str, int] = {}
+    """max.connections.per.ip.overrides, by address"""
+    request_memory_bytes_max: int = -1
+    """queued.max.request.bytes"""
+    tick_ms: int = 500
+    """How often idle, slow and stalled connections are looked for."""
+
+
+class Listener(NamedTuple):
+    """One entry of `listeners`. An empty host means every address."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+    options: SocketOptions = SocketOptions()
+    connections_max: int = UNBOUNDED
+    """listener.name.X.max.connections"""
+    is_protected: bool = False
+    """The brokers' own listener, when there are others: `max.connections` does not keep it waiting."""
+
+
+class ConnectionCounts:
+    """How many connections there are: in all, per listener, per address."""
+
+    def __init__(self, limits: NetworkLimits) -> None:
+        self._limits = limits
+        self._per_listener: Counter[str] = Counter()
+        self._per_address: Counter[str] = Counter()
+        self.total = 0
+
+    def may_accept(self, listener: Listener) -> bool:
+        """Whether a listener may take another connection now; if not, its peers wait in the backlog."""
+        if self._per_listener[listener.name] >= listener.connections_max:
+            return False
+        return listener.is_protected or self.total < self._limits.connections_max
+
+    def may_keep(self, address: str) -> bool:
+        """Whether one more connection of this address may stay; if not, it is closed at once."""
+        limits = self._limits
+        bound = limits.connections_per_address_overrides.get(address, limits.connections_per_address_max)
+        return self._per_address[address] < bound
+
+    def opened(self, listener: str, address: str) -> None:
+        self.total += 1
+        self._per_listener[listener] += 1
+        self._per_address[address] += 1
+
+    def closed(self, listener: str, address: str) -> None:
+        self.total -= 1
+        self._per_listener[listener] -= 1
+        self._per_address[address] -= 1
+        if not self._per_address[address]:
+            del self._per_address[address]  # Addresses are the peers' to choose: only living ones are kept.

@@ -1,0 +1,140 @@
+"""A processor owns a bounded share of the connections and gives each its turn.
+
+A readable connection is served right in its readiness callback, one bounded turn per round of the loop. What is left
+over after a turn (more frames than its share, an order that opened up, an error that came outside a turn) waits in
+one queue, which this processor's coroutine works off in rounds: every ready channel once, then the loop polls again.
+No task and no future is made per request; the coroutine sleeps on one future while its queue is empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from sordini.broker.clock import Clock
+from sordini.broker.network.channel import Channel
+from sordini.broker.network.limits import ConnectionLimits
+from sordini.broker.network.memory import RequestMemory
+from sordini.broker.network.ports import Log, PageCache, Peer, Service, Socket
+from sordini.protocol.framing import BufferPool
+from sordini.storage.disk import File
+
+CHECKS_MAX = 1024
+"""So many connections are looked at by one tick; the next tick goes on with the others."""
+
+
+class Processor:
+    """Some of the broker's connections, on the running loop."""
+
+    def __init__(
+        self,
+        service: Service,
+        clock: Clock,
+        limits: ConnectionLimits,
+        memory: RequestMemory,
+        page_cache: PageCache,
+        log: Log,
+        on_closed: Callable[[Peer], None],
+    ) -> None:
+        self.service = service
+        self.limits = limits
+        self.memory = memory
+        self.page_cache = page_cache
+        self.log = log
+        self.pool = BufferPool()
+        self.now_ms = clock.monotonic_ms()
+        """The time as of the last tick: good enough for what is measured in seconds."""
+        self._on_closed = on_closed
+        self._channels: dict[Channel, None] = {}
+        self._unchecked: Iterator[Channel] = iter(())
+        self._ready: deque[Channel] = deque()
+        self._sleeper: asyncio.Future[None] | None = None
+
+    @property
+    def connections(self) -> int:
+        """How many connections it owns."""
+        return len(self._channels)
+
+    def adopt(self, socket: Socket, peer: Peer) -> None:
+        """Own a new connection."""
+        channel = Channel(self, socket, peer)
+        self._channels[channel] = None
+        channel.open()
+
+    def wake(self, channel: Channel) -> None:
+        """Give a channel a turn in the next round."""
+        if not channel.is_ready:
+            channel.is_ready = True
+            self._ready.append(channel)
+            if self._sleeper is not None and not self._sleeper.done():
+                self._sleeper.set_result(None)
+
+    def forget(self, channel: Channel) -> None:
+        """The channel has closed itself."""
+        del self._channels[channel]
+        self._on_closed(channel.peer)
+
+    async def run(self) -> None:
+        """Work off the queue of ready channels until cancelled."""
+        ready = self._ready
+        while True:
+            if not ready:
+                self._sleeper = asyncio.get_running_loop().create_future()
+                await self._sleeper
+                self._sleeper = None
+            for _ in range(len(ready)):
+                ready.popleft().turn()
+            await asyncio.sleep(0)
+
+    def tick(self, now_ms: int, *, may_expire: bool) -> None:
+        """Tell the time, and look for connections that are overdue."""
+        self.now_ms = now_ms
+        if not may_expire:
+            return
+        for _ in range(min(CHECKS_MAX, len(self._channels))):
+            channel = next(self._unchecked, None)
+            if channel is None:
+                self._unchecked = iter(list(self._channels))
+                continue
+            if channel in self._channels:
+                channel.check(now_ms)
+
+    def reset_holders(self, file: File, position: int) -> int:
+        """Reset every connection that may still send bytes of this file from `position` on; how many there were."""
+        holders = [channel for channel in self._channels if channel.may_hold(file, position)]
+        for channel in holders:
+            channel.close(reset=True)
+        return len(holders)
+
+    def drain(self) -> None:
+        """Start no further request; close each connection when its answers have left."""
+        for channel in list(self._channels):
+            channel.drain()
+
+    def close(self) -> None:
+        """Close every connection now."""
+        for channel in list(self._channels):
+            channel.close()
+
+
+class Rotation:
+    """Deals connections out to processors in turn, past those that are full."""
+
+    def __init__(self, processors: Sequence[Processor], connections_max: int) -> None:
+        self._processors = processors
+        self._connections_max = connections_max
+        self._next = 0
+
+    def has_room(self) -> bool:
+        """Whether any processor can own one more."""
+        return any(processor.connections < self._connections_max for processor in self._processors)
+
+    def take(self) -> Processor:
+        """The next processor with room; there must be one."""
+        assert self.has_room(), "a connection too many was taken"
+        while True:
+            processor = self._processors[self._next]
+            self._next = (self._next + 1) % len(self._processors)
+            if processor.connections < self._connections_max:
+                return processor

@@ -1,0 +1,125 @@
+"""The broker's whole network: listeners in front, processors behind, one clock tick for all.
+
+    bind -> start (accept) -> run (until cancelled or closed) -> close (drain with a deadline)
+
+A life reads top-down: `bind` early, so that a taken port stops the start before anything else happens; `start` when
+the broker can answer; `close` stops accepting, lets what was asked be answered, and then ends every connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from sordini.broker.clock import Clock
+from sordini.broker.network.acceptor import Acceptor
+from sordini.broker.network.limits import ConnectionCounts, ConnectionLimits, Listener, NetworkLimits
+from sordini.broker.network.memory import RequestMemory
+from sordini.broker.network.ports import Log, Network, PageCache, Peer, Service
+from sordini.broker.network.processor import Processor, Rotation
+from sordini.storage.disk import File
+
+_STALLED_TICKS = 3  # A tick that is later than so many of its intervals means that the loop was held up.
+
+
+class SocketServer:
+    """All listeners and connections of one broker, on the running loop."""
+
+    def __init__(
+        self,
+        network: Network,
+        service: Service,
+        clock: Clock,
+        page_cache: PageCache,
+        log: Log,
+        limits: NetworkLimits = NetworkLimits(),  # noqa: B008 - immutable.
+        connection_limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - immutable.
+    ) -> None:
+        assert limits.processors >= 1, limits.processors
+        self._network = network
+        self._clock = clock
+        self._log = log
+        self._limits = limits
+        self.memory = RequestMemory(limits.request_memory_bytes_max)
+        self.counts = ConnectionCounts(limits)
+        self._processors = [
+            Processor(service, clock, connection_limits, self.memory, page_cache, log, self._on_closed)
+            for _ in range(limits.processors)
+        ]
+        self._rotation = Rotation(self._processors, limits.processor_connections_max)
+        self._ticked_ms = clock.monotonic_ms()
+        self.acceptors: dict[str, Acceptor] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._emptied: asyncio.Future[None] | None = None
+
+    def bind(self, listeners: Sequence[Listener]) -> None:
+        """Bind every listener; peers wait in the backlog until `start`. Raises OSError naming the address."""
+        try:
+            for listener in listeners:
+                sockets = self._network.listen(listener.host, listener.port, listener.options)
+                self.acceptors[listener.name] = Acceptor(listener, sockets, self.counts, self._rotation, self._log)
+        except OSError:
+            for acceptor in self.acceptors.values():
+                acceptor.close()
+            raise
+
+    def address(self, listener: str) -> tuple[str, int]:
+        """Where a listener listens, with the real port."""
+        return self.acceptors[listener].address
+
+    def start(self) -> None:
+        """Accept connections from now on."""
+        for acceptor in self.acceptors.values():
+            acceptor.start()
+
+    async def run(self) -> None:
+        """Serve until cancelled, or until `close` is done."""
+        async with asyncio.TaskGroup() as group:
+            self._tasks = [group.create_task(processor.run()) for processor in self._processors]
+            self._tasks.append(group.create_task(self._tick_forever()))
+
+    async def close(self, deadline_ms: int) -> None:
+        """Stop accepting, let requests that were started be answered, then close every connection."""
+        for acceptor in self.acceptors.values():
+            acceptor.close()
+        for processor in self._processors:
+            processor.drain()
+        if self.counts.total:
+            self._emptied = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._emptied], timeout=deadline_ms / 1000)
+            self._emptied = None
+        if self.counts.total:
+            self._log.warning("connections closed before they were answered", connections=self.counts.total)
+        for processor in self._processors:
+            processor.close()
+        for task in self._tasks:
+            task.cancel()
+
+    def reset_holders(self, file: File, position: int) -> int:
+        """Before a file is cut at `position`: reset every connection that may still send what is behind it.
+
+        What `sendfile` took is sent by reference, so a peer could otherwise receive bytes that were written later.
+        """
+        return sum(processor.reset_holders(file, position) for processor in self._processors)
+
+    def tick(self) -> None:
+        """Tell every processor the time, and have it look for overdue connections. `run` calls this."""
+        now_ms = self._clock.monotonic_ms()
+        # After a stall of the loop the sockets come first: what has arrived meanwhile is not overdue.
+        was_stalled = now_ms - self._ticked_ms > _STALLED_TICKS * self._limits.tick_ms
+        self._ticked_ms = now_ms
+        for processor in self._processors:
+            processor.tick(now_ms, may_expire=not was_stalled)
+        self.memory.tick()
+
+    def _on_closed(self, peer: Peer) -> None:
+        self.counts.closed(peer.listener, peer.address)
+        for acceptor in self.acceptors.values():
+            acceptor.resume()
+        if self._emptied is not None and not self.counts.total and not self._emptied.done():
+            self._emptied.set_result(None)
+
+    async def _tick_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.tick_ms / 1000)
+            self.tick()

@@ -1,0 +1,89 @@
+"""How late the loop is, and what held it.
+
+A timer on the loop notes how much later than asked it runs: that is the lag, kept as plain integers. Beside the loop
+one thread waits (in a call that gives the interpreter away) and looks a few times a second whether the timer still
+runs; when it has not for longer than the threshold, the thread writes down where the loop's thread is at that
+moment, once per stall. A simulation has no thread: `threshold_ms` 0 leaves only the numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import traceback
+from typing import Final
+
+from sordini.broker.clock import Clock
+from sordini.broker.network.ports import Log
+
+BEAT_MS: Final = 100
+STACK_LINES_MAX: Final = 20
+
+
+class Watchdog:
+    """Watches the loop it is started on."""
+
+    def __init__(self, clock: Clock, log: Log, threshold_ms: int = 1000) -> None:
+        self._clock = clock
+        self._log = log
+        self._threshold_ms = threshold_ms
+        self._beat: asyncio.TimerHandle | None = None
+        self._beat_ms = 0
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+        self._watched_thread = 0
+        self.lag_ms = 0
+        """How late the last beat was."""
+        self.lag_ms_max = 0
+        """The latest beat since the start; a reader may set it back to 0."""
+        self.lag_ms_total = 0
+        self.beats = 0
+        self.stalls = 0
+
+    def start(self) -> None:
+        """Begin on the running loop."""
+        self._watched_thread = threading.get_ident()
+        self._beat_ms = self._clock.monotonic_ms()
+        self._beat = asyncio.get_running_loop().call_later(BEAT_MS / 1000, self._on_beat)
+        if self._threshold_ms > 0:
+            self._thread = threading.Thread(target=self._watch, name="sordini-watchdog", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the beat and the thread."""
+        if self._beat is not None:
+            self._beat.cancel()
+            self._beat = None
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _on_beat(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        self.lag_ms = max(0, now_ms - self._beat_ms - BEAT_MS)
+        self.lag_ms_max = max(self.lag_ms_max, self.lag_ms)
+        self.lag_ms_total += self.lag_ms
+        self.beats += 1
+        self._beat_ms = now_ms
+        self._beat = asyncio.get_running_loop().call_later(BEAT_MS / 1000, self._on_beat)
+
+    def _watch(self) -> None:
+        """In the thread: wait, look, wait."""
+        reported_beat_ms = -1
+        while not self._stopped.wait(max(self._threshold_ms, BEAT_MS) / 2000):
+            beat_ms = self._beat_ms
+            held_ms = self._clock.monotonic_ms() - beat_ms - BEAT_MS
+            if held_ms < self._threshold_ms or beat_ms == reported_beat_ms:
+                continue
+            reported_beat_ms = beat_ms
+            self.stalls += 1
+            self._log.warning("the loop is held up", held_ms=held_ms, stack=self._stack())
+
+    def _stack(self) -> str:
+        """Where the loop's thread is now, innermost call last."""
+        frame = sys._current_frames().get(self._watched_thread)  # noqa: SLF001 - the documented name, underscore and all.
+        if frame is None:
+            return ""
+        return "".join(traceback.format_stack(frame)[-STACK_LINES_MAX:])

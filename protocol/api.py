@@ -1,0 +1,160 @@
+"""Which requests there are, and which versions of them this broker serves.
+
+`APIS` is the one list: the dispatcher, the answer to ApiVersions, the headers and README's table follow it.
+What is served runs from the oldest version Apache Kafka 3.9 accepts to the newest of 4.2, and that is what
+each message is declared for.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from sordini.protocol.declare import flexible_from, versions_of
+from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from sordini.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from sordini.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from sordini.protocol.messages.fetch import FetchRequest, FetchResponse
+from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from sordini.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from sordini.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from sordini.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from sordini.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from sordini.protocol.messages.produce import ProduceRequest, ProduceResponse
+
+
+class ApiKey(IntEnum):
+    """The number by which a request says what it is, for every request up to Apache Kafka 4.2."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    CONTROLLER_REGISTRATION = 70
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
+
+
+class Api(NamedTuple):
+    """One kind of request: its messages, and the versions served (both ends included)."""
+
+    key: ApiKey
+    request: type[Any]
+    response: type[Any]
+    min_version: int
+    max_version: int
+    flexible_from: int
+
+
+def _served(key: ApiKey, request: type, response: type) -> Api:
+    versions = versions_of(request)
+    assert versions == versions_of(response)
+    assert flexible_from(request) == flexible_from(response)
+    return Api(key, request, response, versions[0], versions[-1], flexible_from(request))
+
+
+APIS: Final[dict[int, Api]] = {
+    api.key: api
+    for api in (
+        _served(ApiKey.PRODUCE, ProduceRequest, ProduceResponse),
+        _served(ApiKey.FETCH, FetchRequest, FetchResponse),
+        _served(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse),
+        _served(ApiKey.METADATA, MetadataRequest, MetadataResponse),
+        _served(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse),
+        _served(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse),
+        _served(ApiKey.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResponse),
+        _served(ApiKey.DELETE_TOPICS, DeleteTopicsRequest, DeleteTopicsResponse),
+        _served(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse),
+        _served(ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        _served(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse),
+        _served(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse),
+    )
+}

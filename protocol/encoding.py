@@ -1,0 +1,185 @@
+"""Writes the encoder of one message in one version: Python text, straight down, without a schema at run time.
+
+As in the decoder, neighbouring fixed-width fields and the length or tag count behind them are packed by one
+`struct.Struct`. A value that does not fit (a string of 40,000 bytes, null where the version has none) is our
+own bug and raises whatever it raises; only what a peer sends is worth a checked error.
+
+Records that lie in a file are not copied: their place in the output is noted in `slices`, and their size is
+what the length in front of them says.
+
+Names in the text: `m0 m1 ...` the objects being written, `out` the bytes so far, `n` the length or count
+about to be written, `v` the value behind it.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from sordini.protocol.declare import ArrayOf, Field, Kind, Struct, fields_of
+from sordini.protocol.primitives import Blob, Fixed, Text, varint
+from sordini.protocol.source import Source
+
+_BYTES_LIKE = frozenset({bytes, bytearray, memoryview})
+
+
+def encoder_source(cls: type, version: int, *, flexible: bool) -> Source:
+    """Write `encode(m0, out, slices)` for one version of a message."""
+    writer = _EncoderWriter(version, flexible=flexible)
+    writer.source.line("def encode(m0, out, slices):")
+    writer.structure(cls, "m0")
+    writer.flush()
+    writer.source.line("return")  # Keeps the text whole where a version has no fields at all.
+    return writer.source
+
+
+class _EncoderWriter:
+    def __init__(self, version: int, *, flexible: bool) -> None:
+        self.source = Source({"pack": struct.pack, "varint": varint, "BYTES_LIKE": _BYTES_LIKE})
+        self._version = version
+        self._flexible = flexible
+        self._run: list[tuple[str, str]] = []  # Fixed-width values not yet written: (expression, letter).
+        self._out = "out"
+
+    def structure(self, cls: type, owner: str) -> None:
+        """Write an object's fields; the last run is left open for whatever follows."""
+        present = [field for field in fields_of(cls) if field.spec.is_in(self._version)]
+        for field in present:
+            if field.spec.tag is None:
+                self._value(field.kind, f"{owner}.{field.name}", nullable=field.is_nullable_in(self._version))
+        if self._flexible:
+            self._tags([field for field in present if field.spec.tag is not None], owner)
+
+    def flush(self, last: tuple[str, str] | None = None) -> None:
+        """Write the run of fixed-width values that has gathered, with one more at its end if given."""
+        run = [*self._run, last] if last else self._run
+        if not run:
+            return
+        if len(run) == 1 and run[0][1] in "Bx":  # One byte alone needs no packing.
+            self.source.line(f"{self._out}.append({run[0][0] or 0})")
+            return
+        form = struct.Struct(">" + "".join(letter for _, letter in run))
+        expressions = ", ".join(expression for expression, _ in run if expression)
+        self.source.line(f"{self._out} += {self.source.constant('pack', form.pack)}({expressions})")
+
+    def _flush_all(self) -> None:
+        self.flush()
+        self._run.clear()
+
+    def _value(self, kind: Kind, value: str, *, nullable: bool) -> None:
+        if isinstance(kind, Fixed):
+            self._run.append((value, kind.letter))
+        elif isinstance(kind, Struct):
+            inner = self.source.fresh("m")
+            self.source.line(f"{inner} = {value}")
+            self.structure(kind.cls, inner)
+        elif isinstance(kind, Text):
+            self._text(value, nullable=nullable)
+        elif isinstance(kind, ArrayOf):
+            self._array(kind, value, nullable=nullable)
+        else:
+            self._bytes(value, by_reference=not isinstance(kind, Blob), nullable=nullable)
+
+    def _text(self, value: str, *, nullable: bool) -> None:
+        line = self.source.line
+        line(f"v = {value}")
+        if nullable:
+            with self.source.block("if v is None:"):
+                line(f"n = {int(self._flexible) - 1}")
+                line('v = b""')
+            with self.source.block("else:"):
+                line("v = v.encode()")
+                line(f"n = len(v){' + 1' if self._flexible else ''}")
+        else:
+            line("v = v.encode()")
+            line(f"n = len(v){' + 1' if self._flexible else ''}")
+        self._length("h")
+        line(f"{self._out} += v")
+
+    def _bytes(self, value: str, *, by_reference: bool, nullable: bool) -> None:
+        line, block = self.source.line, self.source.block
+        plus = " + 1" if self._flexible else ""
+        line(f"v = {value}")
+        if nullable:
+            with block("if v is None:"):
+                line(f"n = {int(self._flexible) - 1}")
+            with block("else:"):
+                line(f"n = (len(v) if type(v) in BYTES_LIKE else v.size){plus}")
+        else:
+            line(f"n = len(v){plus}")
+        self._length("i")
+        with block("if type(v) in BYTES_LIKE:"):
+            line(f"{self._out} += v")
+        if by_reference:
+            assert self._out == "out", "records never stand in a tagged field"
+            with block("elif v is not None:"):
+                line("slices.append((len(out), v))")
+
+    def _length(self, classic_letter: str) -> None:
+        """Write the run and `n` behind it."""
+        if not self._flexible:
+            self.flush(("n", classic_letter))
+            self._run.clear()
+            return
+        with self.source.block("if n < 128:"):
+            self.flush(("n", "B"))
+        with self.source.block("else:"):
+            self.flush()
+            self.source.line(f"{self._out} += varint(n)")
+        self._run.clear()
+
+    def _array(self, kind: ArrayOf, value: str, *, nullable: bool) -> None:
+        line, block = self.source.line, self.source.block
+        items = self.source.fresh("items")
+        line(f"{items} = {value}")
+        length = f"n = len({items}){' + 1' if self._flexible else ''}"
+        if nullable:
+            with block(f"if {items} is None:"):
+                line(f"n = {int(self._flexible) - 1}")
+                line(f"{items} = ()")
+            with block("else:"):
+                line(length)
+        else:
+            line(length)
+        self._length("i")
+        if isinstance(kind.element, Fixed) and len(kind.element.letter) == 1:
+            line(f'{self._out} += pack(f">{{len({items})}}{kind.element.letter}", *{items})')
+            return
+        inner = self.source.fresh("m")
+        with block(f"for {inner} in {items}:"):
+            if isinstance(kind.element, Struct):
+                self.structure(kind.element.cls, inner)
+            else:
+                self._value(kind.element, inner, nullable=False)
+            self._flush_all()
+
+    def _tags(self, known: list[Field], owner: str) -> None:
+        if not known:
+            self._run.append(("", "x"))  # A pad byte is a zero: no tagged fields.
+            return
+        tests = [self._differs(field, f"{owner}.{field.name}") for field in known]
+        # Nearly always nothing is sent, and then no count is worth computing.
+        with self.source.block(f"if {' or '.join(tests)}:"):
+            self.source.line("n = " + " + ".join(f"bool({test})" for test in tests))
+            self.flush(("n", "B"))
+            for field, test in zip(known, tests, strict=True):
+                with self.source.block(f"if {test}:"):
+                    gathered, self._run = self._run, []
+                    self._tagged(field, f"{owner}.{field.name}")
+                    self._run = gathered
+        with self.source.block("else:"):
+            self.flush(("", "x"))
+        self._run.clear()
+
+    def _differs(self, field: Field, value: str) -> str:
+        if field.spec.default is None:
+            return f"{value} is not None"
+        return f"{value} != {self.source.default(field)}"
+
+    def _tagged(self, field: Field, value: str) -> None:
+        """Write one tagged field aside first: its size stands in front of it."""
+        outer, self._out = self._out, self.source.fresh("aside")
+        self.source.line(f"{self._out} = bytearray()")
+        self._value(field.kind, value, nullable=field.is_nullable_in(self._version))
+        self._flush_all()
+        self.source.line(f"{outer} += varint({field.spec.tag}) + varint(len({self._out})) + {self._out}")
+        self._out = outer

@@ -1,0 +1,91 @@
+"""What stands in front of every request and response.
+
+    request   int16 api key, int16 version, int32 correlation id, string client id [, tagged fields]
+    response  int32 correlation id [, tagged fields]
+
+The tagged fields are there in the flexible versions of a request (header v2 instead of v1) and of a response
+(v1 instead of v0). The response to ApiVersions never has them, so that it can be read by a client that does
+not know yet what the broker speaks. The client id keeps its classic length in every version.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from sordini.protocol.api import APIS, Api, ApiKey
+from sordini.protocol.errors import WireError
+from sordini.protocol.primitives import skip_tags
+
+_REQUEST: Final = struct.Struct(">hhih")
+_RESPONSE: Final = struct.Struct(">i")
+_FLEXIBLE_RESPONSE: Final = struct.Struct(">ix")  # The pad byte is a zero: no tagged fields.
+
+
+class RequestHeader(NamedTuple):
+    """Who asks what; the response repeats the correlation id."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
+    """Read a request's header; returns it and the position where the body begins.
+
+    Raises WireError when the bytes are no header, and when the API or its version is not served: Apache
+    Kafka's answer to that is to close the connection too. ApiVersions is served in every version, so that a
+    client newer than us learns what to fall back to: its header can be read, its body must not be.
+    """
+    try:
+        api_key, version, correlation_id, size = _REQUEST.unpack_from(frame)
+        api = APIS.get(api_key)
+        if api is None:
+            raise WireError(f"{_api_name(api_key)} is not served")
+        if not api.min_version <= version <= api.max_version and api_key != ApiKey.API_VERSIONS:
+            raise WireError(f"{_api_name(api_key)} v{version} is not served")
+        position = _REQUEST.size
+        client_id = None
+        if size >= 0:
+            position += size
+            client_id = str(frame[_REQUEST.size : position], "utf-8")
+        if version >= api.flexible_from:
+            position = skip_tags(frame, position + 1, frame[position])
+    except (struct.error, IndexError, ValueError) as problem:
+        raise WireError(f"request header: {problem}") from problem
+    if position > len(frame):
+        raise WireError("request header: the client id ends behind the frame")
+    return RequestHeader(api_key, version, correlation_id, client_id), position
+
+
+def request_header(api: Api, version: int, correlation_id: int, client_id: str | None = None) -> bytes:
+    """Write a request's header."""
+    name = b"" if client_id is None else client_id.encode()
+    size = -1 if client_id is None else len(name)
+    tags = b"\0" if version >= api.flexible_from else b""
+    return _REQUEST.pack(api.key, version, correlation_id, size) + name + tags
+
+
+def response_header(api: Api, version: int, correlation_id: int) -> bytes:
+    """Write a response's header."""
+    if version >= api.flexible_from and api.key is not ApiKey.API_VERSIONS:
+        return _FLEXIBLE_RESPONSE.pack(correlation_id)
+    return _RESPONSE.pack(correlation_id)
+
+
+def read_response_header(api: Api, version: int, frame: memoryview) -> tuple[int, int]:
+    """Read a response's header; returns the correlation id and the position where the body begins."""
+    try:
+        (correlation_id,) = _RESPONSE.unpack_from(frame)
+        position = _RESPONSE.size
+        if version >= api.flexible_from and api.key is not ApiKey.API_VERSIONS:
+            position = skip_tags(frame, position + 1, frame[position])
+    except (struct.error, IndexError) as problem:
+        raise WireError(f"response header: {problem}") from problem
+    return correlation_id, position
+
+
+def _api_name(api_key: int) -> str:
+    known = ApiKey._value2member_map_.get(api_key)
+    return f"API {api_key}" if known is None else str(known.name)

@@ -1,0 +1,44 @@
+"""DescribeCluster: the cluster's id, controller and brokers, for administration tools (KIP-700).
+
+v1 can ask a KRaft controller (KIP-919); v2 tells fenced brokers as well (KIP-1073).
+"""
+
+from __future__ import annotations
+
+from sordini.protocol.messages.metadata import OPERATIONS_UNKNOWN
+from sordini.protocol.primitives import Array, Bool, Int8, Int16, Int32, NullableString, String
+from sordini.protocol.schema import EMPTY, message, since, struct
+
+
+@message(versions=range(3), flexible=0)
+class DescribeClusterRequest:
+    """What is asked for."""
+
+    include_cluster_authorized_operations: Bool = False
+    endpoint_type: Int8 = since(1, default=1)  # 1: brokers; 2: KRaft controllers.
+    include_fenced_brokers: Bool = since(2, default=False)
+
+
+@message(versions=range(3), flexible=0)
+class DescribeClusterResponse:
+    """The cluster as this broker knows it."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: NullableString = None
+    endpoint_type: Int8 = since(1, default=1)
+    cluster_id: String = ""
+    controller_id: Int32 = -1
+    brokers: Array[DescribeClusterBroker] = EMPTY
+    cluster_authorized_operations: Int32 = OPERATIONS_UNKNOWN
+
+
+@struct
+class DescribeClusterBroker:
+    """One broker, at the address of the listener that was asked."""
+
+    broker_id: Int32 = 0
+    host: String = ""
+    port: Int32 = 0
+    rack: NullableString = None
+    is_fenced: Bool = since(2, default=False)

@@ -1,0 +1,336 @@
+"""The four codecs of record batches, expanded step by step under a bound.
+
+What a peer declares is never allocated: output grows in steps of at most 64 KiB until the data ends or the
+bound is passed. Snappy alone has no streaming form; a block's declared size is believed only as far as that
+codec can expand at all (a copy element of three bytes yields at most 64).
+
+    gzip    one zlib stream with a gzip header
+    snappy  the framing of xerial's snappy-java (what Kafka clients write), or one bare block
+    lz4     the LZ4 frame format; message format 0 has its own wrong header checksum, see `lz4_header_mended`
+    zstd    Zstandard frames
+
+The libraries are imported on first use: a broker whose producers do not compress never loads them.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+
+NO_CODEC: Final = 0
+GZIP: Final = 1
+SNAPPY: Final = 2
+LZ4: Final = 3
+ZSTD: Final = 4
+CODEC_NAMES: Final = {NO_CODEC: "uncompressed", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+"""By the names that `compression.type` uses."""
+
+EXPANDED_BYTES_MAX: Final = 64 * 1024 * 1024
+STEP_BYTES: Final = 64 * 1024
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_HEADER_SIZE: Final = len(_XERIAL_HEADER)
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_SNAPPY_EXPANSION_MAX: Final = 22
+_BLOCK_LENGTH = struct.Struct(">i")
+
+_LZ4_FRAME_MAGIC: Final = b"\x04\x22\x4d\x18"
+_LZ4_LEVEL_DEFAULT: Final = 9
+_LZ4_LEVEL_FAST: Final = 0
+_LZ4_LEVEL_MAX: Final = 12
+
+
+def decompress(codec: int, data: bytes | memoryview, expanded_bytes_max: int = EXPANDED_BYTES_MAX) -> bytes:
+    """Expand `data`. Raises BrokerError.
+
+    UNSUPPORTED_COMPRESSION_TYPE for a codec number without a codec, CORRUPT_MESSAGE for bytes that are not the
+    codec's (or not all of them), MESSAGE_TOO_LARGE when they expand to more than `expanded_bytes_max`.
+    """
+    expand = _EXPANDERS.get(codec)
+    if expand is None:
+        raise unknown_codec(codec)
+    return expand(bytes(data), expanded_bytes_max)
+
+
+def unknown_codec(codec: int) -> BrokerError:
+    """The refusal of a codec number that names nothing. (Apache Kafka: UNKNOWN_SERVER_ERROR and a trace.)"""
+    return BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} is not known")
+
+
+def compress(codec: int, data: bytes | bytearray | memoryview, *, level: int | None = None) -> bytes:
+    """Compress as Apache Kafka's own clients frame it; `level` None is the codec's default."""
+    if codec == NO_CODEC:
+        return bytes(data)
+    if codec == GZIP:
+        deflate = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)
+        return deflate.compress(data) + deflate.flush()
+    if codec == SNAPPY:
+        return _snappy_framed(memoryview(data))
+    if codec == LZ4:
+        return _lz4_frame(data, level)
+    if codec == ZSTD:
+        import zstandard
+
+        return zstandard.ZstdCompressor(3 if level is None else level).compress(bytes(data))
+    raise unknown_codec(codec)
+
+
+def _corrupt(codec: int, why: object) -> BrokerError:
+    return BrokerError(ErrorCode.CORRUPT_MESSAGE, f"the records are not {CODEC_NAMES[codec]}: {why}")
+
+
+def _too_large(bytes_max: int) -> BrokerError:
+    return BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"the records expand to more than {bytes_max} bytes")
+
+
+class _Expanded:
+    """Collects the steps' output and stops at the bound."""
+
+    __slots__ = ("_bytes_max", "_parts", "size")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._parts: list[bytes] = []
+        self.size = 0
+
+    def add(self, part: bytes) -> None:
+        self.size += len(part)
+        if self.size > self._bytes_max:
+            raise _too_large(self._bytes_max)
+        self._parts.append(part)
+
+    def join(self) -> bytes:
+        return b"".join(self._parts)
+
+
+def _expand_nothing(data: bytes, bytes_max: int) -> bytes:
+    if len(data) > bytes_max:
+        raise _too_large(bytes_max)
+    return data
+
+
+def _expand_gzip(data: bytes, bytes_max: int) -> bytes:
+    inflate = zlib.decompressobj(31)
+    expanded = _Expanded(bytes_max)
+    try:
+        # Fed piecemeal: whatever one step leaves unread is copied, and must not be the whole rest each time.
+        for start in range(0, len(data), STEP_BYTES):
+            if inflate.eof:
+                raise _corrupt(GZIP, "bytes follow its end")
+            expanded.add(inflate.decompress(data[start : start + STEP_BYTES], STEP_BYTES))
+            while inflate.unconsumed_tail:
+                expanded.add(inflate.decompress(inflate.unconsumed_tail, STEP_BYTES))
+        while not inflate.eof and (part := inflate.decompress(b"", STEP_BYTES)):
+            expanded.add(part)
+    except zlib.error as error:
+        raise _corrupt(GZIP, error) from None
+    if not inflate.eof or inflate.unused_data:
+        raise _corrupt(GZIP, "bytes follow its end" if inflate.eof else "it ends too early")
+    return expanded.join()
+
+
+def _expand_lz4(data: bytes, bytes_max: int) -> bytes:
+    import lz4.frame
+
+    frame = lz4.frame.LZ4FrameDecompressor()
+    expanded = _Expanded(bytes_max)
+    try:
+        for start in range(0, len(data), STEP_BYTES):
+            if frame.eof:
+                raise _corrupt(LZ4, "bytes follow its end")
+            expanded.add(frame.decompress(data[start : start + STEP_BYTES], STEP_BYTES))
+            while not frame.needs_input and not frame.eof:
+                expanded.add(frame.decompress(b"", STEP_BYTES))
+    except (RuntimeError, EOFError, ValueError) as error:
+        raise _corrupt(LZ4, error) from None
+    if not frame.eof or frame.unused_data:
+        raise _corrupt(LZ4, "bytes follow its end" if frame.eof else "it ends too early")
+    return expanded.join()
+
+
+def _expand_zstd(data: bytes, bytes_max: int) -> bytes:
+    import zstandard
+
+    if not _zstd_frames_are_whole(data):
+        raise _corrupt(ZSTD, "it ends too early")
+    expanded = _Expanded(bytes_max)
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+            while part := reader.read(STEP_BYTES):
+                expanded.add(part)
+    except zstandard.ZstdError as error:
+        raise _corrupt(ZSTD, error) from None
+    return expanded.join()
+
+
+def _zstd_frames_are_whole(data: bytes) -> bool:
+    """Whether the data ends where a frame ends: the library's reader takes a cut frame for its end (RFC 8878)."""
+    position = 0
+    size = len(data)
+    while position < size:
+        if position + 5 > size:
+            return False
+        if data[position + 1 : position + 4] == b"\x2a\x4d\x18" and data[position] & 0xF0 == 0x50:  # Skippable.
+            position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
+            continue
+        position, has_checksum = _zstd_blocks_start(data, position)
+        last = False
+        while not last:
+            if position + 3 > size:
+                return False
+            block = int.from_bytes(data[position : position + 3], "little")
+            last = block & 1 == 1
+            is_run = block >> 1 & 3 == 1
+            position += 3 + (1 if is_run else block >> 3)
+        position += 4 if has_checksum else 0
+    return position == size and size > 0
+
+
+def _zstd_blocks_start(data: bytes, position: int) -> tuple[int, bool]:
+    descriptor = data[position + 4]
+    is_single_segment = descriptor >> 5 & 1
+    content_size_bytes = (is_single_segment, 2, 4, 8)[descriptor >> 6]
+    dictionary_id_bytes = (0, 1, 2, 4)[descriptor & 3]
+    window_bytes = 1 - is_single_segment
+    start = position + 5 + window_bytes + dictionary_id_bytes + content_size_bytes
+    return start, descriptor >> 2 & 1 == 1
+
+
+def _expand_snappy(data: bytes, bytes_max: int) -> bytes:
+    expanded = _Expanded(bytes_max)
+    if not data.startswith(_XERIAL_MAGIC):
+        expanded.add(_snappy_block(data, bytes_max))
+        return expanded.join()
+    position = _XERIAL_HEADER_SIZE
+    if len(data) < position:
+        raise _corrupt(SNAPPY, "it ends too early")
+    while position < len(data):
+        if position + 4 > len(data):
+            raise _corrupt(SNAPPY, "it ends too early")
+        (length,) = _BLOCK_LENGTH.unpack_from(data, position)
+        position += 4
+        if length <= 0 or length > len(data) - position:
+            raise _corrupt(SNAPPY, f"a block of {length} bytes with {len(data) - position} left")
+        expanded.add(_snappy_block(data[position : position + length], bytes_max - expanded.size))
+        position += length
+    return expanded.join()
+
+
+def _snappy_block(block: bytes, bytes_max: int) -> bytes:
+    import cramjam
+
+    declared = shift = 0
+    for byte in block[:5]:
+        declared |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    else:
+        raise _corrupt(SNAPPY, "a block without a size")
+    if declared > len(block) * _SNAPPY_EXPANSION_MAX:
+        raise _corrupt(SNAPPY, f"a block of {len(block)} bytes cannot hold {declared}")
+    if declared > bytes_max:
+        raise _too_large(bytes_max)
+    try:
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise _corrupt(SNAPPY, error) from None
+
+
+def _snappy_framed(data: memoryview) -> bytes:
+    import cramjam
+
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(bytes(data[start : start + _XERIAL_BLOCK_BYTES])))
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _lz4_frame(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
+    import lz4.frame
+
+    # Level 9 is the key's default and means lz4's fast mode, as in Apache Kafka (KIP-390).
+    is_fast = level is None or level == _LZ4_LEVEL_DEFAULT
+    # Independent blocks of 64 KiB without a content size: the one form every Kafka client reads.
+    frame = lz4.frame.compress(
+        data,
+        compression_level=_LZ4_LEVEL_FAST if is_fast else min(level or 0, _LZ4_LEVEL_MAX),
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    return bytes(frame)
+
+
+def lz4_header_mended(frame: bytes) -> bytes:
+    """Make a message-format-0 LZ4 frame readable: give its header the checksum of the frame format.
+
+    KAFKA-3160: producers of that format summed the frame's magic number too; readers ignored the byte.
+    """
+    end = _lz4_header_end(frame)
+    return frame[: end - 1] + bytes([_lz4_checksum(frame[4 : end - 1])]) + frame[end:]
+
+
+def lz4_header_broken(frame: bytes) -> bytes:
+    """Give an LZ4 frame the header checksum that consumers of message format 0 expect (KAFKA-3160)."""
+    end = _lz4_header_end(frame)
+    return frame[: end - 1] + bytes([_lz4_checksum(frame[: end - 1])]) + frame[end:]
+
+
+def _lz4_header_end(frame: bytes) -> int:
+    if len(frame) < 7 or not frame.startswith(_LZ4_FRAME_MAGIC):
+        raise _corrupt(LZ4, "no frame header")
+    flags = frame[4]
+    end = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+    if len(frame) < end:
+        raise _corrupt(LZ4, "it ends too early")
+    return end
+
+
+def _lz4_checksum(header: bytes) -> int:
+    return _xxh32_short(header) >> 8 & 0xFF
+
+
+def _xxh32_short(data: bytes) -> int:
+    """XxHash32 with seed 0 of up to 19 bytes, by its specification (a frame header is never longer)."""
+    prime1, prime2, prime3, prime4, prime5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+    if len(data) >= 16:
+        lanes = ((prime1 + prime2) & 0xFFFFFFFF, prime2, 0, -prime1 & 0xFFFFFFFF)
+        sums = [
+            _rotated(lane + int.from_bytes(data[4 * at : 4 * at + 4], "little") * prime2, 13) * prime1 & 0xFFFFFFFF
+            for at, lane in enumerate(lanes)
+        ]
+        total = sum(_rotated(lane, turn) for lane, turn in zip(sums, (1, 7, 12, 18), strict=True))
+        rest = data[16:]
+    else:
+        total, rest = prime5, data
+    total += len(data)
+    while len(rest) >= 4:
+        total = _rotated(total + int.from_bytes(rest[:4], "little") * prime3, 17) * prime4
+        rest = rest[4:]
+    for byte in rest:
+        total = _rotated(total + byte * prime5, 11) * prime1
+    total &= 0xFFFFFFFF
+    total = (total ^ total >> 15) * prime2 & 0xFFFFFFFF
+    total = (total ^ total >> 13) * prime3 & 0xFFFFFFFF
+    return total ^ total >> 16
+
+
+def _rotated(value: int, bits: int) -> int:
+    value &= 0xFFFFFFFF
+    return (value << bits | value >> 32 - bits) & 0xFFFFFFFF
+
+
+_EXPANDERS: Final[dict[int, Callable[[bytes, int], bytes]]] = {
+    NO_CODEC: _expand_nothing,
+    GZIP: _expand_gzip,
+    SNAPPY: _expand_snappy,
+    LZ4: _expand_lz4,
+    ZSTD: _expand_zstd,
+}

@@ -1,0 +1,256 @@
+"""Message formats 0 and 1: what clients older than 0.11 write and read, converted to and from version 2.
+
+    offset int64 | size int32 | CRC-32 uint32 | magic int8 | attributes int8 | [timestamp int64, format 1]
+    key length int32, key | value length int32, value
+
+There are no batches: a message set is messages one after another. A compressed set is one *wrapper*, a message
+whose value is the compressed inner set and whose offset is that of the last inner message. Inner offsets of
+format 1 count from 0 (KIP-31), those of format 0 are absolute. A wrapper inside a wrapper is refused, so
+nothing here recurses.
+
+Only old clients come here: a loop in Python over the messages is fine.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.records.batch import (
+    CODEC_MASK,
+    CURRENT_MAGIC,
+    HEADER_SIZE,
+    LENGTH_PREFIX,
+    LOG_APPEND_TIME_BIT,
+    NO_TIMESTAMP,
+    Record,
+    read_header,
+    read_records,
+)
+from sordini.protocol.records.compression import (
+    EXPANDED_BYTES_MAX,
+    LZ4,
+    NO_CODEC,
+    ZSTD,
+    compress,
+    decompress,
+    lz4_header_broken,
+    lz4_header_mended,
+    unknown_codec,
+)
+
+_PREFIX = struct.Struct(">qi")
+_MAGIC_POSITION = 16
+_ATTRIBUTES_POSITION = 17
+_SIZE_MIN = 14
+"""Of a message of format 0 without key and value, and so of anything that stands in a log."""
+_FIELDS_START = {0: 18, 1: 26}
+"""Where the key's length stands, by format, counted from the offset."""
+_CRC = struct.Struct(">I")
+_LENGTH = struct.Struct(">i")
+_TIMESTAMP = struct.Struct(">q")
+_HEADS = {0: struct.Struct(">bb"), 1: struct.Struct(">bbq")}
+
+
+class Entry(NamedTuple):
+    """One message or batch of any format: where it stands, its whole size, and its format."""
+
+    position: int
+    size: int
+    magic: int
+
+
+def entries(buffer: bytes | memoryview) -> Iterator[Entry]:
+    """Yield what stands in a record set, up to the first entry that is not there as a whole.
+
+    Raises BrokerError CORRUPT_MESSAGE where a size or a format is impossible.
+    """
+    position = 0
+    end = len(buffer)
+    while end - position >= LENGTH_PREFIX:
+        _, length = _PREFIX.unpack_from(buffer, position)
+        if length < _SIZE_MIN:
+            raise _corrupt(f"a length of {length} at byte {position}")
+        if end - position <= _MAGIC_POSITION:
+            return
+        magic = buffer[position + _MAGIC_POSITION]
+        if magic > CURRENT_MAGIC:
+            raise _corrupt(f"message format {magic} at byte {position}")
+        if length > end - position - LENGTH_PREFIX:
+            return
+        yield Entry(position, length + LENGTH_PREFIX, magic)
+        position += length + LENGTH_PREFIX
+
+
+def codec_of(buffer: bytes | memoryview, entry: Entry) -> int:
+    """The codec of a message of format 0 or 1; raises BrokerError for one those formats do not have."""
+    codec = buffer[entry.position + _ATTRIBUTES_POSITION] & CODEC_MASK
+    if codec >= ZSTD:
+        raise unknown_codec(codec)
+    return codec
+
+
+def read_entry(buffer: bytes | memoryview, entry: Entry, expanded_bytes_max: int) -> list[Record]:
+    """Read a message of format 0 or 1, or those inside it, with absolute offsets.
+
+    Raises BrokerError: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for a wrapper that wraps nothing or
+    another wrapper, and what `decompress` raises.
+    """
+    outer, attributes = _read_message(memoryview(buffer)[entry.position : entry.position + entry.size])
+    codec = codec_of(buffer, entry)
+    if codec == NO_CODEC:
+        return [outer]
+    if outer.value is None:
+        raise _invalid("a compressed message without a value")
+    data = lz4_header_mended(outer.value) if codec == LZ4 and entry.magic == 0 else outer.value
+    expanded = decompress(codec, data, expanded_bytes_max)
+    inner = []
+    for one in entries(expanded):
+        if one.magic != entry.magic:
+            raise _invalid(f"a message of format {one.magic} inside one of format {entry.magic}")
+        message, inner_attributes = _read_message(memoryview(expanded)[one.position : one.position + one.size])
+        if inner_attributes & CODEC_MASK:
+            raise _invalid("a compressed message inside a compressed message")
+        inner.append(message)
+    if not inner:
+        raise _invalid("a compressed message that holds none")
+    if entry.magic == 0:
+        return inner
+    return _absolute(outer, inner, is_log_append_time=attributes & LOG_APPEND_TIME_BIT != 0)
+
+
+def _absolute(outer: Record, inner: list[Record], *, is_log_append_time: bool) -> list[Record]:
+    """Give the messages inside a wrapper of format 1 the offsets, and maybe the time, that it says."""
+    last = inner[-1].offset
+    # Producers, some librdkafka among them, leave the wrapper's offset 0; then the inner ones stand.
+    if outer.offset != 0 and outer.offset < last:
+        raise _invalid(f"a wrapper's offset {outer.offset} is below its last message's {last}")
+    base = outer.offset - last if outer.offset else 0
+    return [
+        message._replace(
+            offset=base + message.offset,
+            timestamp=outer.timestamp if is_log_append_time else message.timestamp,
+        )
+        for message in inner
+    ]
+
+
+def _read_message(message: memoryview) -> tuple[Record, int]:
+    """Check and read one whole message, a wrapper as it stands; return it and its attributes."""
+    offset, _ = _PREFIX.unpack_from(message)
+    (crc,) = _CRC.unpack_from(message, LENGTH_PREFIX)
+    if zlib.crc32(message[_MAGIC_POSITION:]) != crc:
+        raise _corrupt("a message's CRC is wrong")
+    magic = message[_MAGIC_POSITION]
+    position = _FIELDS_START[magic]
+    if len(message) < position + 8:
+        raise _corrupt(f"a message of format {magic} with {len(message)} bytes")
+    timestamp: int = _TIMESTAMP.unpack_from(message, position - 8)[0] if magic else NO_TIMESTAMP
+    key, position = _read_bytes(message, position)
+    value, position = _read_bytes(message, position)
+    if position != len(message):
+        raise _corrupt(f"{len(message) - position} bytes follow a message's value")
+    return Record(offset, timestamp, key, value), message[_ATTRIBUTES_POSITION]
+
+
+def _read_bytes(message: memoryview, position: int) -> tuple[bytes | None, int]:
+    left = len(message) - position - 4
+    if left < 0:
+        raise _corrupt("a message ends inside its value")
+    (length,) = _LENGTH.unpack_from(message, position)
+    position += 4
+    if length < 0:
+        return None, position
+    if length > left:
+        raise _corrupt(f"a length of {length} with {left} bytes left")
+    return bytes(message[position : position + length]), position + length
+
+
+def _corrupt(why: str) -> BrokerError:
+    return BrokerError(ErrorCode.CORRUPT_MESSAGE, why)
+
+
+def _invalid(why: str) -> BrokerError:
+    return BrokerError(ErrorCode.INVALID_RECORD, why)
+
+
+# -- writing
+
+
+def down_convert(
+    batches: bytes | memoryview, magic: int, *, start: int = 0, expanded_bytes_max: int = EXPANDED_BYTES_MAX
+) -> bytes:
+    """Rewrite what a log holds in format 0 or 1, for Fetch versions 0-1 or 2-3.
+
+    Offsets stay; headers and control batches are left out. Records below `start` are left out of a batch that
+    was not compressed, because there an old client takes every message for asked for; a wrapper stays whole.
+    Batches whose format is old enough are copied. A batch cut off at the end is dropped. Raises BrokerError:
+    UNSUPPORTED_COMPRESSION_TYPE for zstd, which the old formats do not have, and for damaged records.
+    """
+    assert magic in {0, 1}, magic
+    view = memoryview(batches)
+    parts: list[bytes] = []
+    for entry in entries(view):
+        piece = view[entry.position : entry.position + entry.size]
+        if entry.magic <= magic:
+            parts.append(bytes(piece))
+        elif entry.magic == CURRENT_MAGIC:
+            parts.append(_batch_as_messages(piece, magic, start, expanded_bytes_max))
+        else:
+            records = read_entry(view, entry, expanded_bytes_max)
+            codec = codec_of(view, entry)
+            parts.append(write_messages(_asked_for(records, codec, start), magic, codec=codec))
+    return b"".join(parts)
+
+
+def _batch_as_messages(batch: memoryview, magic: int, start: int, expanded_bytes_max: int) -> bytes:
+    if len(batch) < HEADER_SIZE:
+        raise _corrupt(f"a batch of {len(batch)} bytes")
+    header = read_header(batch)
+    if header.is_control:
+        return b""
+    if header.codec >= ZSTD:
+        raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {header.codec} has no message format {magic}")
+    records = list(read_records(batch, header, expanded_bytes_max=expanded_bytes_max))
+    return write_messages(
+        _asked_for(records, header.codec, start),
+        magic,
+        codec=header.codec,
+        log_append_time=header.is_log_append_time,
+    )
+
+
+def _asked_for(records: list[Record], codec: int, start: int) -> list[Record]:
+    return records if codec != NO_CODEC else [record for record in records if record.offset >= start]
+
+
+def write_messages(
+    records: Sequence[Record], magic: int, *, codec: int = NO_CODEC, log_append_time: bool = False
+) -> bytes:
+    """Write a message set of format 0 or 1; compressed records go into one wrapper."""
+    if not records:
+        return b""
+    attributes = LOG_APPEND_TIME_BIT if log_append_time and magic else 0
+    if codec == NO_CODEC:
+        return b"".join(_message(record, magic, attributes) for record in records)
+    first = records[0].offset if magic else 0
+    inner = b"".join(_message(record._replace(offset=record.offset - first), magic, attributes) for record in records)
+    data = compress(codec, inner)
+    if codec == LZ4 and magic == 0:
+        data = lz4_header_broken(data)
+    timestamp = max(record.timestamp for record in records)
+    return _message(Record(records[-1].offset, timestamp, None, data), magic, attributes | codec)
+
+
+def _message(record: Record, magic: int, attributes: int) -> bytes:
+    fields = (magic, attributes, record.timestamp) if magic else (magic, attributes)
+    content = b"".join((_HEADS[magic].pack(*fields), _sized(record.key), _sized(record.value)))
+    prefix = _PREFIX.pack(record.offset, len(content) + 4)
+    return b"".join((prefix, _CRC.pack(zlib.crc32(content)), content))
+
+
+def _sized(value: bytes | None) -> bytes:
+    return _LENGTH.pack(-1) if value is None else _LENGTH.pack(len(value)) + value

@@ -1,0 +1,263 @@
+"""What a producer sent, checked before anything of it is stored, by the rules of Apache Kafka 3.9.
+
+The usual case is one version 2 batch that stays as it is: its header is checked, its CRC-32C, and when it is
+not compressed its records (`framing.scan`). Compressed batches pass through unopened unless a rule needs their
+records. What is checked, refused with which code, and where we differ, stands in docs/record-checks.md.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.records import framing, legacy
+from sordini.protocol.records.batch import (
+    CHECKED_FROM,
+    CODEC_MASK,
+    CONTROL_BIT,
+    CURRENT_MAGIC,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    Record,
+    assemble_batch,
+    build_batch,
+    read_header,
+    read_records,
+    stamp_append_time,
+    stamp_max_timestamp,
+)
+from sordini.protocol.records.compression import NO_CODEC, ZSTD, compress, decompress, unknown_codec
+
+UNLIMITED = 2**63 - 1
+_INT64_MAX = 2**63 - 1
+_INT64_MIN = -(2**63)
+_new = tuple.__new__
+_FIRST_VERSION_OF_BATCHES = 3
+"""From this Produce version on a record set is exactly one version 2 batch."""
+_FIRST_VERSION_OF_ZSTD = 7
+
+
+class ProduceRules(NamedTuple):
+    """What a topic asks of the records sent to it; the sizes and limits come from the configuration."""
+
+    message_bytes_max: int
+    """`max.message.bytes`: of a whole batch, as it arrives and as it is stored."""
+    key_required: bool
+    """The topic is compacted."""
+    log_append_time: bool
+    """`message.timestamp.type`: the broker's time replaces the producer's."""
+    timestamp_before_ms_max: int
+    timestamp_after_ms_max: int
+    codec: int | None
+    """`compression.type` as a codec number; None keeps the producer's."""
+    codec_level: int | None
+    check_compressed: bool
+    """Open compressed batches just to check their records."""
+    expanded_bytes_max: int
+
+
+class CheckedBatches(NamedTuple):
+    """What may be stored: a writable buffer, and where its batches start. No batch: nothing was sent."""
+
+    buffer: memoryview
+    batches: list[tuple[int, BatchHeader]]
+
+
+def check_produced(records: memoryview, rules: ProduceRules, now_ms: int, *, produce_version: int) -> CheckedBatches:
+    """Check one partition's record set of a Produce request; raises BrokerError with Apache Kafka's code.
+
+    The answer's buffer is `records` itself unless it had to be rewritten. Offsets are not assigned yet.
+    """
+    if len(records) >= HEADER_SIZE:
+        header = read_header(records)
+        if header.magic == CURRENT_MAGIC and header.size == len(records):
+            return _check_batch(records, header, rules, now_ms, produce_version)
+    entries = legacy.entries(records)
+    first = next(entries, None)
+    if produce_version >= _FIRST_VERSION_OF_BATCHES:
+        if first is None:
+            raise _invalid("there is no whole record batch")
+        if first.magic != CURRENT_MAGIC:
+            raise _invalid(f"a batch of format {first.magic} in Produce version {produce_version}")
+    if first is None:
+        return CheckedBatches(records[:0], [])
+    if first.magic != CURRENT_MAGIC:
+        return _check_messages(records, [first, *entries], rules, now_ms)
+    if next(entries, None) is not None:
+        raise _invalid("there is more than one record batch")
+    if first.size < HEADER_SIZE:
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {first.size} bytes")
+    # Whatever follows is no whole batch; it is dropped, as a fetch may have cut it off.
+    records = records[: first.size]
+    return _check_batch(records, read_header(records), rules, now_ms, produce_version)
+
+
+def _invalid(why: str) -> BrokerError:
+    return BrokerError(ErrorCode.INVALID_RECORD, why)
+
+
+def _check_batch(
+    records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, produce_version: int
+) -> CheckedBatches:
+    """Check the one version 2 batch that fills `records`."""
+    codec = _check_header(records, header, rules, produce_version)
+    target = codec if rules.codec is None else rules.codec
+    if codec != target:
+        return _recompress(records, header, rules, now_ms)
+    if codec == NO_CODEC:
+        body = bytes(records[HEADER_SIZE:])
+        max_timestamp = _check_records(body, header, rules, now_ms)
+    elif rules.check_compressed or rules.key_required:
+        body = decompress(codec, records[HEADER_SIZE:], rules.expanded_bytes_max)
+        max_timestamp = _check_records(body, header, rules, now_ms)
+    else:
+        max_timestamp = header.max_timestamp
+        if _times_are_bounded(rules):
+            _check_times(header.base_timestamp, max_timestamp, rules, now_ms)
+    if records.readonly:
+        records = memoryview(bytearray(records))
+    if rules.log_append_time:
+        stamp_append_time(records, 0, now_ms)
+        header = read_header(records)
+    elif max_timestamp != header.max_timestamp:
+        stamp_max_timestamp(records, 0, max_timestamp)
+        header = read_header(records)
+    return _new(CheckedBatches, (records, [(0, header)]))
+
+
+def _check_header(records: memoryview, header: BatchHeader, rules: ProduceRules, produce_version: int) -> int:
+    """Check all that one look at the header and its CRC can tell; return the codec."""
+    (base_offset, size, _, _, crc, attributes, last_delta, _, _, producer_id, epoch, sequence, count) = header
+    codec = attributes & CODEC_MASK
+    if codec == ZSTD and produce_version < _FIRST_VERSION_OF_ZSTD:
+        raise BrokerError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd in Produce version {produce_version} (KIP-110)"
+        )
+    if base_offset != 0:
+        raise _invalid(f"the base offset is {base_offset}, a producer's is 0")
+    if size > rules.message_bytes_max:
+        raise _too_large(size, rules)
+    if crc32c(records[CHECKED_FROM:]) != crc:
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, "the batch's CRC is wrong")
+    if codec > ZSTD:
+        raise unknown_codec(codec)
+    if count <= 0 or last_delta != count - 1:
+        raise _invalid(f"{count} records with a last offset delta of {last_delta}")
+    if attributes & CONTROL_BIT:
+        raise _invalid("a client may not write control batches")
+    if producer_id >= 0:
+        if sequence < 0 or epoch < 0:
+            raise _invalid(f"sequence {sequence} and epoch {epoch} of producer {producer_id}")
+    elif attributes & TRANSACTIONAL_BIT:
+        raise _invalid("a transactional batch without a producer id")
+    if attributes & LOG_APPEND_TIME_BIT:
+        raise BrokerError(ErrorCode.INVALID_TIMESTAMP, "a client may not set the log append time")
+    return codec
+
+
+def _too_large(size: int, rules: ProduceRules) -> BrokerError:
+    return BrokerError(
+        ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, the topic takes {rules.message_bytes_max}"
+    )
+
+
+def _check_records(body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int) -> int:
+    """Check the expanded records; return the batch's true max timestamp."""
+    least, greatest, has_null_key = framing.scan(body, header.record_count, want_keys=rules.key_required)
+    if rules.key_required and has_null_key:
+        raise _invalid("a compacted topic takes no record without a key")
+    least += header.base_timestamp
+    greatest += header.base_timestamp
+    if least < _INT64_MIN or greatest > _INT64_MAX:
+        raise BrokerError(ErrorCode.INVALID_TIMESTAMP, f"timestamps from {least} to {greatest}")
+    if _times_are_bounded(rules):
+        if least <= NO_TIMESTAMP <= greatest and least != greatest:
+            _check_each_time(body, header, rules, now_ms)
+        else:
+            _check_times(least, greatest, rules, now_ms)
+    return max(greatest, NO_TIMESTAMP)
+
+
+def _times_are_bounded(rules: ProduceRules) -> bool:
+    return not rules.log_append_time and (
+        rules.timestamp_before_ms_max < UNLIMITED or rules.timestamp_after_ms_max < UNLIMITED
+    )
+
+
+def _check_times(least: int, greatest: int, rules: ProduceRules, now_ms: int) -> None:
+    """Refuse a range of times of which one end lies too far from now (KIP-937); -1 is no time."""
+    for timestamp in (least, greatest):
+        if timestamp != NO_TIMESTAMP and not (
+            -rules.timestamp_after_ms_max <= now_ms - timestamp <= rules.timestamp_before_ms_max
+        ):
+            raise BrokerError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {timestamp} is not between {now_ms - rules.timestamp_before_ms_max} and "
+                f"{now_ms + rules.timestamp_after_ms_max}",
+            )
+
+
+def _check_each_time(body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
+    """The same where records without a time stand beside others: a range says too little."""
+    plain = assemble_batch(header._replace(attributes=0), body)
+    for record in read_records(plain, read_header(plain)):
+        _check_times(record.timestamp, record.timestamp, rules, now_ms)
+
+
+def _recompress(records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int) -> CheckedBatches:
+    """Rewrite the batch in the topic's codec, its records checked and copied as they are."""
+    assert rules.codec is not None
+    body = decompress(header.codec, records[HEADER_SIZE:], rules.expanded_bytes_max)
+    max_timestamp = _check_records(body, header, rules, now_ms)
+    attributes = header.attributes & ~CODEC_MASK | rules.codec
+    if rules.log_append_time:
+        attributes |= LOG_APPEND_TIME_BIT
+        max_timestamp = now_ms
+    header = header._replace(attributes=attributes, max_timestamp=max_timestamp)
+    batch = assemble_batch(header, compress(rules.codec, body, level=rules.codec_level))
+    return _rewritten(batch, rules)
+
+
+def _rewritten(batch: bytearray, rules: ProduceRules) -> CheckedBatches:
+    if len(batch) > rules.message_bytes_max:
+        raise _too_large(len(batch), rules)
+    return CheckedBatches(memoryview(batch), [(0, read_header(batch))])
+
+
+def _check_messages(
+    records: memoryview, entries: list[legacy.Entry], rules: ProduceRules, now_ms: int
+) -> CheckedBatches:
+    """Turn a message set of format 0 or 1 into one version 2 batch."""
+    magic = entries[0].magic
+    source = NO_CODEC
+    for entry in entries:
+        if entry.size > rules.message_bytes_max:
+            raise _too_large(entry.size, rules)
+        source = legacy.codec_of(records, entry) or source
+    if source != NO_CODEC and len(entries) > 1:
+        raise _invalid("a compressed message does not stand alone")
+    messages: list[Record] = []
+    for entry in entries:
+        if entry.magic != magic:
+            raise _invalid(f"a message of format {entry.magic} among those of format {magic}")
+        messages += legacy.read_entry(records, entry, rules.expanded_bytes_max)
+    for index, message in enumerate(messages):
+        if rules.key_required and message.key is None:
+            raise _invalid("a compacted topic takes no record without a key")
+        if _times_are_bounded(rules):
+            _check_times(message.timestamp, message.timestamp, rules, now_ms)
+        messages[index] = message._replace(
+            offset=index, timestamp=now_ms if rules.log_append_time else message.timestamp
+        )
+    batch = build_batch(
+        messages,
+        codec=source if rules.codec is None else rules.codec,
+        codec_level=rules.codec_level,
+        log_append_time=rules.log_append_time,
+    )
+    return _rewritten(bytearray(batch), rules)

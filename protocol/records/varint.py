@@ -1,0 +1,36 @@
+"""The variable-length numbers inside version 2 records: zigzag, seven bits a byte, least significant first.
+
+A `varint` holds 32 bits in at most 5 bytes, a `varlong` 64 bits in at most 10 (as Protocol Buffers' sint32 and
+sint64). Reading past the buffer raises IndexError and an endless number raises ValueError: whoever reads a
+whole record turns both into one answer, because a handler around each number would cost more than the number.
+"""
+
+from __future__ import annotations
+
+VARINT_BYTES_MAX = 5
+VARLONG_BYTES_MAX = 10
+
+
+def read_varint(buffer: bytes | memoryview, position: int, bytes_max: int = VARINT_BYTES_MAX) -> tuple[int, int]:
+    """Return the number at `position` and the position after it; raises IndexError or ValueError."""
+    byte = buffer[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    raw = byte & 0x7F
+    shift = 7
+    for at in range(position + 1, position + bytes_max):
+        byte = buffer[at]
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (raw >> 1) ^ -(raw & 1), at + 1
+        shift += 7
+    raise ValueError(f"the number at byte {position} does not end within {bytes_max} bytes")
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """Append `value` (32 or 64 bits, the bytes are the same) to `out`."""
+    raw = value << 1 if value >= 0 else ~(value << 1)
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    out.append(raw)

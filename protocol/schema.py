@@ -1,0 +1,91 @@
+"""Messages to bytes and back: the codecs compiled from the declarations, one per (class, version).
+
+A codec is compiled when it is first asked for, in about a millisecond, and kept. Hot callers keep the
+function that `decoder` or `encoder` returned; everybody else calls `decode` and `encode`. A traceback
+through a codec shows the failing line of the compiled text.
+
+Reading raises WireError whatever the bytes are, and nothing else. Writing raises only for our own bugs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from sordini.protocol.declare import EMPTY, flexible_from, message, since, struct, tagged, until, versions_of
+from sordini.protocol.decoding import decoder_source
+from sordini.protocol.encoding import encoder_source
+
+__all__ = [
+    "EMPTY",
+    "Slices",
+    "decode",
+    "decoder",
+    "encode",
+    "encode_into",
+    "encoder",
+    "message",
+    "since",
+    "struct",
+    "tagged",
+    "until",
+]
+
+T = TypeVar("T")
+
+Slices: TypeAlias = list[tuple[int, Any]]
+"""Records that were left out of the output: the position where each belongs, and the slice."""
+
+_decoders: dict[tuple[type, int], Callable[..., Any]] = {}
+_encoders: dict[tuple[type, int], Callable[..., Any]] = {}
+
+
+def decoder(cls: type[T], version: int) -> Callable[[memoryview, int], tuple[T, int]]:
+    """The function that reads one version: (buffer, position) to (message, position behind it)."""
+    made = _decoders.get((cls, version))
+    if made is None:
+        flexible = _is_flexible(cls, version)
+        source = decoder_source(cls, version, flexible=flexible)
+        made = _decoders[cls, version] = source.compiled(f"{cls.__name__} v{version} decoder")
+    return made
+
+
+def encoder(cls: type[T], version: int) -> Callable[[T, bytearray, Slices], None]:
+    """The function that writes one version: (message, out, slices), as `encode_into` says."""
+    made = _encoders.get((cls, version))
+    if made is None:
+        flexible = _is_flexible(cls, version)
+        source = encoder_source(cls, version, flexible=flexible)
+        made = _encoders[cls, version] = source.compiled(f"{cls.__name__} v{version} encoder")
+    return made
+
+
+def decode(cls: type[T], version: int, buffer: memoryview, position: int = 0) -> tuple[T, int]:
+    """Read a message; returns it and the position behind it, raises WireError for bytes that are none.
+
+    Records in the message are views into `buffer`, which must not change while they are used.
+    """
+    return decoder(cls, version)(buffer, position)
+
+
+def encode(message: object, version: int) -> bytes:
+    """Write a message whose records, if it has any, are bytes."""
+    out = bytearray()
+    slices: Slices = []
+    encode_into(message, version, out, slices)
+    assert not slices, "records in a file are sent, not copied: use encode_into"
+    return bytes(out)
+
+
+def encode_into(message: object, version: int, out: bytearray, slices: Slices) -> None:
+    """Write a message behind what `out` holds.
+
+    Records that are a slice of a file are not copied: (position in `out`, slice) is added to `slices`, in
+    order. On the wire their bytes stand at that position, before what `out` has there.
+    """
+    encoder(type(message), version)(message, out, slices)
+
+
+def _is_flexible(cls: type, version: int) -> bool:
+    assert version in versions_of(cls), f"{cls.__name__} has no version {version}"
+    return version >= flexible_from(cls)

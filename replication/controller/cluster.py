@@ -1,0 +1,182 @@
+"""The values the controller thinks in: brokers, topics, the state of partitions, and what it commands.
+
+Frozen and comparable; nothing here decides. Wire and znode forms of these values live elsewhere
+(`znodes.py`, and the broker's handlers for requests).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+EPOCH_OF_DELETION = LeaderEpoch(-2)
+"""In a StopReplica: the topic is being deleted, so the receiver does not compare leader epochs."""
+
+
+def frozen(mapping: Mapping[Key, Value]) -> Mapping[Key, Value]:
+    """A mapping that refuses assignment, for default values and for values that outlive their builder."""
+    return MappingProxyType(mapping) if isinstance(mapping, dict) else mapping
+
+
+class Endpoint(NamedTuple):
+    """Where one listener of a broker is reached from outside."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker that is registered; `epoch` is the transaction that created its node, so each life has its own."""
+
+    broker_id: BrokerId
+    epoch: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAssignment:
+    """What /brokers/topics/T says: which brokers hold each partition. `version` is that node's."""
+
+    name: str
+    replicas: Mapping[int, tuple[BrokerId, ...]]
+    topic_id: TopicId = NO_TOPIC_ID
+    adding: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=lambda: frozen({}))
+    removing: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=lambda: frozen({}))
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """Who leads a partition and who is in sync; `controller_epoch` says which controller decided it."""
+
+    leader: BrokerId | None
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    controller_epoch: int
+    recovering: bool = False
+    """Led by a replica that was not in sync, and not yet recovered from that (KIP-704)."""
+
+
+class KnownState(NamedTuple):
+    """A partition's state with the version of its node, which is the partition epoch on the wire."""
+
+    state: PartitionState
+    version: int
+
+
+class PartitionInfo(NamedTuple):
+    """One partition as a command tells it."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    replicas: tuple[BrokerId, ...]
+    state: PartitionState
+    partition_epoch: int
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
+    offline_replicas: tuple[BrokerId, ...] = ()
+    is_new: bool = False
+    """Just created: its replicas may be made even while some log directory of the receiver is offline."""
+
+
+class DeletedPartition(NamedTuple):
+    """A partition that brokers must forget (leader -2 on the wire)."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+
+
+class StoppedReplica(NamedTuple):
+    topic_partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    delete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsr:
+    """Become leader or follower of these; only sent to brokers that hold them."""
+
+    controller_id: BrokerId
+    controller_epoch: int
+    broker_epoch: int
+    partitions: tuple[PartitionInfo, ...]
+    live_leaders: tuple[Broker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadata:
+    """What clients may be told. Partitions are a change to what was told before, live brokers replace it."""
+
+    controller_id: BrokerId
+    controller_epoch: int
+    broker_epoch: int
+    live_brokers: tuple[Broker, ...]
+    partitions: tuple[PartitionInfo, ...] = ()
+    deleted: tuple[DeletedPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplica:
+    """Stop serving and fetching these, and remove the data of those marked `delete`."""
+
+    controller_id: BrokerId
+    controller_epoch: int
+    broker_epoch: int
+    partitions: tuple[StoppedReplica, ...]
+
+
+Command = LeaderAndIsr | UpdateMetadata | StopReplica
+
+
+class Answer(NamedTuple):
+    """A broker's answer to a command: error codes, 0 being success. Partitions not named succeeded."""
+
+    error: int = 0
+    partitions: Mapping[TopicPartition, int] = frozen({})
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic the controller knows: the assignment, and the states of the partitions that have one."""
+
+    assignment: TopicAssignment
+    states: Mapping[int, KnownState]
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """How far a topic's deletion has come. It is done when nothing is left in either set."""
+
+    waiting: frozenset[tuple[BrokerId, int]]
+    """Replicas told to delete themselves, as (broker, partition)."""
+    blocked: frozenset[tuple[BrokerId, int]]
+    """Replicas on brokers that are away or refused; tried again when their broker comes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """All that a reigning controller knows."""
+
+    controller_id: BrokerId
+    epoch: int
+    brokers: Mapping[BrokerId, Broker]
+    topics: Mapping[str, Topic]
+    deletions: Mapping[str, Deletion] = field(default_factory=lambda: frozen({}))
+
+
+class Malformed(NamedTuple):
+    """A node that cannot be understood: it is skipped and reported, never a reason to fail."""
+
+    path: str
+    reason: str

@@ -1,0 +1,79 @@
+"""Every path in the coordination store that this broker reads or writes: Apache Kafka's own tree.
+
+The tree is a contract with other brokers and with tools; what the nodes hold is in `znodes.py`.
+"""
+
+from __future__ import annotations
+
+from sordini.protocol.types import BrokerId, TopicPartition
+
+CLUSTER_ID = "/cluster/id"
+BROKER_IDS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+FEATURE = "/feature"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
+DELETE_TOPICS = "/admin/delete_topics"
+ISR_CHANGES = "/isr_change_notification"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+
+BASE_PATHS = (
+    "/consumers",
+    BROKER_IDS,
+    TOPICS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    "/brokers/seqid",
+    ISR_CHANGES,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENTS,
+    "/config/topics",
+    "/config/clients",
+    "/config/users",
+    "/config/brokers",
+    "/config/ips",
+    "/cluster",
+)
+"""Made at every start by whoever comes first; all empty, all for good."""
+
+
+def broker(broker_id: BrokerId) -> str:
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic(name: str) -> str:
+    return f"{TOPICS}/{name}"
+
+
+def partitions(name: str) -> str:
+    return f"{TOPICS}/{name}/partitions"
+
+
+def partition(topic_partition: TopicPartition) -> str:
+    return f"{TOPICS}/{topic_partition.topic}/partitions/{topic_partition.partition}"
+
+
+def state(topic_partition: TopicPartition) -> str:
+    return f"{TOPICS}/{topic_partition.topic}/partitions/{topic_partition.partition}/state"
+
+
+def topic_config(name: str) -> str:
+    return f"/config/topics/{name}"
+
+
+def config(entity_path: str) -> str:
+    """The node of an entity as change notes name it: `topics/orders`, `brokers/1`, `users/<default>/clients/c`."""
+    return f"/config/{entity_path}"
+
+
+def delete_topic(name: str) -> str:
+    return f"{DELETE_TOPICS}/{name}"
+
+
+def parents(path: str) -> list[str]:
+    """The nodes above a path, from the top down, without the root: `/a/b/c` has `/a` and `/a/b`."""
+    steps = path.split("/")[1:-1]
+    return ["/" + "/".join(steps[: count + 1]) for count in range(len(steps))]

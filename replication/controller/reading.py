@@ -1,0 +1,137 @@
+"""Reading what the controller must know from the store, in few round trips, watches set on the way.
+
+Reads that do not depend on each other go out together. What cannot be understood is reported and left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
+from sordini.replication.controller import paths, znodes
+from sordini.replication.controller.cluster import Broker, KnownState, Malformed, TopicAssignment
+from sordini.replication.controller.events import Elected
+from sordini.replication.ports import Create, Delete, Log, NoNode, Session, Set, Watch
+
+T = TypeVar("T")
+
+READS_TOGETHER_MAX = 500
+"""Bounds what waits in the store's queue at once when a cluster has many partitions."""
+
+
+class Watches(NamedTuple):
+    """What to call when something that was read changes."""
+
+    brokers: Watch
+    topics: Watch
+    deletions: Watch
+    broker: Callable[[BrokerId], Watch]
+    topic: Callable[[str], Watch]
+
+
+class Reader:
+    """Reads through one session."""
+
+    def __init__(self, session: Session, watches: Watches, new_topic_id: Callable[[], TopicId], log: Log) -> None:
+        self._session = session
+        self._watches = watches
+        self._new_topic_id = new_topic_id
+        self._log = log
+
+    async def everything(self, controller_id: BrokerId, epoch: int) -> Elected:
+        """All that a new controller starts from."""
+        brokers, names, deletions, feature, overtaken = await asyncio.gather(
+            self.brokers(), self.topic_names(), self.deletions(), self._feature(), self._overtaken()
+        )
+        topics = await self.topics(names)
+        states = await self.states(
+            TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.replicas
+        )
+        return Elected(
+            controller_id,
+            epoch,
+            brokers,
+            topics,
+            states,
+            deletions,
+            (*feature, *overtaken),
+            self.fresh_ids(topics),
+        )
+
+    async def brokers(self) -> dict[BrokerId, Broker]:
+        names = await self._session.children(paths.BROKER_IDS, watch=self._watches.brokers)
+        ids = [BrokerId(int(name)) for name in names if name.isascii() and name.isdigit()]
+        found = await _together(self._broker(broker_id) for broker_id in ids)
+        return {broker.broker_id: broker for broker in found if broker is not None}
+
+    async def topic_names(self) -> frozenset[str]:
+        return frozenset(await self._session.children(paths.TOPICS, watch=self._watches.topics))
+
+    async def deletions(self) -> frozenset[str]:
+        return frozenset(await self._session.children(paths.DELETE_TOPICS, watch=self._watches.deletions))
+
+    async def topics(self, names: Iterable[str]) -> dict[str, TopicAssignment]:
+        found = await _together(self.topic(name) for name in sorted(names))
+        return {topic.name: topic for topic in found if topic is not None}
+
+    async def topic(self, name: str) -> TopicAssignment | None:
+        """None when it is gone or cannot be understood."""
+        try:
+            data, stat = await self._session.get(paths.topic(name), watch=self._watches.topic(name))
+        except NoNode:
+            return None
+        return self._sound(znodes.decode_topic(name, data, stat.version))
+
+    async def states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KnownState]:
+        wanted = list(partitions)
+        found = await _together(self.state(topic_partition) for topic_partition in wanted)
+        return {tp: known for tp, known in zip(wanted, found, strict=True) if known is not None}
+
+    async def state(self, topic_partition: TopicPartition) -> KnownState | None:
+        try:
+            data, stat = await self._session.get(paths.state(topic_partition))
+        except NoNode:
+            return None
+        state = self._sound(znodes.decode_state(topic_partition, data))
+        return None if state is None else KnownState(state, stat.version)
+
+    def fresh_ids(self, topics: Mapping[str, TopicAssignment]) -> dict[str, TopicId]:
+        return {name: self._new_topic_id() for name, topic in topics.items() if topic.topic_id == NO_TOPIC_ID}
+
+    async def _broker(self, broker_id: BrokerId) -> Broker | None:
+        watch = self._watches.broker(broker_id)
+        try:
+            data, stat = await self._session.get(paths.broker(broker_id), watch=watch)
+        except NoNode:
+            return None
+        # A malformed registration costs that broker its place, and nobody else anything.
+        return self._sound(znodes.decode_broker(broker_id, data, stat.czxid))
+
+    async def _feature(self) -> list[Create | Set | Delete]:
+        try:
+            data, _ = await self._session.get(paths.FEATURE)
+        except NoNode:
+            return [Create(paths.FEATURE, znodes.FEATURES)]
+        return [] if data == znodes.FEATURES else [Set(paths.FEATURE, znodes.FEATURES)]
+
+    async def _overtaken(self) -> list[Create | Set | Delete]:
+        """Remove the notes to the previous controller: what they point at is being read anyway."""
+        parents = (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES)
+        found = await asyncio.gather(*(self._session.children(path) for path in parents))
+        return [Delete(f"{path}/{name}") for path, names in zip(parents, found, strict=True) for name in sorted(names)]
+
+    def _sound(self, value: T | Malformed) -> T | None:
+        if isinstance(value, Malformed):
+            self._log.warning("unreadable node left out", path=value.path, reason=value.reason)
+            return None
+        return value
+
+
+async def _together(reads: Iterable[Awaitable[T]]) -> list[T]:
+    """Make many reads, some hundreds at a time; the answers in their order."""
+    waiting, answers = list(reads), list[T]()
+    for start in range(0, len(waiting), READS_TOGETHER_MAX):
+        answers += await asyncio.gather(*waiting[start : start + READS_TOGETHER_MAX])
+    return answers

@@ -1,0 +1,99 @@
+"""How a broker makes itself known: the common nodes, the cluster's id, and its own node in /brokers/ids.
+
+The registration lives as long as the session. Its node's creation transaction is the *broker epoch*, by which others
+tell this life of the broker from an earlier one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from collections.abc import Callable
+
+from sordini.replication.controller import paths, znodes
+from sordini.replication.controller.cluster import Broker, Malformed
+from sordini.replication.ports import Clock, Create, Log, NodeExists, Session, Set, StoreUnusable
+
+
+class DuplicateBrokerId(Exception):  # noqa: N818 - says what is the matter.
+    """Another living broker is registered under this id."""
+
+
+async def ensure_base_paths(session: Session) -> None:
+    """Make the nodes that everybody expects to be there; silent about those that are."""
+    made = await asyncio.gather(
+        *(session.create(path, make_parents=True) for path in paths.BASE_PATHS), return_exceptions=True
+    )
+    for outcome in made:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, NodeExists):
+            raise outcome
+
+
+async def cluster_id(session: Session, random: Callable[[int], bytes] = os.urandom) -> str:
+    """The cluster's 22-character id, drawn by whoever asks first. Raises StoreUnusable when the node is damaged."""
+    drawn = base64.urlsafe_b64encode(random(16)).rstrip(b"=").decode()
+    try:
+        await session.create(paths.CLUSTER_ID, znodes.encode_cluster_id(drawn), make_parents=True)
+    except NodeExists:
+        data, _ = await session.get(paths.CLUSTER_ID)
+        found = znodes.decode_cluster_id(data)
+        if isinstance(found, Malformed):
+            raise StoreUnusable(f"{found.path} holds no cluster id: {found.reason}") from None
+        return found
+    return drawn
+
+
+class Registration:
+    """One broker's node in /brokers/ids, for the life of one session. `broker.epoch` is not looked at."""
+
+    def __init__(self, session: Session, broker: Broker, clock: Clock, log: Log, *, session_timeout_ms: int) -> None:
+        self._session = session
+        self._broker = broker
+        self._clock = clock
+        self._log = log
+        self._session_timeout_ms = session_timeout_ms
+
+    async def register(self) -> int:
+        """Take the id; the broker epoch. A former life's node is waited for, for one session timeout.
+
+        Raises DuplicateBrokerId when another broker holds the id longer than that.
+        """
+        path = paths.broker(self._broker.broker_id)
+        deadline_ms = self._clock.monotonic_ms() + self._session_timeout_ms
+        while True:
+            gone = asyncio.Event()
+            found = await self._session.exists(path, watch=lambda _, gone=gone: gone.set())  # type: ignore[misc]
+            if found is None:
+                epoch = await self._take(path)
+                if epoch is not None:
+                    return epoch
+            elif found.ephemeral_owner == self._session.session_id:
+                return found.czxid  # Our own, made by a call whose answer was lost.
+            else:
+                await self._wait(gone, deadline_ms)
+
+    async def unregister(self) -> None:
+        """Give the id back before the session ends."""
+        await self._session.delete(paths.broker(self._broker.broker_id))
+
+    async def _take(self, path: str) -> int | None:
+        # Created empty and set in one transaction, so a living broker's node has version 1, as Apache Kafka's has.
+        data = znodes.encode_broker(self._broker, self._clock.now_ms())
+        try:
+            await self._session.multi([Create(path, b"", ephemeral=True), Set(path, data, 0)])
+        except NodeExists:
+            return None
+        stat = await self._session.exists(path)
+        return None if stat is None else stat.czxid
+
+    async def _wait(self, gone: asyncio.Event, deadline_ms: int) -> None:
+        remaining_ms = deadline_ms - self._clock.monotonic_ms()
+        broker_id = self._broker.broker_id
+        self._log.info("broker id is taken, waiting for its session to end", broker=broker_id, ms=remaining_ms)
+        try:
+            await asyncio.wait_for(gone.wait(), max(0, remaining_ms) / 1000)
+        except TimeoutError:
+            raise DuplicateBrokerId(
+                f"broker id {broker_id} is registered by another living broker; give this one another broker.id"
+            ) from None

@@ -1,0 +1,199 @@
+"""Making and removing topics: what is allowed, where replicas go, and the nodes that say so.
+
+Whoever handles the request plans here and writes here; the controller sees the nodes and does the rest. Checks, their
+order and their error codes are those of Apache Kafka's brokers in ZooKeeper mode.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
+from sordini.replication.controller import paths, znodes
+from sordini.replication.controller.cluster import TopicAssignment
+from sordini.replication.ports import Check, Create, NodeExists, NoNode, Operation, Session, Set
+
+Replicas = Mapping[int, tuple[BrokerId, ...]]
+
+NAME_LENGTH_MAX = 249
+ASK_FOR_DEFAULT = -1
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def new_topic_id() -> TopicId:
+    """A random id. One that begins with '-' in text looks like an option to tools, so it is drawn again."""
+    topic_id = TopicId(os.urandom(16))
+    return topic_id if topic_id[0] >> 2 != 62 and topic_id != NO_TOPIC_ID else new_topic_id()
+
+
+def check_topic_name(name: str) -> None:
+    """Raise BrokerError INVALID_TOPIC_EXCEPTION unless a topic may bear this name."""
+    reason = None
+    if not name:
+        reason = "it is empty"
+    elif name in {".", ".."}:
+        reason = "'.' and '..' are directories"
+    elif len(name) > NAME_LENGTH_MAX:
+        reason = f"it is longer than {NAME_LENGTH_MAX} characters"
+    elif _NAME.fullmatch(name) is None:
+        reason = "only ASCII letters, digits, '.', '_' and '-' are allowed"
+    if reason is not None:
+        raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}: {reason}.")
+
+
+def colliding(name: str, existing: Collection[str]) -> list[str]:
+    """Topics whose metrics could not be told from this one's, because '.' and '_' are the same there."""
+    if "." not in name and "_" not in name:
+        return []
+    plain = name.replace(".", "_")
+    return sorted(other for other in existing if other != name and other.replace(".", "_") == plain)
+
+
+def place(
+    name: str,
+    brokers: Collection[BrokerId],
+    partition_count: int,
+    replication_factor: int,
+    *,
+    first_partition: int = 0,
+) -> dict[int, tuple[BrokerId, ...]]:
+    """Replica j of partition i goes to the broker (s + i + j) mod n of the sorted n.
+
+    s comes from the topic's name, so that small topics do not all lie on the first broker, and the same name is
+    always placed alike.
+    """
+    start = zlib.crc32(name.encode())
+    return place_from(start, brokers, range(first_partition, first_partition + partition_count), replication_factor)
+
+
+def place_from(
+    start: int, brokers: Collection[BrokerId], partitions: range, replication_factor: int
+) -> dict[int, tuple[BrokerId, ...]]:
+    """The rule itself, with s given."""
+    ordered = sorted(brokers)
+    return {
+        partition: tuple(ordered[(start + partition + replica) % len(ordered)] for replica in range(replication_factor))
+        for partition in partitions
+    }
+
+
+def plan_topic(
+    name: str,
+    *,
+    num_partitions: int,
+    replication_factor: int,
+    assignments: Sequence[tuple[int, Sequence[int]]],
+    brokers: Collection[BrokerId],
+    existing: Collection[str],
+    default_partitions: int,
+    default_replication_factor: int,
+) -> Replicas:
+    """The replicas of a topic to be made. Raises BrokerError with the reason why it cannot be.
+
+    Counts are the request's, -1 asking for the default. `assignments` says where each partition is to lie, or is
+    empty. `brokers` are the living ones; `existing` are all topics, those being deleted included.
+    """
+    if name in existing:
+        raise _exists(name)
+    if assignments:
+        if (num_partitions, replication_factor) != (ASK_FOR_DEFAULT, ASK_FOR_DEFAULT):
+            raise BrokerError(
+                ErrorCode.INVALID_REQUEST,
+                "Give either the replicas of each partition, or counts of partitions and replicas, not both.",
+            )
+        replicas = _given(assignments)
+    else:
+        partitions = default_partitions if num_partitions == ASK_FOR_DEFAULT else num_partitions
+        factor = default_replication_factor if replication_factor == ASK_FOR_DEFAULT else replication_factor
+        _check_counts(partitions, factor, len(brokers))
+        replicas = place(name, brokers, partitions, factor)
+    check_topic_name(name)
+    others = colliding(name, existing)
+    if others:
+        raise BrokerError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic {name!r} collides with existing topics: {', '.join(others)}.",
+        )
+    _check_replicas(replicas)
+    return replicas
+
+
+def _check_counts(partitions: int, factor: int, brokers: int) -> None:
+    if partitions <= 0:
+        raise BrokerError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    if factor <= 0:
+        raise BrokerError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+    if factor > brokers:
+        raise BrokerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Replication factor: {factor} larger than available brokers: {brokers}.",
+        )
+
+
+def _given(assignments: Sequence[tuple[int, Sequence[int]]]) -> Replicas:
+    replicas = {partition: tuple(BrokerId(broker) for broker in held) for partition, held in assignments}
+    if len(replicas) != len(assignments):
+        raise BrokerError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Invalid replica assignment: a partition is named twice."
+        )
+    return replicas
+
+
+def _check_replicas(replicas: Replicas) -> None:
+    """Raise INVALID_REPLICA_ASSIGNMENT for one that makes no sense. Unknown brokers are allowed, as in Kafka."""
+    reason = None
+    sizes = {len(held) for held in replicas.values()}
+    twice = [held for held in replicas.values() if len(set(held)) != len(held)]
+    if len(sizes) != 1:
+        reason = "all partitions should have the same number of replicas"
+    elif sizes == {0}:
+        reason = "a partition needs a replica"
+    elif twice:
+        reason = f"a broker holds a partition once, not twice: {list(twice[0])}"
+    elif sorted(replicas) != list(range(len(replicas))):
+        reason = "partitions are numbered from 0 without a gap"
+    if reason is not None:
+        raise BrokerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Invalid replica assignment: {reason}.")
+
+
+async def create_topic(
+    session: Session, name: str, replicas: Replicas, topic_id: TopicId, config: Mapping[str, str]
+) -> None:
+    """Write the topic's configuration and then its assignment, as one transaction: never one without the other.
+
+    Raises BrokerError TOPIC_ALREADY_EXISTS when somebody was faster.
+    """
+    settings = znodes.encode_config(config)
+    topic = Create(paths.topic(name), znodes.encode_topic(TopicAssignment(name, replicas, topic_id)))
+    path = paths.topic_config(name)
+    # A configuration may be there alone: set before the topic was made, or left by a tool.
+    attempts: tuple[Operation, Operation] = Create(path, settings), Set(path, settings)
+    for attempt in attempts:
+        try:
+            await session.multi([attempt, topic])
+        except NodeExists as refusal:
+            if refusal.path == topic.path:
+                raise _exists(name) from None
+        else:
+            return
+    raise AssertionError("a Set is never refused because the node is there")
+
+
+async def delete_topic(session: Session, name: str) -> None:
+    """Ask the controller to delete a topic. Asking twice is fine. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+    try:
+        await session.multi([Check(paths.topic(name)), Create(paths.delete_topic(name))])
+    except NodeExists:
+        return
+    except NoNode as refusal:
+        if refusal.path != paths.topic(name):
+            raise
+        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name!r} to delete does not exist.") from None
+
+
+def _exists(name: str) -> BrokerError:
+    return BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic {name!r} already exists.")

@@ -1,0 +1,269 @@
+"""What the nodes hold: JSON to values and back, exactly as Apache Kafka 2.7 to 3.9 write and read it.
+
+Reading is tolerant: unknown keys and any order are fine, and what cannot be understood becomes a `Malformed` value
+that names the node. Nobody here raises over a node's bytes, because one bad node (a tool's, a newer broker's) must
+not stop a controller from looking after all others. Writing is exact, down to the order of the keys.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from sordini.protocol.types import (
+    NO_TOPIC_ID,
+    BrokerId,
+    LeaderEpoch,
+    TopicPartition,
+    topic_id_from_text,
+    topic_id_text,
+)
+from sordini.replication.controller import paths
+from sordini.replication.controller.cluster import Broker, Endpoint, Malformed, PartitionState, TopicAssignment
+
+T = TypeVar("T")
+Args = ParamSpec("Args")
+
+PRODUCER_IDS_PER_BLOCK = 1000
+
+
+def _tolerant(path_of: Callable[..., str]) -> Callable[[Callable[Args, T]], Callable[Args, T | Malformed]]:
+    """Turn any surprise in a decoder into a Malformed value naming the node that `path_of` says."""
+
+    def decorate(decode: Callable[Args, T]) -> Callable[Args, T | Malformed]:
+        @wraps(decode)
+        def decode_tolerantly(*args: Args.args, **kwargs: Args.kwargs) -> T | Malformed:
+            try:
+                return decode(*args, **kwargs)
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+                return Malformed(path_of(*args, **kwargs), f"{type(error).__name__}: {error}")
+
+        return decode_tolerantly
+
+    return decorate
+
+
+def _encode(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _decode(data: bytes) -> dict[str, Any]:
+    value = json.loads(data)
+    if not isinstance(value, dict):
+        raise TypeError("an object was expected")
+    return value
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _brokers(value: Any) -> tuple[BrokerId, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is not a list of brokers")
+    return tuple(BrokerId(_int(broker)) for broker in value)
+
+
+# /brokers/ids/N
+
+
+def encode_broker(broker: Broker, timestamp_ms: int, *, jmx_port: int = -1) -> bytes:
+    """Version 5. `host` and `port` name the first plaintext endpoint for readers that know no others."""
+    plain = next((e for e in broker.endpoints if e.security_protocol == "PLAINTEXT"), None)
+    value = {
+        "features": {},
+        "listener_security_protocol_map": {e.listener: e.security_protocol for e in broker.endpoints},
+        "endpoints": [f"{e.listener}://{_host_text(e.host)}:{e.port}" for e in broker.endpoints],
+        "jmx_port": jmx_port,
+        "port": plain.port if plain else -1,
+        "host": plain.host if plain else None,
+        "version": 5,
+        "timestamp": str(timestamp_ms),
+    }
+    return _encode(value if broker.rack is None else value | {"rack": broker.rack})
+
+
+@_tolerant(lambda broker_id, _data, _epoch: paths.broker(broker_id))
+def decode_broker(broker_id: BrokerId, data: bytes, epoch: int) -> Broker:
+    """Versions 2 to 5 and what may follow; before 4 a listener's name is its protocol."""
+    value = _decode(data)
+    protocols = value.get("listener_security_protocol_map") or {}
+    endpoints = tuple(_endpoint(text, protocols) for text in value["endpoints"])
+    rack = value.get("rack")
+    return Broker(broker_id, epoch, endpoints, None if rack is None else str(rack))
+
+
+def _host_text(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
+    listener, separator, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not separator or not colon:
+        raise ValueError(f"{text!r} is not an endpoint")
+    return Endpoint(listener, host.strip("[]"), int(port), protocols.get(listener, listener))
+
+
+# /brokers/topics/T and its partitions' states
+
+
+def encode_topic(assignment: TopicAssignment) -> bytes:
+    """Version 3, the topic id included: a rewrite that lost it would make replicas refuse the topic later."""
+    value: dict[str, Any] = {
+        "removing_replicas": _replica_map(assignment.removing),
+        "partitions": _replica_map(assignment.replicas),
+    }
+    if assignment.topic_id != NO_TOPIC_ID:
+        value["topic_id"] = topic_id_text(assignment.topic_id)
+    return _encode(value | {"adding_replicas": _replica_map(assignment.adding), "version": 3})
+
+
+@_tolerant(lambda name, _data, _version: paths.topic(name))
+def decode_topic(name: str, data: bytes, version: int) -> TopicAssignment:
+    """Versions 1 to 3; `version` is the node's own."""
+    value = _decode(data)
+    replicas = _read_replica_map(value["partitions"])
+    if not replicas or not all(replicas.values()):
+        raise ValueError("a partition without replicas, or a topic without partitions")
+    text = value.get("topic_id")
+    return TopicAssignment(
+        name,
+        replicas,
+        NO_TOPIC_ID if text is None else topic_id_from_text(text),
+        _read_replica_map(value.get("adding_replicas") or {}),
+        _read_replica_map(value.get("removing_replicas") or {}),
+        version,
+    )
+
+
+def _replica_map(replicas: Mapping[int, tuple[BrokerId, ...]]) -> dict[str, list[int]]:
+    return {str(partition): list(brokers) for partition, brokers in sorted(replicas.items())}
+
+
+def _read_replica_map(value: Mapping[str, Any]) -> dict[int, tuple[BrokerId, ...]]:
+    return {int(partition): _brokers(brokers) for partition, brokers in value.items()}
+
+
+def encode_state(state: PartitionState) -> bytes:
+    value = {
+        "controller_epoch": state.controller_epoch,
+        "leader": -1 if state.leader is None else state.leader,
+        "version": 1,
+        "leader_epoch": state.leader_epoch,
+        "isr": list(state.isr),
+    }
+    return _encode(value | {"leader_recovery_state": 1} if state.recovering else value)
+
+
+@_tolerant(lambda topic_partition, _data: paths.state(topic_partition))
+def decode_state(topic_partition: TopicPartition, data: bytes) -> PartitionState:  # noqa: ARG001 - for the path.
+    value = _decode(data)
+    leader = _int(value["leader"])
+    return PartitionState(
+        None if leader < 0 else BrokerId(leader),
+        LeaderEpoch(_int(value["leader_epoch"])),
+        _brokers(value["isr"]),
+        _int(value["controller_epoch"]),
+        value.get("leader_recovery_state") == 1,
+    )
+
+
+# /controller, /controller_epoch, /feature, /cluster/id
+
+
+def encode_controller(broker_id: BrokerId, timestamp_ms: int) -> bytes:
+    return _encode({"version": 2, "brokerid": broker_id, "timestamp": str(timestamp_ms), "kraftControllerEpoch": -1})
+
+
+@_tolerant(lambda _data: paths.CONTROLLER)
+def decode_controller(data: bytes) -> BrokerId:
+    return BrokerId(_int(_decode(data)["brokerid"]))
+
+
+@_tolerant(lambda _data: paths.CONTROLLER_EPOCH)
+def decode_controller_epoch(data: bytes) -> int:
+    return int(data)
+
+
+FEATURES = _encode({"features": {}, "version": 2, "status": 1})
+"""/feature as a controller at protocol 3.3 or later leaves it: feature versioning is on, no feature is final."""
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    return _encode({"version": "1", "id": cluster_id})
+
+
+@_tolerant(lambda _data: paths.CLUSTER_ID)
+def decode_cluster_id(data: bytes) -> str:
+    text = _decode(data)["id"]
+    if not isinstance(text, str) or len(base64.urlsafe_b64decode(text + "==")) != 16:
+        raise ValueError(f"{text!r} is not a cluster id")
+    return text
+
+
+# /config/..., and the notes of changes to it
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    return _encode({"version": 1, "config": dict(config)})
+
+
+@_tolerant(lambda entity_path, _data: paths.config(entity_path))
+def decode_config(entity_path: str, data: bytes) -> dict[str, str]:  # noqa: ARG001 - for the path.
+    """An empty node is an entity without settings, as Apache Kafka reads it."""
+    config = _decode(data).get("config", {}) if data else {}
+    return {str(key): str(value) for key, value in config.items()}
+
+
+def encode_config_change(entity_path: str) -> bytes:
+    return _encode({"version": 2, "entity_path": entity_path})
+
+
+@_tolerant(lambda _data: paths.CONFIG_CHANGES)
+def decode_config_change(data: bytes) -> str:
+    """The entity's path under /config, from version 2 notes and from version 1's type and name."""
+    value = _decode(data)
+    if value.get("version") == 1:
+        return f"{value['entity_type']}/{value['entity_name']}"
+    entity_path = value["entity_path"]
+    if not isinstance(entity_path, str) or not entity_path:
+        raise ValueError(f"{entity_path!r} names no entity")
+    return entity_path
+
+
+# /latest_producer_id_block
+
+
+class ProducerIdBlock(NamedTuple):
+    """Ids from `start` up to but not including `end` that belong to one broker."""
+
+    broker_id: BrokerId
+    start: int
+    end: int
+
+
+def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
+    """The end is written inclusive, and both as text."""
+    return _encode(
+        {
+            "version": 1,
+            "broker": block.broker_id,
+            "block_start": str(block.start),
+            "block_end": str(block.end - 1),
+        }
+    )
+
+
+@_tolerant(lambda _data: paths.PRODUCER_ID_BLOCK)
+def decode_producer_id_block(data: bytes) -> ProducerIdBlock | None:
+    """None when no block was ever taken."""
+    if not data:
+        return None
+    value = _decode(data)
+    return ProducerIdBlock(BrokerId(_int(value["broker"])), int(value["block_start"]), int(value["block_end"]) + 1)

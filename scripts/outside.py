@@ -1,0 +1,106 @@
+"""Bring the programs that tests run beside Sordini: kcat, Java, and Apache Kafka's jars.
+
+    python3 scripts/outside.py tests            all that `make test` uses
+    python3 scripts/outside.py kafka 3.9.1      one Apache Kafka release with its tools
+    python3 scripts/outside.py clients 4.2.0    the jar of one release's Java client
+
+Programs come from Debian (only root may install them), jars from Maven's configured repository into
+`.cache/kafka/<version>/lib`. What is there already is not touched, so a second call costs nothing.
+Without root nothing here fails: tests that miss a program skip and say how to get it. In CI they may
+not, and neither may this script.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+JARS = ROOT / ".cache" / "kafka"
+POM = ROOT / "tests" / "outside" / "kafka.pom.xml"
+COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+
+# The release whose server, tools and answers the tests compare with; the clients' jars hold the
+# message definitions up to the newest version of each message that Sordini serves.
+KAFKA_VERSION = "3.9.1"
+CLIENTS_VERSIONS = ("4.1.0", "4.2.0")
+
+PACKAGES = {"kcat": "kcat", "java": "default-jre-headless", "mvn": "maven"}
+
+
+def main(arguments: list[str]) -> None:
+    match arguments:
+        case ["tests"]:
+            install_programs()
+            if shutil.which("mvn"):
+                fetch_kafka(KAFKA_VERSION)
+                for version in CLIENTS_VERSIONS:
+                    fetch_clients(version)
+        case ["kafka", version]:
+            fetch_kafka(version)
+        case ["clients", version]:
+            fetch_clients(version)
+        case _:
+            sys.exit(__doc__)
+
+
+def install_programs() -> None:
+    missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
+    if not missing:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        advice = f"missing: {', '.join(missing)}; tests that need them are skipped (apt-get install them as root)"
+        sys.exit(advice) if os.environ.get("CI") else print(advice, file=sys.stderr)
+        return
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120"]
+    run([*apt, "update"], environment)
+    run([*apt, "install", "-y", "--no-install-recommends", *missing], environment)
+
+
+def fetch_kafka(version: str) -> None:
+    """Apache Kafka's server and tools of one release with all they depend on."""
+    folder = JARS / version / "lib"
+    if (folder / f"kafka_2.13-{version}.jar").exists():
+        return
+    goal = f"{COPY_PLUGIN}:copy-dependencies"
+    fetch(folder, [*maven(), "-f", str(POM), f"-Dkafka.version={version}", "-DincludeScope=runtime", goal])
+
+
+def fetch_clients(version: str) -> None:
+    folder = JARS / version / "lib"
+    if (folder / f"kafka-clients-{version}.jar").exists():
+        return
+    fetch(folder, [*maven(), f"-Dartifact=org.apache.kafka:kafka-clients:{version}", f"{COPY_PLUGIN}:copy"])
+
+
+def maven() -> list[str]:
+    if shutil.which("mvn") is None:
+        sys.exit("Maven is not here: `apt-get install maven` brings it")
+    return ["mvn", "--batch-mode", "--no-transfer-progress", "--quiet", "-Dstyle.color=never"]
+
+
+def fetch(folder: Path, command: list[str]) -> None:
+    """Let Maven fill a folder beside the final one, then rename: half a download never counts as whole."""
+    arriving = folder.with_name(f"{folder.name}.arriving-{os.getpid()}")
+    print(f"fetching {folder.relative_to(ROOT)}", file=sys.stderr)
+    try:
+        run([*command, f"-DoutputDirectory={arriving}"], dict(os.environ))
+        folder.mkdir(parents=True, exist_ok=True)
+        for jar in sorted(arriving.iterdir(), key=lambda jar: jar.name.startswith("kafka_2.13")):
+            jar.replace(folder / jar.name)  # The server's jar goes last: it is the mark of a whole folder.
+    finally:
+        shutil.rmtree(arriving, ignore_errors=True)
+
+
+def run(command: list[str], environment: dict[str, str]) -> None:
+    done = subprocess.run(command, check=False, env=environment, stdin=subprocess.DEVNULL)  # noqa: S603
+    if done.returncode != 0:
+        sys.exit(f"failed with status {done.returncode}: {' '.join(command)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,170 @@
+"""Make `.venv` and install Sordini into it: `python3 scripts/venv.py [GROUP...]`.
+
+Needs nothing but Python's standard library, and not all of that: Debian's python3 comes without
+`ensurepip`, so pip is looked for in this order:
+
+1. `ensurepip`, where the Python has it;
+2. a pip that the machine has already, told to install into our environment;
+3. the package index this machine's pip settings name (`PIP_INDEX_URL`, or a pip.conf), whose page
+   states the checksum of the wheel;
+4. Debian's own package of pip's wheel, fetched and checked by apt into a folder of ours. This works
+   without root and changes nothing on the system.
+
+GROUP is a dependency group of pyproject.toml, e.g. `tests`. Run it again at any time: what is there
+stays, what is missing comes.
+"""
+
+from __future__ import annotations
+
+import configparser
+import hashlib
+import importlib.util
+import os
+import re
+import ssl
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+import urllib.request
+from html.parser import HTMLParser
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+VENV_PYTHON = VENV / "bin" / "python"
+# The first pip that understands the dependency groups of pyproject.toml.
+PIP_WANTED = "pip>=25.1"
+
+
+def main(groups: list[str]) -> None:
+    if sys.version_info < (3, 11):  # noqa: UP036 - this is where an older Python is told so.
+        sys.exit(f"Sordini needs Python 3.11 or newer, and {sys.executable} is {sys.version.split()[0]}")
+    print(f"installing Sordini into {VENV.name}", file=sys.stderr)
+    if not VENV_PYTHON.exists():
+        run([sys.executable, "-m", "venv", "--without-pip", str(VENV)])
+    if not has_pip(VENV_PYTHON):
+        bootstrap_pip()
+    pip = [str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    run([*pip, "install", PIP_WANTED])
+    chosen = [word for group in groups for word in ("--group", group)]
+    run([*pip, "install", "--editable", str(ROOT), *chosen])
+
+
+def run(command: list[str]) -> None:
+    try:
+        subprocess.run(command, check=True, cwd=ROOT, stdin=subprocess.DEVNULL)  # noqa: S603
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"failed with status {error.returncode}: {' '.join(command)}")
+
+
+def has_pip(python: Path) -> bool:
+    return succeeds([str(python), "-m", "pip", "--version"])
+
+
+def succeeds(command: list[str]) -> bool:
+    quiet = subprocess.DEVNULL
+    return subprocess.run(command, check=False, stdout=quiet, stderr=quiet, stdin=quiet).returncode == 0  # noqa: S603
+
+
+def bootstrap_pip() -> None:
+    """Bring any pip into the environment; a newer one takes its place at once."""
+    if importlib.util.find_spec("ensurepip") and succeeds([str(VENV_PYTHON), "-m", "ensurepip"]):
+        return
+    # `--python` came with pip 22.3; an older pip fails here and the next way is taken.
+    if succeeds([sys.executable, "-m", "pip", "--python", str(VENV_PYTHON), "install", PIP_WANTED]):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = wheel_from_index(Path(folder)) or wheel_from_debian(Path(folder))
+        # A wheel is an archive that Python can run modules from.
+        run([str(VENV_PYTHON), f"{wheel}/pip", "install", "--quiet", "--disable-pip-version-check", PIP_WANTED])
+
+
+def wheel_from_index(folder: Path) -> Path | None:
+    """The newest pip wheel of the configured package index; None where none is configured or answers."""
+    index = configured_index()
+    if index is None:
+        return None
+    try:
+        return download_wheel(index, folder)
+    except OSError as error:
+        print(f"the package index {index} did not answer: {error}", file=sys.stderr)
+        return None
+
+
+def download_wheel(index: str, folder: Path) -> Path:
+    """Raises OSError for trouble on the way; a wheel that differs from its checksum ends the program."""
+    context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT") or None)
+    page_address = f"{index.rstrip('/')}/pip/"
+    with urllib.request.urlopen(page_address, context=context, timeout=60) as response:  # noqa: S310
+        page = WheelLinks(response.read().decode())
+    # Final releases only, by number and not by spelling: 9.0 is older than 25.1.
+    link = max(page.links, key=lambda link: [int(part) for part in link[0].split(".")], default=None)
+    if link is None:
+        sys.exit(f"no wheel of pip with a checksum on {page_address}")
+    version, address = link
+    address, _, checksum = urllib.parse.urljoin(page_address, address).partition("#sha256=")
+    with urllib.request.urlopen(address, context=context, timeout=180) as response:  # noqa: S310
+        content = response.read()
+    if hashlib.sha256(content).hexdigest() != checksum:
+        sys.exit(f"{address} is not what the index says it is: its SHA-256 differs")
+    wheel = folder / f"pip-{version}-py3-none-any.whl"
+    wheel.write_bytes(content)
+    return wheel
+
+
+def configured_index() -> str | None:
+    """What pip's own environment variable or settings files say; pip itself is not there to be asked."""
+    if index := os.environ.get("PIP_INDEX_URL"):
+        return index
+    settings = configparser.RawConfigParser()
+    home = Path.home()
+    candidates = [
+        Path("/etc/xdg/pip/pip.conf"),
+        Path("/etc/pip.conf"),
+        home / ".pip" / "pip.conf",
+        Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "pip" / "pip.conf",
+        Path(os.environ.get("PIP_CONFIG_FILE") or os.devnull),
+    ]
+    settings.read(candidates, encoding="utf-8")
+    return settings.get("install", "index-url", fallback=settings.get("global", "index-url", fallback=None))
+
+
+class WheelLinks(HTMLParser):
+    """The (version, address with checksum) of each final pip wheel on an index page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.links: list[tuple[str, str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        address = dict(attrs).get("href") or ""
+        found = re.search(r"/?pip-([0-9.]+)-py3-none-any\.whl#sha256=[0-9a-f]{64}$", address)
+        # An index marks withdrawn files; those are for nobody new.
+        if tag == "a" and found and "data-yanked" not in dict(attrs):
+            self.links.append((found.group(1), address))
+
+
+def wheel_from_debian(folder: Path) -> Path:
+    """The pip wheel inside Debian's python3-pip-whl, fetched with apt's own settings and signatures."""
+    for name in ("lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True)
+    # Lists of our own: those of the system may be missing or old, and only root may renew them.
+    apt = ["apt-get", "-qq", "-o", f"Dir::State::lists={folder}/lists", "-o", f"Dir::Cache={folder}/cache"]
+    apt += ["-o", "APT::Sandbox::User=root"]
+    try:
+        subprocess.run([*apt, "update"], check=True, cwd=folder)  # noqa: S603
+        subprocess.run([*apt, "download", "python3-pip-whl"], check=True, cwd=folder)  # noqa: S603
+        package = next(folder.glob("python3-pip-whl_*.deb"))
+        subprocess.run(["dpkg-deb", "-x", str(package), str(folder / "unpacked")], check=True)  # noqa: S603, S607
+        return next((folder / "unpacked").rglob("pip-*.whl"))
+    except (OSError, subprocess.CalledProcessError, StopIteration) as error:
+        sys.exit(
+            f"this Python has no pip, and none could be fetched ({error}).\n"
+            "Install python3-venv or python3-pip, or name a package index in PIP_INDEX_URL, and try again."
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,188 @@
+"""The small text files: offset checkpoints, leader epochs, `meta.properties`, `partition.metadata`.
+
+All are replaced as a whole: a new file is written, synced and renamed over the old one, and the directory synced,
+so that a reader finds the old text or the new one. Apache Kafka takes a torn checkpoint for the loss of the whole
+log directory; so do we, because the offsets in it decide what is recovered.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_from_text, topic_id_text
+from sordini.storage.disk import Disk
+from sordini.storage.names import LEADER_EPOCHS, META_PROPERTIES, PARTITION_METADATA
+
+VERSION = "0"
+CLUSTER_ID_CHARACTERS = 22
+
+
+class DamagedFile(Exception):  # noqa: N818 - its reader decides how bad that is.
+    """A text file does not hold what its format says."""
+
+
+class Meta(NamedTuple):
+    """Whose log directory this is; None where the file does not say."""
+
+    broker_id: int | None
+    cluster_id: str | None
+
+
+def write_whole(disk: Disk, directory: str, name: str, text: str) -> None:
+    """Replace a file by `text`, durably and at once. Slow (two syncs); raises OSError."""
+    path = f"{directory}/{name}"
+    temporary = f"{path}.tmp"
+    data = text.encode()
+    file = disk.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        if file.append((data,)) != len(data):
+            raise OSError(errno.ENOSPC, "a short write", temporary)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    disk.sync_directory(directory)
+
+
+def read_whole(disk: Disk, directory: str, name: str) -> str | None:
+    """A file's text, or None when there is no such file; raises DamagedFile when it is not text."""
+    try:
+        file = disk.open(f"{directory}/{name}", writable=False)
+    except FileNotFoundError:
+        return None
+    try:
+        return file.read_at(0, file.size()).decode()
+    except UnicodeDecodeError as error:
+        raise DamagedFile(f"{directory}/{name} is not text") from error
+    finally:
+        file.close()
+
+
+def write_offsets(disk: Disk, directory: str, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Write an offset checkpoint: `topic partition offset` lines."""
+    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    write_whole(disk, directory, name, _text(lines))
+
+
+def read_offsets(disk: Disk, directory: str, name: str) -> dict[TopicPartition, int]:
+    """Read an offset checkpoint; a missing or empty file has no entries. Raises DamagedFile."""
+    offsets = {}
+    for line in _lines(read_whole(disk, directory, name), f"{directory}/{name}"):
+        fields = line.split(" ")
+        if len(fields) != 3:
+            raise DamagedFile(f"{directory}/{name} has the line {line!r}")
+        topic, partition, offset = fields
+        path = f"{directory}/{name}"
+        offsets[TopicPartition(topic, _number(partition, path))] = _number(offset, path)
+    return offsets
+
+
+def write_epochs(disk: Disk, directory: str, entries: Iterable[tuple[int, int]]) -> None:
+    """Write a log's leader epochs: `epoch start-offset` lines."""
+    write_whole(disk, directory, LEADER_EPOCHS, _text([f"{epoch} {start}" for epoch, start in entries]))
+
+
+def read_epochs(disk: Disk, directory: str) -> list[tuple[int, int]]:
+    """Read a log's leader epochs; a missing file has none. Raises DamagedFile."""
+    path = f"{directory}/{LEADER_EPOCHS}"
+    entries = []
+    for line in _lines(read_whole(disk, directory, LEADER_EPOCHS), path):
+        fields = line.split(" ")
+        if len(fields) != 2:
+            raise DamagedFile(f"{path} has the line {line!r}")
+        entries.append((_number(fields[0], path), _number(fields[1], path)))
+    return entries
+
+
+def write_topic_id(disk: Disk, directory: str, topic_id: TopicId) -> None:
+    """Write `partition.metadata`. Not synced: `sync_topic_id` does that with the log's first flush."""
+    data = f"version: {VERSION}\ntopic_id: {topic_id_text(topic_id)}".encode()
+    path = f"{directory}/{PARTITION_METADATA}"
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        if file.append((data,)) != len(data):
+            raise OSError(errno.ENOSPC, "a short write", path)
+    finally:
+        file.close()
+
+
+def sync_topic_id(disk: Disk, directory: str) -> None:
+    """Make `partition.metadata` durable, its name aside. Slow; raises OSError."""
+    file = disk.open(f"{directory}/{PARTITION_METADATA}")
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
+def read_topic_id(disk: Disk, directory: str) -> TopicId:
+    """Read `partition.metadata`; NO_TOPIC_ID when there is none. Raises DamagedFile."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    text = read_whole(disk, directory, PARTITION_METADATA)
+    if text is None:
+        return NO_TOPIC_ID
+    fields = _fields(text, ":")
+    try:
+        # Version 1 holds the same two fields and is read by Apache Kafka too.
+        if fields["version"] not in ("0", "1"):
+            raise DamagedFile(f"{path} has version {fields['version']!r}")
+        return topic_id_from_text(fields["topic_id"])
+    except (KeyError, ValueError) as error:
+        raise DamagedFile(f"{path} holds no topic id") from error
+
+
+def write_meta(disk: Disk, directory: str, broker_id: int, cluster_id: str, others: Mapping[str, str]) -> None:
+    """Write `meta.properties`; `others` are keys of another version that are kept, such as `directory.id`."""
+    assert len(cluster_id) == CLUSTER_ID_CHARACTERS, f"{cluster_id!r} is not a cluster id"
+    fields = {**others, "version": VERSION, "broker.id": str(broker_id), "cluster.id": cluster_id}
+    write_whole(disk, directory, META_PROPERTIES, "".join(f"{key}={value}\n" for key, value in fields.items()))
+
+
+def read_meta(disk: Disk, directory: str) -> tuple[Meta, dict[str, str]] | None:
+    """Read `meta.properties`: who it names, and all its keys; None without the file. Raises DamagedFile."""
+    text = read_whole(disk, directory, META_PROPERTIES)
+    if text is None:
+        return None
+    fields = _fields(text, "=")
+    path = f"{directory}/{META_PROPERTIES}"
+    if fields.get("version") != VERSION:
+        raise DamagedFile(f"{path} has version {fields.get('version')!r}, only {VERSION} is known")
+    broker_id = fields.get("broker.id")
+    return Meta(None if broker_id is None else _number(broker_id, path), fields.get("cluster.id")), fields
+
+
+def _text(lines: list[str]) -> str:
+    return "\n".join([VERSION, str(len(lines)), *lines, ""])
+
+
+def _lines(text: str | None, path: str) -> list[str]:
+    """The entries of a checkpoint: after the version and the count, exactly as many lines as the count says."""
+    if not text:
+        return []
+    lines = text.split("\n")
+    if lines[0] != VERSION:
+        raise DamagedFile(f"{path} has version {lines[0]!r}")
+    entries = [line for line in lines[2:] if line]
+    if len(lines) < 2 or _number(lines[1], path) != len(entries):
+        raise DamagedFile(f"{path} has {len(entries)} entries and another count")
+    return entries
+
+
+def _fields(text: str, separator: str) -> dict[str, str]:
+    fields = {}
+    for line in text.splitlines():
+        if line.strip() and not line.startswith(("#", "!")):
+            key, _, value = line.partition(separator)
+            fields[key.strip()] = value.strip()
+    return fields
+
+
+def _number(text: str, path: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise DamagedFile(f"{path} has {text!r} where a number belongs") from error

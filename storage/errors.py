@@ -1,0 +1,18 @@
+"""The disk kind of wrong: a log directory that can no longer be trusted."""
+
+from __future__ import annotations
+
+
+class StorageError(Exception):
+    """The log directory `directory` failed or holds what must not be touched: it goes offline, the broker lives.
+
+    The broker itself only stops when no directory is left, or when this one belongs to someone else.
+    """
+
+    def __init__(self, directory: str, message: str) -> None:
+        super().__init__(f"{directory}: {message}")
+        self.directory = directory
+
+
+class WrongDirectory(StorageError):  # noqa: N818 - the base class says that it is an error.
+    """A log directory is another broker's, or in use: the start must be refused, whatever other directories hold."""

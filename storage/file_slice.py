@@ -1,0 +1,43 @@
+"""A run of bytes in a segment, given out to be sent.
+
+`sendfile` sends by reference: until the bytes have left, the descriptor must not close and must not come to name
+another file. So a slice pins its segment's file, and whoever got it releases it, once or more often. The bytes
+themselves are never rewritten in place; before a log is cut, its truncation listener is told, so that connections
+which hold a slice that ends after the cut can be reset.
+"""
+
+from __future__ import annotations
+
+from sordini.protocol.types import TopicPartition
+from sordini.storage.disk import File
+from sordini.storage.open_files import Handle
+
+
+class FileSlice:
+    """`size` bytes of `file` from `position`: whole batches, but for the last, which may be cut."""
+
+    __slots__ = ("_handle", "base", "end_offset", "file", "position", "size", "topic_partition")
+
+    def __init__(
+        self, handle: Handle, position: int, size: int, base: int, end_offset: int, topic_partition: TopicPartition
+    ) -> None:
+        self.file: File = handle.pin()
+        self._handle: Handle | None = handle
+        self.position = position
+        self.size = size
+        self.base = base
+        """The base offset of the first batch: the offset that was asked for, or less."""
+        self.end_offset = end_offset
+        """No record in the slice is at or after this offset."""
+        self.topic_partition = topic_partition
+
+    def read(self) -> bytes:
+        """The bytes; fewer than `size` only when the file was cut. Raises OSError."""
+        return self.file.read_at(self.position, self.size)
+
+    def release(self) -> None:
+        """Let the file go; the slice must not be read again."""
+        handle = self._handle
+        if handle is not None:
+            self._handle = None
+            handle.unpin()

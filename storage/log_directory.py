@@ -1,0 +1,234 @@
+"""One log directory: its lock, whose it is, its checkpoints, and the clean-stop marker.
+
+The marker says "trust these files unread". So it is removed, durably, before anything is changed, and written,
+durably, after everything else was; and not at all when one of the logs did not close as it should.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from sordini.protocol.types import TopicId, TopicPartition
+from sordini.storage import checkpoints, names
+from sordini.storage.checkpoints import DamagedFile
+from sordini.storage.disk import File
+from sordini.storage.epoch_cache import EpochCache
+from sordini.storage.errors import WrongDirectory
+from sordini.storage.home import Home
+from sordini.storage.log import Log
+from sordini.storage.log_config import LogConfig
+from sordini.storage.log_files import close_cleanly
+from sordini.storage.log_values import LogContents
+from sordini.storage.producer_state import ProducerState
+from sordini.storage.recovery import Opening, open_log
+from sordini.storage.segment import Segment
+
+
+class LogDirectory:
+    """A log directory and the logs in it."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.logs: dict[TopicPartition, Log] = {}
+        self.condemned: list[str] = []
+        """Directories of deleted partitions that an earlier process left to be removed."""
+        self.findings: list[str] = []
+        self._lock_file: File | None = None
+        # The writers of checkpoints are threads; the loop writes one itself before a log is cut.
+        self._writing = threading.Lock()
+        self._asked = 0
+        self._written: dict[str, tuple[int, dict[TopicPartition, int]]] = {}
+        home.save_recovery_points = self._save_recovery_points
+
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """Lock the directory and see that it is this broker's.
+
+        Raises WrongDirectory when another process or broker has it, OSError and DamagedFile when it is unusable.
+        """
+        disk, path = self.home.disk, self.home.path
+        disk.make_directory(path)
+        try:
+            self._lock_file = disk.lock(f"{path}/{names.LOCK}")
+        except BlockingIOError as error:
+            raise WrongDirectory(path, f"another process holds {names.LOCK}: is a broker running on it?") from error
+        try:
+            found = checkpoints.read_meta(disk, path)
+        except DamagedFile as error:
+            raise WrongDirectory(path, str(error)) from error
+        meta, fields = found if found is not None else (checkpoints.Meta(None, None), {})
+        if meta.broker_id not in (None, broker_id):
+            raise WrongDirectory(path, f"holds the logs of broker {meta.broker_id}, this is broker {broker_id}")
+        if meta.cluster_id not in (None, cluster_id):
+            raise WrongDirectory(path, f"belongs to cluster {meta.cluster_id}, this broker's is {cluster_id}")
+        if meta != checkpoints.Meta(broker_id, cluster_id):
+            checkpoints.write_meta(disk, path, broker_id, cluster_id, fields)
+
+    def load(self, config_of: Callable[[TopicPartition], LogConfig], now_ms: int) -> None:
+        """Open every partition. Raises StorageError, OSError and DamagedFile: the directory is unusable."""
+        disk, path = self.home.disk, self.home.path
+        is_clean = self._take_marker()
+        recovery_points = self._read_offsets(names.RECOVERY_POINTS)
+        log_starts = self._read_offsets(names.LOG_STARTS)
+        high_watermarks = self._read_offsets(names.HIGH_WATERMARKS)
+        for name in disk.list_directory(path):
+            directory = f"{path}/{name}"
+            if not disk.is_directory(directory):
+                continue
+            if names.is_condemned(name):
+                self.condemned.append(directory)
+                continue
+            partition = names.partition_of(name)
+            if partition is None:
+                self.findings.append(f"{directory}: not a partition's directory, left alone")
+                continue
+            opening = Opening(
+                partition,
+                directory,
+                config_of(partition),
+                is_clean,
+                recovery_points.get(partition, 0),
+                log_starts.get(partition),
+                self.findings,
+            )
+            log = open_log(self.home, opening, now_ms)
+            log.last_flush_ms = now_ms
+            log.high_watermark = max(min(high_watermarks.get(partition, 0), log.log_end_offset), log.log_start_offset)
+            self.logs[partition] = log
+
+    def create(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        """Make an empty log; raises BrokerError or StorageError."""
+        home = self.home
+        directory = f"{home.path}/{partition}"
+        try:
+            self._forget_former(partition)
+            home.disk.make_directory(directory)
+            segment = Segment.create(home.files, directory, 0, 0)
+            checkpoints.write_topic_id(home.disk, directory, topic_id)
+        except OSError as error:
+            raise home.wrong(error) from error
+        contents = LogContents(
+            topic_id=topic_id,
+            segments=[segment],
+            producers=ProducerState(),
+            epochs=EpochCache(),
+            log_start_offset=0,
+            log_end_offset=0,
+            recovery_point=0,
+            is_new=True,
+            names_are_synced=False,
+        )
+        log = self.logs[partition] = Log(partition, directory, home, config, contents)
+        return log
+
+    def delete(self, partition: TopicPartition) -> str:
+        """Give up a log's files and name; the directory to be removed later. Raises BrokerError or StorageError."""
+        log = self.logs[partition]
+        condemned = f"{self.home.path}/{names.condemned_name(partition, self.home.randomness.getrandbits(128))}"
+        try:
+            self.home.disk.rename(log.directory, condemned)
+        except OSError as error:
+            raise self.home.wrong(error) from error
+        del self.logs[partition]
+        log.abandon()
+        return condemned
+
+    # Checkpoints.
+
+    def recovery_points(self) -> dict[TopicPartition, int]:
+        return {partition: log.recovery_point for partition, log in self.logs.items()}
+
+    def log_starts(self) -> dict[TopicPartition, int]:
+        """Only of logs that start later than their first segment: the others' start is that segment's name."""
+        return {
+            partition: log.log_start_offset
+            for partition, log in self.logs.items()
+            if log.log_start_offset > log.segments.all()[0].base
+        }
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        return {partition: log.high_watermark for partition, log in self.logs.items()}
+
+    def writer(self, name: str, offsets: dict[TopicPartition, int]) -> Callable[[], None] | None:
+        """What writes a checkpoint, for a thread to call; None when the file says so already. It raises OSError."""
+        self._asked += 1
+        asked = self._asked
+        if name in self._written and self._written[name][1] == offsets:
+            return None
+
+        def write() -> None:
+            with self._writing:
+                # A later one was faster: this one would put the past over it.
+                if name not in self._written or self._written[name][0] < asked:
+                    checkpoints.write_offsets(self.home.disk, self.home.path, name, offsets)
+                    self._written[name] = (asked, offsets)
+
+        return write
+
+    def close(self) -> None:
+        """Stop as after a clean stop: every log, the checkpoints, the marker. Slow; raises OSError and StorageError.
+
+        The marker is only written when all went well.
+        """
+        try:
+            self.home.check()
+            for log in self.logs.values():
+                close_cleanly(log)
+            for name, offsets in (
+                (names.RECOVERY_POINTS, self.recovery_points()),
+                (names.LOG_STARTS, self.log_starts()),
+                (names.HIGH_WATERMARKS, self.high_watermarks()),
+            ):
+                write = self.writer(name, offsets)
+                if write is not None:
+                    write()
+            disk, path = self.home.disk, self.home.path
+            marker = disk.open(f"{path}/{names.CLEAN_MARKER}", create=True)
+            try:
+                marker.sync()
+            finally:
+                marker.close()
+            disk.sync_directory(path)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of everything as it is, the lock last."""
+        for log in self.logs.values():
+            log.abandon()
+        if self._lock_file is not None:
+            self._lock_file.close()
+            self._lock_file = None
+
+    def _take_marker(self) -> bool:
+        disk, path = self.home.disk, self.home.path
+        marker = f"{path}/{names.CLEAN_MARKER}"
+        if not disk.exists(marker):
+            return False
+        disk.remove(marker)
+        # A marker that came back after a power failure would vouch for what was written since.
+        disk.sync_directory(path)
+        return True
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        offsets = checkpoints.read_offsets(self.home.disk, self.home.path, name)
+        if self.home.disk.exists(f"{self.home.path}/{name}"):
+            self._written[name] = (0, offsets)
+        return offsets
+
+    def _save_recovery_points(self) -> None:
+        write = self.writer(names.RECOVERY_POINTS, self.recovery_points())
+        if write is not None:
+            write()
+
+    def _forget_former(self, partition: TopicPartition) -> None:
+        """Take a deleted log's offsets out of the checkpoints before a new one has its name. Raises OSError."""
+        for name, offsets_of in (
+            (names.RECOVERY_POINTS, self.recovery_points),
+            (names.LOG_STARTS, self.log_starts),
+            (names.HIGH_WATERMARKS, self.high_watermarks),
+        ):
+            if partition in self._written.get(name, (0, {}))[1]:
+                write = self.writer(name, offsets_of())
+                if write is not None:
+                    write()

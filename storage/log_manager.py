@@ -1,0 +1,271 @@
+"""All logs of one broker, in one or several log directories.
+
+`open` is synchronous, before the broker serves; `tick` does what is due by the time it is told, and one `tick` must
+have ended before the next begins. What waits for a disk goes through `Disk.offload`; between the awaits the set of
+logs may change, so each log is looked at again. A directory that fails goes offline alone: its logs raise
+StorageError, and `on_offline` is told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sordini.protocol.errors import BrokerError
+from sordini.protocol.types import TopicId, TopicPartition
+from sordini.storage import log_files, names
+from sordini.storage.checkpoints import DamagedFile
+from sordini.storage.disk import Disk
+from sordini.storage.errors import StorageError, WrongDirectory
+from sordini.storage.home import Home, Randomness
+from sordini.storage.log import Log
+from sordini.storage.log_config import NEVER, LogConfig
+from sordini.storage.log_directory import LogDirectory
+from sordini.storage.open_files import OpenFiles
+
+LOGS_PER_TURN = 64
+"""How many logs a job looks at before it lets the loop serve requests again."""
+
+
+class StoreConfig(NamedTuple):
+    """The broker's own settings for its logs; the defaults are Apache Kafka's where it has the key."""
+
+    open_files_max: int = 4096
+    retention_check_interval_ms: int = 300_000
+    recovery_checkpoint_interval_ms: int = 60_000
+    log_start_checkpoint_interval_ms: int = 60_000
+    high_watermark_checkpoint_interval_ms: int = 5_000
+    producer_check_interval_ms: int = 600_000
+
+
+class Identity(NamedTuple):
+    """Whose log directories these are."""
+
+    broker_id: int
+    cluster_id: str
+
+
+class LogManager:
+    """The logs by partition. `config_of` gives a partition's settings when its directory is found at the start."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directories: Sequence[str],
+        identity: Identity,
+        config_of: Callable[[TopicPartition], LogConfig],
+        randomness: Randomness,
+        config: StoreConfig = StoreConfig(),  # noqa: B008 - a NamedTuple does not change.
+    ) -> None:
+        self.files = OpenFiles(disk, config.open_files_max)
+        self.on_offline: Callable[[StorageError], None] | None = None
+        self._disk = disk
+        self._identity = identity
+        self._config_of = config_of
+        self._config = config
+        self._directories = [LogDirectory(Home(disk, path, self.files, randomness)) for path in directories]
+        self._logs: dict[TopicPartition, Log] = {}
+        self._condemned: list[tuple[int, str]] = []
+        self._due_ms: dict[str, int] = {}
+        self._ticking = False
+        for directory in self._directories:
+            directory.home.on_failure = self._tell_offline
+
+    @property
+    def online_directories(self) -> list[str]:
+        return [directory.home.path for directory in self._directories if directory.home.failure is None]
+
+    @property
+    def offline_directories(self) -> list[str]:
+        return [directory.home.path for directory in self._directories if directory.home.failure is not None]
+
+    def logs(self) -> list[Log]:
+        """Every log, those of offline directories included."""
+        return list(self._logs.values())
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        return self._logs.get(partition)
+
+    def open(self, now_ms: int) -> list[str]:
+        """Open every log of every directory; what was mended or looks odd, for the broker's own log.
+
+        Raises WrongDirectory when one is another's, StorageError when none is usable or one partition is in two.
+        """
+        try:
+            for directory in self._directories:
+                self._attempt(directory, lambda directory=directory: directory.claim(*self._identity))  # type: ignore[misc]
+            for directory in self._directories:
+                if directory.home.failure is None:
+                    self._attempt(directory, lambda directory=directory: directory.load(self._config_of, now_ms))  # type: ignore[misc]
+                self._adopt(directory, now_ms)
+            if not self.online_directories:
+                raise self._directories[0].home.failure or StorageError("log.dirs", "there is none")
+        except StorageError:
+            for directory in self._directories:
+                directory.abandon()
+            raise
+        return [finding for directory in self._directories for finding in directory.findings]
+
+    def create(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        """Make a partition's log in the directory that has the fewest; raises BrokerError or StorageError."""
+        assert partition not in self._logs, f"{partition} has a log"
+        usable = [directory for directory in self._directories if directory.home.failure is None]
+        if not usable:
+            raise StorageError(self._directories[0].home.path, "no log directory is online")
+        directory = min(usable, key=lambda candidate: len(candidate.logs))
+        log = self._logs[partition] = directory.create(partition, topic_id, config)
+        return log
+
+    def delete(self, partition: TopicPartition, now_ms: int) -> None:
+        """Delete a partition's log: at once by name, on the disk after `file_delete_delay_ms`.
+
+        Raises BrokerError or StorageError, the log being there still.
+        """
+        log = self._logs[partition]
+        directory = next(directory for directory in self._directories if directory.home is log.home)
+        log.home.check()
+        condemned = directory.delete(partition)
+        del self._logs[partition]
+        self._condemned.append((now_ms + log.config.file_delete_delay_ms, condemned))
+
+    async def tick(self, now_ms: int) -> None:
+        """Do the jobs that are due: call it about once a second, never twice at a time."""
+        assert not self._ticking, "the last tick has not ended"
+        self._ticking = True
+        config = self._config
+        try:
+            await self._flush_due(now_ms)
+            if self._is_due("retention", config.retention_check_interval_ms, now_ms):
+                await self._each(lambda log: log.apply_retention(now_ms, log.high_watermark))
+            if self._is_due("producers", config.producer_check_interval_ms, now_ms):
+                await self._each(lambda log: log.expire_producers(now_ms))
+            await self._remove_due(now_ms)
+            if self._is_due("recovery points", config.recovery_checkpoint_interval_ms, now_ms):
+                await self.checkpoint(names.RECOVERY_POINTS, LogDirectory.recovery_points)
+            if self._is_due("log starts", config.log_start_checkpoint_interval_ms, now_ms):
+                await self.checkpoint(names.LOG_STARTS, LogDirectory.log_starts)
+            if self._is_due("high watermarks", config.high_watermark_checkpoint_interval_ms, now_ms):
+                await self.checkpoint(names.HIGH_WATERMARKS, LogDirectory.high_watermarks)
+        finally:
+            self._ticking = False
+
+    async def checkpoint(self, name: str, offsets_of: Callable[[LogDirectory], dict[TopicPartition, int]]) -> None:
+        """Write one checkpoint of every directory that is online, if it changed."""
+        for directory in self._directories:
+            if directory.home.failure is not None:
+                continue
+            write = directory.writer(name, offsets_of(directory))
+            if write is None:
+                continue
+            try:
+                await self._disk.offload(write)
+            except OSError as error:
+                if log_files.takes_the_directory(error):
+                    directory.home.fail(error)
+
+    async def close(self, *, clean: bool = True) -> None:
+        """Stop: with `clean`, leave every directory so that the next start need not read it.
+
+        A directory that fails at it stays without its marker, and the others are closed all the same.
+        """
+        for log in self._logs.values():
+            log.is_closed = True
+        for directory in self._directories:
+            if not clean or directory.home.failure is not None:
+                directory.abandon()
+                continue
+            try:
+                await self._disk.offload(directory.close)
+            except OSError as error:
+                directory.home.fail(error)
+            except StorageError:
+                continue
+
+    # Helpers, in the order in which they are called above.
+
+    def _tell_offline(self, failure: StorageError) -> None:
+        if self.on_offline is not None:
+            self.on_offline(failure)
+
+    def _attempt(self, directory: LogDirectory, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except WrongDirectory:
+            raise
+        except (OSError, DamagedFile, StorageError) as error:
+            directory.home.fail(error)
+
+    def _adopt(self, directory: LogDirectory, now_ms: int) -> None:
+        for partition, log in directory.logs.items():
+            other = self._logs.get(partition)
+            if other is not None:
+                raise StorageError(directory.home.path, f"{partition} is also in {other.home.path}")
+            self._logs[partition] = log
+        delay_ms = LogConfig().file_delete_delay_ms
+        self._condemned += [(now_ms + delay_ms, path) for path in directory.condemned]
+
+    def _is_due(self, job: str, interval_ms: int, now_ms: int) -> bool:
+        """Whether a job's time has come; it comes first one interval after the first tick."""
+        due_ms = self._due_ms.setdefault(job, now_ms + interval_ms)
+        if now_ms < due_ms:
+            return False
+        self._due_ms[job] = now_ms + interval_ms
+        return True
+
+    async def _each(self, action: Callable[[Log], object]) -> None:
+        """Do something with every log that works, a few in a row."""
+        for number, log in enumerate(self.logs()):
+            if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
+                await asyncio.sleep(0)
+            if log.is_closed or log.home.failure is not None:
+                continue
+            try:
+                action(log)
+            except (StorageError, BrokerError):
+                # The directory is offline and told so, or full: the job comes again.
+                continue
+
+    async def _flush_due(self, now_ms: int) -> None:
+        """Sync closed segments, which moves the recovery point, and whole logs whose `flush_ms` has passed."""
+        for log in self.logs():
+            whole = log.config.flush_ms != NEVER and now_ms - log.last_flush_ms >= log.config.flush_ms
+            if not whole and log.segments.active.base <= log.recovery_point:
+                continue
+            if log.is_closed or log.home.failure is not None:
+                continue
+            if whole:
+                log.last_flush_ms = now_ms
+            try:
+                await log_files.flush(log, rolled_only=not whole)
+            except StorageError:
+                continue
+
+    async def _remove_due(self, now_ms: int) -> None:
+        """Remove deleted files and directories whose time is up."""
+        paths = [path for log in self.logs() if log.home.failure is None for path in log.take_due(now_ms)]
+        directories = [path for due_ms, path in self._condemned if due_ms <= now_ms]
+        self._condemned = [entry for entry in self._condemned if entry[0] > now_ms]
+        if paths or directories:
+            await self._disk.offload(lambda: _remove(self._disk, paths, directories))
+
+
+def _remove(disk: Disk, paths: list[str], directories: list[str]) -> None:
+    """Remove files and whole directories. What fails is left: the next start removes what is named so."""
+    for path in paths:
+        _try(disk.remove, path)
+    for directory in directories:
+        try:
+            files = disk.list_directory(directory)
+        except OSError:
+            continue
+        for name in files:
+            _try(disk.remove, f"{directory}/{name}")
+        _try(disk.remove_directory, directory)
+
+
+def _try(action: Callable[[str], None], path: str) -> None:
+    try:
+        action(path)
+    except OSError:
+        return

@@ -1,0 +1,227 @@
+"""What one log knows of its producers: whether a batch is new, a duplicate, or out of order. Pure.
+
+A producer numbers its records per partition. The last five batches of each are remembered (KIP-98 with the window of
+five requests in flight), so that a resent one is answered with the offset it already has. Open transactions are
+kept here too, because they bound what a read_committed reader may see.
+
+Invariants:
+  - `check` changes nothing; `apply` is called for every batch that is in the log, in order, and for nothing else;
+  - so the state is a fold over the log, and a snapshot at an offset plus the batches from there give it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+
+WINDOW = 5
+SEQUENCE_MAX = 2**31 - 1
+NO_SEQUENCE = -1
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class SentBatch(NamedTuple):
+    """One batch that a producer has in the log."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class ProducerEntry(NamedTuple):
+    """A producer as a snapshot keeps it: its last batch only."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    transaction_first_offset: int
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction that was aborted; `last_offset` is its marker's, the stable offset the one after the abort."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class Producer:
+    """One producer's state; `sent` holds its newest batches, oldest first."""
+
+    __slots__ = ("coordinator_epoch", "epoch", "last_sequence", "sent", "timestamp", "transaction_first_offset")
+
+    def __init__(self) -> None:
+        self.epoch = NO_EPOCH
+        self.last_sequence = NO_SEQUENCE
+        self.sent: list[SentBatch] = []
+        self.timestamp = -1
+        self.coordinator_epoch = -1
+        self.transaction_first_offset = NO_OFFSET
+
+
+def sequence_after(sequence: int, count: int) -> int:
+    """The sequence number `count` records later: they start again at 0 after 2^31 - 1."""
+    return (sequence + count) & SEQUENCE_MAX
+
+
+class ProducerState:
+    """All producers of one log."""
+
+    __slots__ = ("_closed", "_open", "_producers")
+
+    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+        self._producers: dict[int, Producer] = {}
+        self._open: dict[int, int] = {}
+        """Producer id -> first offset of its open transaction, in the order in which they began."""
+        self._closed: list[tuple[int, int]] = []
+        """(first, last offset) of ended transactions whose marker may not be replicated yet."""
+        for entry in sorted(entries, key=lambda entry: entry.transaction_first_offset):
+            self._restore(entry)
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def check(self, producer_id: int, epoch: int, base_sequence: int, last_sequence: int) -> SentBatch | None:
+        """Judge a client's batch: None when it is to be appended, the batch in the log when it is a duplicate.
+
+        Raises BrokerError INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER. A producer that is not known
+        may start at any number: its state may have expired with its records (KIP-360).
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None or producer.epoch == NO_EPOCH:
+            return None
+        if epoch != producer.epoch:
+            if epoch < producer.epoch:
+                raise BrokerError(
+                    ErrorCode.INVALID_PRODUCER_EPOCH,
+                    f"producer {producer_id} has epoch {producer.epoch}, the batch was sent with {epoch}",
+                )
+            if base_sequence != 0:
+                raise BrokerError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"producer {producer_id} starts epoch {epoch} at sequence {base_sequence}, not at 0",
+                )
+            return None
+        if base_sequence == (producer.last_sequence + 1) & SEQUENCE_MAX:
+            return None
+        for sent in producer.sent:
+            if sent.first_sequence == base_sequence and sent.last_sequence == last_sequence:
+                return sent
+        raise BrokerError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {producer_id} sent sequence {base_sequence}, its last was {producer.last_sequence}",
+        )
+
+    def check_transaction(self, producer_id: int, *, is_transactional: bool) -> None:
+        """Refuse a batch outside the transaction that its producer has open (INVALID_TXN_STATE)."""
+        if not is_transactional and producer_id in self._open:
+            raise BrokerError(
+                ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has a transaction open in this partition"
+            )
+
+    def apply(self, producer_id: int, epoch: int, sent: SentBatch, *, is_transactional: bool) -> None:
+        """Note a data batch that is in the log."""
+        producer = self._of(producer_id)
+        if epoch != producer.epoch:
+            producer.epoch = epoch
+            producer.sent = []
+        batches = producer.sent
+        batches.append(sent)
+        if len(batches) > WINDOW:
+            del batches[0]
+        producer.last_sequence = sent.last_sequence
+        producer.timestamp = sent.timestamp
+        if is_transactional and producer.transaction_first_offset == NO_OFFSET:
+            producer.transaction_first_offset = sent.first_offset
+            self._open[producer_id] = sent.first_offset
+
+    def apply_marker(
+        self, producer_id: int, epoch: int, offset: int, timestamp: int, coordinator_epoch: int, *, commit: bool
+    ) -> AbortedTransaction | None:
+        """Note the control record that ended a transaction; what was aborted by it, if it aborted anything."""
+        producer = self._of(producer_id)
+        if epoch != producer.epoch:
+            producer.epoch = epoch
+            producer.sent = []
+            producer.last_sequence = NO_SEQUENCE
+        producer.timestamp = timestamp
+        producer.coordinator_epoch = coordinator_epoch
+        first_offset = producer.transaction_first_offset
+        if first_offset == NO_OFFSET:
+            return None
+        producer.transaction_first_offset = NO_OFFSET
+        del self._open[producer_id]
+        self._closed.append((first_offset, offset))
+        if commit:
+            return None
+        stable = min(self._open.values(), default=offset + 1)
+        return AbortedTransaction(producer_id, first_offset, offset, stable)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset that belongs to a transaction not known to have ended below the high watermark.
+
+        None when there is none. What ended below is forgotten, for the high watermark never moves back.
+        """
+        if not self._open and not self._closed:
+            return None
+        self._closed = [ended for ended in self._closed if ended[1] >= high_watermark]
+        firsts = [first for first, _ in self._closed]
+        firsts += self._open.values()
+        return min(firsts, default=None)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that wrote nothing for `expiration_ms` and have no transaction open; how many."""
+        expired = [
+            producer_id
+            for producer_id, producer in self._producers.items()
+            if now_ms - producer.timestamp >= expiration_ms and producer_id not in self._open
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    def entries(self) -> Iterator[ProducerEntry]:
+        """Every producer as a snapshot keeps it."""
+        for producer_id, producer in self._producers.items():
+            last = producer.sent[-1] if producer.sent else None
+            yield ProducerEntry(
+                producer_id,
+                producer.epoch,
+                producer.last_sequence,
+                NO_OFFSET if last is None else last.last_offset,
+                0 if last is None else last.last_offset - last.first_offset,
+                producer.timestamp,
+                producer.coordinator_epoch,
+                producer.transaction_first_offset,
+            )
+
+    def _of(self, producer_id: int) -> Producer:
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer()
+        return producer
+
+    def _restore(self, entry: ProducerEntry) -> None:
+        producer = self._of(entry.producer_id)
+        producer.epoch = entry.epoch
+        producer.last_sequence = entry.last_sequence
+        producer.timestamp = entry.timestamp
+        producer.coordinator_epoch = entry.coordinator_epoch
+        if entry.last_offset >= 0:
+            first_sequence = (entry.last_sequence - entry.offset_delta) & SEQUENCE_MAX
+            first_offset = entry.last_offset - entry.offset_delta
+            sent = SentBatch(first_sequence, entry.last_sequence, first_offset, entry.last_offset, entry.timestamp)
+            producer.sent = [sent]
+        if entry.transaction_first_offset >= 0:
+            producer.transaction_first_offset = entry.transaction_first_offset
+            self._open[entry.producer_id] = entry.transaction_first_offset

@@ -1,0 +1,229 @@
+"""One stretch of a log: the records from its base offset up to the next segment's, in a file with its indexes.
+
+The last segment of a log is the active one: it alone is appended to, and its index files are preallocated. What is
+known of a closed segment's indexes is read when it is first needed, so that a log with many segments opens by
+listing names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sordini.protocol.records.batch import NO_TIMESTAMP
+from sordini.storage import batch_scan, names, offset_index, time_index
+from sordini.storage.disk import Disk, File
+from sordini.storage.offset_index import DamagedIndex, OffsetIndex
+from sordini.storage.open_files import Handle, OpenFiles
+from sordini.storage.time_index import TimeIndex
+from sordini.storage.txn_index import TransactionIndex
+
+OFFSETS_MAX = 2**31 - 1
+"""Index entries hold an offset less the segment's base in an int32."""
+SHORT_INDEX_BYTES = 8 * 1024 * 1024
+"""More than an append takes: an index that covers so much less than its log was cut, and is made anew."""
+
+
+class Segment:
+    """The files of one segment. `size` is the log's end: bytes past it, if a write failed, are not part of it."""
+
+    __slots__ = (
+        "_loaded",
+        "base",
+        "created_ms",
+        "first_timestamp",
+        "handle",
+        "index",
+        "is_full",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "size",
+        "times",
+        "transactions",
+        "unindexed_bytes",
+    )
+
+    def __init__(self, files: OpenFiles, directory: str, base: int, size: int, *, aborts: bool = False) -> None:
+        path = f"{directory}/{base:020d}"
+        self.base = base
+        self.size = size
+        self.handle = Handle(files, path + names.LOG)
+        self.index = OffsetIndex(Handle(files, path + names.OFFSET_INDEX), base)
+        self.times = TimeIndex(Handle(files, path + names.TIME_INDEX), base)
+        self.transactions = TransactionIndex(Handle(files, path + names.TRANSACTION_INDEX), exists=aborts)
+        self.unindexed_bytes = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base
+        self.first_timestamp: int | None = None
+        self.created_ms = 0
+        self.is_full = False
+        self._loaded = size == 0
+
+    @classmethod
+    def create(cls, files: OpenFiles, directory: str, base: int, now_ms: int) -> Segment:
+        """Make the files of a new, empty segment, in place of any left over; raises OSError, leaving none."""
+        segment = cls(files, directory, base, 0)
+        segment.created_ms = now_ms
+        made: list[Handle] = []
+        try:
+            for handle in segment.handles():
+                made.append(handle)
+                handle.reopen(create=True).truncate(0)
+        except OSError:
+            for handle in made:
+                handle.close()
+                if files.disk.exists(handle.path):
+                    files.disk.remove(handle.path)
+            raise
+        return segment
+
+    def handles(self) -> list[Handle]:
+        """The files that every segment has; the transaction index comes with the first abort."""
+        return [self.handle, self.index.handle, self.times.handle]
+
+    def file(self) -> File:
+        """The log file, opened if need be."""
+        return self.handle.file or self.handle.reopen()
+
+    def load(self, interval_bytes: int) -> None:
+        """Read the ends of the indexes, once; indexes that are not this log's are rebuilt from it."""
+        if self._loaded:
+            return
+        self._loaded = True
+        try:
+            self.index.load(self.size)
+            self.times.load()
+            if self.size - self.index.last_position > interval_bytes + SHORT_INDEX_BYTES:
+                raise DamagedIndex(f"{self.index.handle.path} ends long before the log")
+        except (DamagedIndex, FileNotFoundError):
+            self.rebuild(interval_bytes)
+        else:
+            self.max_timestamp, self.max_timestamp_offset = self.times.last_timestamp, self.times.last_offset
+            self.unindexed_bytes = self.size - self.index.last_position
+
+    def start_rebuild(self) -> None:
+        """Empty the indexes; `index_batch` fills them again."""
+        self._loaded = True
+        self.index.clear()
+        self.times.clear()
+        self.unindexed_bytes = 0
+        self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base
+
+    def rebuild(self, interval_bytes: int) -> None:
+        """Make the indexes anew from the log's headers, as they would have been written: trimmed and synced."""
+        self.start_rebuild()
+        for position, header in batch_scan.headers(self.handle, 0, self.size):
+            last_offset, timestamp = header.last_offset, header.max_timestamp
+            self.index_batch(position, header.size, last_offset, timestamp, interval_bytes)
+        self.add_last_time()
+        self.trim_indexes()
+        # Nothing else would sync the indexes of a segment below the recovery point.
+        self.index.handle.reopen().sync()
+        self.times.handle.reopen().sync()
+
+    def index_batch(
+        self, position: int, size: int, last_offset: int, timestamp: int, interval_bytes: int, index_bytes: int = 0
+    ) -> None:
+        """Note one batch that was written: its time, and an index entry when enough bytes came since the last.
+
+        `index_bytes` is the room to preallocate, 0 for as much as is used. Raises OSError, the entry not being made.
+        """
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.max_timestamp_offset = last_offset
+        if self.unindexed_bytes > interval_bytes:
+            self.index.append(
+                last_offset, position, entries_max=max(index_bytes // offset_index.ENTRY_SIZE, self.index.count + 1)
+            )
+            self.times.append(
+                self.max_timestamp,
+                self.max_timestamp_offset,
+                entries_max=max(index_bytes // time_index.ENTRY_SIZE, self.times.count + 1),
+            )
+            self.unindexed_bytes = 0
+            # The time index keeps one entry for the segment's end.
+            self.is_full = index_bytes > 0 and (
+                self.index.count >= index_bytes // offset_index.ENTRY_SIZE
+                or self.times.count >= index_bytes // time_index.ENTRY_SIZE - 1
+            )
+        self.unindexed_bytes += size
+
+    def add_last_time(self) -> None:
+        """Give the time index its last entry, so that it tells the largest timestamp; raises OSError."""
+        self.times.append(self.max_timestamp, self.max_timestamp_offset, entries_max=self.times.count + 1)
+
+    @property
+    def needs_trim(self) -> bool:
+        """Whether zeros follow the entries of an index."""
+        return self.index.is_preallocated or self.times.is_preallocated
+
+    def trim_indexes(self) -> None:
+        """Cut the preallocated zeros off, before the segment counts as closed; raises OSError."""
+        self.index.trim()
+        self.times.trim()
+
+    def find(self, offset: int, interval_bytes: int) -> tuple[int, int, int] | None:
+        """(position, base offset, size) of the batch that holds `offset`, or of the first one after it."""
+        self.load(interval_bytes)
+        # The lookup first: opening the index may close this file.
+        position = self.index.lookup(offset)
+        return batch_scan.find_batch(self.file(), position, self.size, offset)
+
+    def first_batch_timestamp(self) -> int:
+        """The largest timestamp of the first batch, from which the age for rolling counts; -1 without a batch."""
+        if self.first_timestamp is None:
+            first = next(batch_scan.headers(self.handle, 0, self.size), None)
+            if first is None:
+                return NO_TIMESTAMP
+            self.first_timestamp = first[1].max_timestamp
+        return self.first_timestamp
+
+    def creation_ms(self, disk: Disk) -> int:
+        """When the file was made, as far as is known: a reopened one counts from its last change."""
+        if self.created_ms == 0:
+            self.created_ms = disk.modified_ms(self.handle.path)
+        return self.created_ms
+
+    def largest_timestamp(self, interval_bytes: int, disk: Disk) -> int:
+        """What counts as the segment's age: its largest timestamp, or the file's own time when it has none."""
+        self.load(interval_bytes)
+        return self.max_timestamp if self.max_timestamp >= 0 else disk.modified_ms(self.handle.path)
+
+    def truncate_to(self, offset: int, interval_bytes: int) -> int:
+        """Cut before the batch that holds `offset`; the offset at which the segment ends then. Raises OSError."""
+        found = self.find(offset, interval_bytes)
+        if found is None:
+            position, end_offset = self.size, offset
+        else:
+            position, end_offset = found[0], min(found[1], offset)
+        self.file().truncate(position)
+        self.size = position
+        self.index.truncate_to(end_offset, position)
+        self.times.truncate_to(end_offset)
+        self.transactions.truncate_to(end_offset)
+        self._recount()
+        return end_offset
+
+    def condemn(self, suffix: str = names.DELETED, *, on_renamed: Callable[[str], None]) -> None:
+        """Give every file the suffix of what is to be removed; open ones stay readable to those who pin them."""
+        disk = self.handle.files.disk
+        for handle in [*self.handles(), self.transactions.handle]:
+            if disk.exists(handle.path):
+                disk.rename(handle.path, handle.path + suffix)
+                on_renamed(handle.path + suffix)
+            handle.condemn()
+
+    def release(self) -> None:
+        """Close every file, pinned ones with their last pin."""
+        for handle in [*self.handles(), self.transactions.handle]:
+            handle.condemn()
+
+    def _recount(self) -> None:
+        """After a cut: the largest timestamp and the bytes since the last index entry, from the index on."""
+        self.max_timestamp, self.max_timestamp_offset = self.times.last_timestamp, self.times.last_offset
+        start = self.index.last_position
+        for _, header in batch_scan.headers(self.handle, start, self.size):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        self.unindexed_bytes = self.size - start
+        if self.size == 0:
+            self.first_timestamp = None

@@ -1,0 +1,101 @@
+"""A segment's `.timeindex`: from a time to an offset near the first record of that time.
+
+    0  int64  ms, the largest timestamp in the segment so far
+    8  int32  offset of the batch that has it (its last record), less the segment's base offset
+
+An entry comes with each entry of the offset index if the largest timestamp grew since, and a last one when the
+segment is rolled or cleanly closed, so that a closed segment's largest timestamp is in its last entry. Preallocation
+and trimming are as in `offset_index`.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from bisect import bisect_right
+
+from sordini.protocol.records.batch import NO_TIMESTAMP
+from sordini.storage.offset_index import DamagedIndex
+from sordini.storage.open_files import Handle
+
+ENTRY_SIZE = 12
+_ENTRY = struct.Struct(">qi")
+
+
+class TimeIndex:
+    """The entries of one file; offsets are absolute at this interface."""
+
+    __slots__ = ("_base", "count", "handle", "is_preallocated", "last_offset", "last_timestamp")
+
+    def __init__(self, handle: Handle, base: int) -> None:
+        self.handle = handle
+        self._base = base
+        self.is_preallocated = False
+        self.count = 0
+        self.last_timestamp = NO_TIMESTAMP
+        self.last_offset = base
+
+    def load(self) -> None:
+        """Read the last entry of a trimmed file; raises DamagedIndex when the file cannot be an index."""
+        size = self.handle.reopen().size()
+        if size % ENTRY_SIZE:
+            raise DamagedIndex(f"{self.handle.path} has {size} bytes")
+        self.count = size // ENTRY_SIZE
+        self._read_last()
+        first = self._entry(0)[0] if self.count else 0
+        if self.last_offset < self._base or (self.count > 1 and self.last_timestamp <= first):
+            raise DamagedIndex(f"{self.handle.path} ends with {self.last_timestamp} at {self.last_offset}")
+        if self.count == 1 and first == 0:
+            raise DamagedIndex(f"{self.handle.path} is all zeros")
+
+    def append(self, timestamp: int, offset: int, *, entries_max: int) -> None:
+        """Add an entry if the timestamp grew; raises OSError, after which nothing has been added."""
+        if timestamp <= self.last_timestamp or self.count >= entries_max:
+            return
+        file = self.handle.file or self.handle.reopen()
+        self.handle.used = True
+        if not self.is_preallocated:
+            file.truncate(entries_max * ENTRY_SIZE)
+            self.is_preallocated = True
+        if file.write_at(self.count * ENTRY_SIZE, _ENTRY.pack(timestamp, offset - self._base)) != ENTRY_SIZE:
+            raise OSError(errno.ENOSPC, "a short write", self.handle.path)
+        self.count += 1
+        self.last_timestamp = timestamp
+        self.last_offset = offset
+
+    def lookup(self, timestamp: int) -> int:
+        """An offset from which to look for the first record of `timestamp` or later: none comes before it."""
+        if self.count == 0:
+            return self._base
+        found = bisect_right(range(self.count), timestamp, key=lambda entry: self._entry(entry)[0])
+        # The entry's own batch may hold the record when the times are equal, so the search starts in it.
+        return self._entry(found - 1)[1] if found else self._base
+
+    def trim(self) -> None:
+        """Cut the preallocated zeros off."""
+        self.handle.reopen().truncate(self.count * ENTRY_SIZE)
+        self.is_preallocated = False
+
+    def clear(self) -> None:
+        """Forget every entry, to be rebuilt."""
+        self.count, self.last_timestamp, self.last_offset = 0, NO_TIMESTAMP, self._base
+        self.handle.reopen(create=True).truncate(0)
+        self.is_preallocated = False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries of batches from `offset` on."""
+        while self.count and self.last_offset >= offset:
+            self.count -= 1
+            self._read_last()
+        self.trim()
+
+    def _read_last(self) -> None:
+        if self.count == 0:
+            self.last_timestamp, self.last_offset = NO_TIMESTAMP, self._base
+        else:
+            self.last_timestamp, self.last_offset = self._entry(self.count - 1)
+
+    def _entry(self, number: int) -> tuple[int, int]:
+        entry = self.handle.reopen().read_at(number * ENTRY_SIZE, ENTRY_SIZE)
+        timestamp, relative = _ENTRY.unpack(entry)
+        return timestamp, self._base + relative

@@ -1,0 +1,62 @@
+"""Finding records by time: ListOffsets for a time, and for the latest time there is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sordini.protocol.records.batch import read_records
+from sordini.storage import batch_scan
+from sordini.storage.segment import Segment
+
+
+class TimestampOffset(NamedTuple):
+    """A record found by its time (ms)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def find_timestamp(
+    segments: Sequence[Segment], timestamp: int, start: int, below: int, interval_bytes: int
+) -> TimestampOffset | None:
+    """The first record from `start` on and below `below` whose time is `timestamp` or later. Raises OSError.
+
+    Exact: the time index and the batches' headers lead to one batch, and its records are read.
+    """
+    for segment in segments:
+        segment.load(interval_bytes)
+        if segment.max_timestamp < timestamp:
+            continue
+        position = segment.index.lookup(segment.times.lookup(timestamp))
+        for at, header in batch_scan.headers(segment.handle, position, segment.size):
+            if header.base_offset >= below:
+                return None
+            if header.max_timestamp < timestamp or header.last_offset < start:
+                continue
+            for record in read_records(segment.file().read_at(at, header.size), header):
+                if record.timestamp >= timestamp and record.offset >= start:
+                    found = TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+                    return found if record.offset < below else None
+    return None
+
+
+def max_timestamp(segments: Sequence[Segment], interval_bytes: int) -> TimestampOffset | None:
+    """The first record that has the largest time of all (KIP-734); None without records. Raises OSError."""
+    for segment in segments:
+        segment.load(interval_bytes)
+    newest = max(segments, key=lambda segment: segment.max_timestamp)
+    if newest.max_timestamp < 0:
+        return None
+    found = newest.find(newest.max_timestamp_offset, interval_bytes)
+    if found is None:
+        return None
+    position, _, _ = found
+    for at, header in batch_scan.headers(newest.handle, position, newest.size):
+        if header.max_timestamp != newest.max_timestamp:
+            continue
+        for record in read_records(newest.file().read_at(at, header.size), header):
+            if record.timestamp == newest.max_timestamp:
+                return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return None

@@ -1,0 +1,90 @@
+"""The same raw conversation with Apache Kafka 3.9.1 and with Sordini: the answers must be the same."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.compat.situations.catalogue import SITUATIONS
+from tests.compat.situations.compare import compare
+from tests.compat.situations.definitions import Definitions
+from tests.compat.situations.differences import DIFFERENCES
+from tests.compat.situations.registry import Situation, normalise
+from tests.compat.situations.wire import Broker
+from tests.outside.java import ApacheKafkaProcess
+from tests.outside.needs import APACHE_KAFKA, kafka_clients_jar
+from tests.outside.processes import BrokerProcess, SordiniProcess
+
+# The records are from 2023 so that their bytes are always the same: no broker may find them too old.
+SETTINGS: dict[str, object] = {"broker.id": 0, "log.retention.ms": -1}
+
+
+@pytest.fixture(scope="module")
+def definitions() -> Definitions:
+    return Definitions(kafka_clients_jar(APACHE_KAFKA))
+
+
+def _broker(process: BrokerProcess, definitions: Definitions) -> Broker:
+    return Broker("127.0.0.1", process.port, definitions, prefix=f"run{uuid4().hex[:8]}")
+
+
+@pytest.fixture(scope="module")
+def apache(zookeeper: str, definitions: Definitions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    directory = tmp_path_factory.mktemp("situations-apache")
+    with ApacheKafkaProcess(directory, f"{zookeeper}/situations-{uuid4().hex[:8]}", SETTINGS) as process:
+        broker = _broker(process, definitions)
+        yield broker
+        broker.close()
+
+
+@pytest.fixture(scope="module")
+def sordini(definitions: Definitions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with SordiniProcess(tmp_path_factory.mktemp("situations-sordini"), SETTINGS) as process:
+        broker = _broker(process, definitions)
+        yield broker
+        broker.close()
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=[one.sentence for one in SITUATIONS])
+def test_the_same_answer_as_apache_kafka_when(situation: Situation, apache: Broker, sordini: Broker) -> None:
+    theirs = normalise(situation.play(apache), apache.prefix)
+    ours = normalise(situation.play(sordini), sordini.prefix)
+    allowed = [one for one in DIFFERENCES if one.sentence == situation.sentence]
+    complaints = compare(theirs, ours, allowed)
+    assert not complaints, "\n".join(["", *complaints[:40]])
+
+
+def test_every_justified_difference_names_a_situation() -> None:
+    sentences = {one.sentence for one in SITUATIONS}
+    assert {one.sentence for one in DIFFERENCES} <= sentences
+    assert all(len(one.why) > 20 for one in DIFFERENCES)
+
+
+def test_no_two_situations_have_one_name() -> None:
+    sentences = [one.sentence for one in SITUATIONS]
+    assert len(sentences) == len(set(sentences)) >= 45
+
+
+def test_a_difference_without_leave_is_a_complaint_and_so_is_an_unused_leave() -> None:
+    theirs, ours = {"a": [1, 2], "b": "x"}, {"a": [1, 3], "b": "x"}
+    leave = DIFFERENCES[0]._replace(path="a/1", ours=3)
+    assert compare(theirs, ours, []) == ["a/1: Apache Kafka says 2, Sordini 3"]
+    assert compare(theirs, ours, [leave]) == []
+    assert compare(theirs, ours, [leave._replace(ours=4)])[0] == "a/1: Apache Kafka says 2, Sordini 3"
+    assert compare(theirs, theirs, [leave]) == ["nothing differs any more at 'a/1': strike it off the list"]
+
+
+def test_absent_leaves_and_longer_lists_differ() -> None:
+    assert len(compare({"a": 1}, {}, [])) == 2
+    assert compare({"a": []}, {"a": [1]}, [])[0].startswith("a:")
+
+
+def test_definitions_encode_and_decode_alike() -> None:
+    definitions = Definitions(kafka_clients_jar(APACHE_KAFKA))
+    values = {"topics": [{"topic_id": bytes(16), "name": None}], "allow_auto_topic_creation": True}
+    for version in (9, 12):
+        if version == 9:
+            values["topics"][0]["name"] = "t"  # type: ignore[index]
+        body = definitions.encode("MetadataRequest", version, values)
+        assert definitions.decode("MetadataRequest", version, body)["allow_auto_topic_creation"] is True

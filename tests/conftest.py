@@ -1,0 +1,91 @@
+"""Fixtures that every folder of tests may use: the real programs, started once and only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.outside.java import ApacheKafkaProcess, ZooKeeperProcess
+from tests.outside.processes import BrokerProcess, SordiniProcess
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--broker",
+        choices=["sordini", "apache"],
+        default="sordini",
+        help="whom the compat tests speak to; `apache` proves the tests themselves right",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # kafka-python loads its schemas through a function that Python 3.11 calls deprecated.
+    config.addinivalue_line("filterwarnings", "ignore:read_text is deprecated:DeprecationWarning")
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real ZooKeeper's "127.0.0.1:port", shared by the session: use a chroot of your own below it."""
+    with ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper")) as process:
+        yield process.connect
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The bootstrap address of one Apache Kafka broker, shared by the session: use topics of your own."""
+    with ApacheKafkaProcess(tmp_path_factory.mktemp("apache-kafka"), f"{zookeeper}/shared") as process:
+        yield process.bootstrap
+
+
+@pytest.fixture(scope="session")
+def sordini_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SordiniProcess]:
+    """One of our brokers in a process of its own, shared by the session: use topics of your own."""
+    with SordiniProcess(tmp_path_factory.mktemp("sordini")) as process:
+        yield process
+
+
+@pytest.fixture
+def start_sordini(tmp_path: Path) -> Iterator[Callable[..., SordiniProcess]]:
+    """Start brokers of one's own: `start_sordini({"num.partitions": 3})`; the test's end stops them."""
+    started: list[SordiniProcess] = []
+
+    def start(overrides: dict[str, object] | None = None) -> SordiniProcess:
+        process = SordiniProcess(tmp_path / f"sordini-{len(started)}", overrides)
+        started.append(process)
+        return process.start()
+
+    yield start
+    for process in started:
+        process.stop()
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """The address of the broker that `--broker` names."""
+    if request.config.getoption("--broker") == "apache":
+        address: str = request.getfixturevalue("apache_kafka")
+        return address
+    broker: SordiniProcess = request.getfixturevalue("sordini_broker")
+    return broker.bootstrap
+
+
+@pytest.fixture
+def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker of the kind that `--broker` names which this test alone uses, to stop, kill and restart."""
+    broker: BrokerProcess
+    if request.config.getoption("--broker") == "apache":
+        zookeeper = request.getfixturevalue("zookeeper")
+        broker = ApacheKafkaProcess(tmp_path / "apache", f"{zookeeper}/{uuid4().hex}")
+    else:
+        broker = SordiniProcess(tmp_path / "sordini")
+    with broker:
+        yield broker
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic name nobody else uses."""
+    return f"topic-{uuid4().hex[:12]}"

@@ -1,0 +1,457 @@
+"""A disk in memory that forgets what was not synced.
+
+Every file has two images: the page cache (what a reader sees) and the disk (what the last `sync` promised), with the
+operations between them in order. Every directory has the same pair for its names. `killed()` gives the disk another
+process finds when this one died: the page cache as it was. `power_lost(seed)` gives what is found after the power
+failed: the synced image, plus a seeded choice of the operations after it - the last chosen write may be torn at any
+byte - and of every directory's operations a prefix, as a journal keeps them.
+
+`die_at(n)` ends the "process" inside the n-th call that changes something: `Died` is raised, from that call and from
+every later one. `fail(n, errno)` makes such a call fail once, `fail_while(predicate, errno)` whenever it is asked,
+`shorten(n)` makes a write take only half of its bytes.
+"""
+
+from __future__ import annotations
+
+import errno as errors
+import os
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from sordini.storage.disk import Buffer, File
+
+T = TypeVar("T")
+
+
+class Died(BaseException):
+    """The process that used this disk is gone; nothing may catch it but the test."""
+
+
+class _Node:
+    """A file's two images, or a directory's."""
+
+    def __init__(self, *, directory: bool = False) -> None:
+        self.directory = directory
+        self.data = bytearray()
+        self.synced = b""
+        self.pending: list[tuple[str, int, bytes]] = []
+        self.modified_ms = 0
+        self.names: dict[str, _Node] = {}
+        self.synced_names: dict[str, _Node] = {}
+        self.pending_names: list[list[tuple[str, _Node | None]]] = []
+
+    def write(self, position: int, data: bytes) -> None:
+        self.pending.append(("write", position, data))
+        _write(self.data, position, data)
+
+    def truncate(self, size: int) -> None:
+        self.pending.append(("truncate", size, b""))
+        _truncate(self.data, size)
+
+    def sync(self) -> None:
+        self.synced = bytes(self.data)
+        self.pending.clear()
+
+    def change_names(self, changes: list[tuple[str, _Node | None]]) -> None:
+        self.pending_names.append(changes)
+        _rename(self.names, changes)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _write(image: bytearray, position: int, data: bytes) -> None:
+    if len(image) < position:
+        image.extend(bytes(position - len(image)))
+    image[position : position + len(data)] = data
+
+
+def _truncate(image: bytearray, size: int) -> None:
+    if size <= len(image):
+        del image[size:]
+    else:
+        image.extend(bytes(size - len(image)))
+
+
+def _rename(names: dict[str, _Node], changes: list[tuple[str, _Node | None]]) -> None:
+    for name, node in changes:
+        if node is None:
+            names.pop(name, None)
+        else:
+            names[name] = node
+
+
+class ForgetfulFile:
+    """A descriptor of a node; it keeps working after the name is gone, as the real ones do."""
+
+    def __init__(self, disk: ForgetfulDisk, path: str, node: _Node) -> None:
+        self._disk = disk
+        self._path = path
+        self._node = node
+        self._closed = False
+        disk.open_files += 1
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def fileno(self) -> int:
+        raise OSError(errors.ENOTSUP, "a file in memory has no descriptor")
+
+    def _check(self) -> None:
+        self._disk.check_alive()
+        if self._closed:
+            raise OSError(errors.EBADF, "the file is closed", self._path)
+
+    def size(self) -> int:
+        self._check()
+        return len(self._node.data)
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        return self.write_at(len(self._node.data), b"".join(buffers))
+
+    def read_at(self, position: int, size: int) -> bytes:
+        self._check()
+        return bytes(self._node.data[position : position + size])
+
+    def write_at(self, position: int, data: Buffer) -> int:
+        self._check()
+        whole = bytes(data)
+
+        def write(share: float) -> int:
+            part = whole[: int(len(whole) * share)]
+            self._node.write(position, part)
+            self._node.modified_ms = self._disk.now_ms()
+            return len(part)
+
+        return self._disk.change("write", self._path, write)
+
+    def truncate(self, size: int) -> None:
+        self._check()
+
+        def truncate(share: float) -> int:
+            if share == 1.0:
+                self._node.truncate(size)
+            return 0
+
+        self._disk.change("truncate", self._path, truncate)
+
+    def sync(self) -> None:
+        self._check()
+
+        def sync(share: float) -> int:
+            if share == 1.0:
+                self._node.sync()
+            return 0
+
+        self._disk.change("sync", self._path, sync)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._disk.open_files -= 1
+            self._disk.release_lock(self._path, self._node)
+
+
+class ForgetfulDisk:
+    """`sordini.storage.disk.Disk` in memory, with the faults of the module's text.
+
+    `log` holds (kind, path) of every call that changed something, for choosing where to strike.
+    """
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+        self.now_ms = now_ms
+        self.root = _Node(directory=True)
+        self.calls = 0
+        self.open_files = 0
+        self.log: list[tuple[str, str]] = []
+        self.before_offload: Callable[[], Awaitable[None]] | None = None
+        self._locked: set[int] = set()
+        self._dead = False
+        self._die_at = -1
+        self._die_share = 1.0
+        self._failures: dict[int, int] = {}
+        self._short: set[int] = set()
+        self._failing: list[tuple[Callable[[str, str], bool], int]] = []
+
+    # Faults.
+
+    def die_at(self, call: int, share: float = 0.0) -> None:
+        """Die inside the `call`-th change from now on (1 is the next), `share` of a write having been done."""
+        self._die_at = self.calls + call
+        self._die_share = share
+
+    def fail(self, call: int, errno: int) -> None:
+        """Make the `call`-th change from now on fail once, without effect."""
+        self._failures[self.calls + call] = errno
+
+    def shorten(self, call: int) -> None:
+        """Make the `call`-th change from now on write half, if it is a write."""
+        self._short.add(self.calls + call)
+
+    def fail_while(self, applies: Callable[[str, str], bool], errno: int) -> None:
+        """Fail every change for which `applies(kind, path)` holds, until `heal`."""
+        self._failing.append((applies, errno))
+
+    def heal(self) -> None:
+        self._failing.clear()
+        self._failures.clear()
+        self._short.clear()
+        self._die_at = -1
+
+    def kill(self) -> None:
+        """From now on every call raises `Died`."""
+        self._dead = True
+
+    def check_alive(self) -> None:
+        if self._dead:
+            raise Died
+
+    def change(self, kind: str, path: str, carry_out: Callable[[float], int]) -> int:
+        self.check_alive()
+        self.calls += 1
+        call = self.calls
+        self.log.append((kind, path))
+        if call == self._die_at:
+            carry_out(self._die_share)
+            self._dead = True
+            raise Died
+        errno = self._failures.pop(call, 0)
+        for applies, failing in self._failing:
+            if applies(kind, path):
+                errno = failing
+        if errno:
+            raise OSError(errno, os.strerror(errno), path)
+        return carry_out(0.5 if call in self._short and kind == "write" else 1.0)
+
+    # What is found afterwards.
+
+    def killed(self) -> ForgetfulDisk:
+        """The disk as the next process finds it when only the process died."""
+        survivor = ForgetfulDisk(self.now_ms)
+        survivor.root = _copied(self.root, {})
+        return survivor
+
+    def power_lost(self, seed: int) -> ForgetfulDisk:
+        """The disk as the next process finds it when the power failed; `seed` chooses what was kept."""
+        chance = random.Random(seed)
+        survivor = ForgetfulDisk(self.now_ms)
+        survivor.root = _after_power_loss(self.root, chance, {})
+        return survivor
+
+    # The port.
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
+        self.check_alive()
+        node = self._find(path)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(errors.ENOENT, "no such file", path)
+            node = _Node()
+            node.modified_ms = self.now_ms()
+            self._link("create", path, node)
+        if node.directory:
+            raise IsADirectoryError(errors.EISDIR, "is a directory", path)
+        return ForgetfulFile(self, path, node)
+
+    def exists(self, path: str) -> bool:
+        self.check_alive()
+        return self._find(path) is not None
+
+    def file_size(self, path: str) -> int:
+        return len(self._must(path).data)
+
+    def list_directory(self, path: str) -> list[str]:
+        node = self._must(path)
+        if not node.directory:
+            raise NotADirectoryError(errors.ENOTDIR, "not a directory", path)
+        return sorted(node.names)
+
+    def is_directory(self, path: str) -> bool:
+        self.check_alive()
+        node = self._find(path)
+        return node is not None and node.directory
+
+    def make_directory(self, path: str) -> None:
+        self.check_alive()
+        parent = _parent(path)
+        if self._find(path) is None:
+            if parent != path and self._find(parent) is None:
+                self.make_directory(parent)
+            self._link("mkdir", path, _Node(directory=True))
+
+    def rename(self, old: str, new: str) -> None:
+        node = self._must(old)
+        old_parent, new_parent = self._must(_parent(old)), self._must(_parent(new))
+
+        def rename(share: float) -> int:
+            if share != 1.0:
+                return 0
+            if old_parent is new_parent:
+                old_parent.change_names([(_name(old), None), (_name(new), node)])
+            else:
+                new_parent.change_names([(_name(new), node)])
+                old_parent.change_names([(_name(old), None)])
+            return 0
+
+        self.change("rename", new, rename)
+
+    def remove(self, path: str) -> None:
+        if self._must(path).directory:
+            raise IsADirectoryError(errors.EISDIR, "is a directory", path)
+        self._link("remove", path, None)
+
+    def remove_directory(self, path: str) -> None:
+        if self._must(path).names:
+            raise OSError(errors.ENOTEMPTY, "the directory is not empty", path)
+        self._link("rmdir", path, None)
+
+    def sync_directory(self, path: str) -> None:
+        node = self._must(path)
+
+        def sync(share: float) -> int:
+            if share == 1.0:
+                node.synced_names = dict(node.names)
+                node.pending_names.clear()
+            return 0
+
+        self.change("sync directory", path, sync)
+
+    def modified_ms(self, path: str) -> int:
+        return self._must(path).modified_ms
+
+    def lock(self, path: str) -> File:
+        file = self.open(path, create=True)
+        node = self._must(path)
+        if id(node) in self._locked:
+            raise BlockingIOError(errors.EAGAIN, "locked by another process", path)
+        self._locked.add(id(node))
+        return file
+
+    async def offload(self, function: Callable[[], T]) -> T:
+        if self.before_offload is not None:
+            await self.before_offload()
+        return function()
+
+    # For tests that look at files or damage them.
+
+    def contents(self, path: str) -> bytes:
+        return bytes(self._must(path).data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Put a whole file on the disk, synced, as another program would have left it."""
+        self.make_directory(_parent(path))
+        node = _Node()
+        node.data = bytearray(data)
+        node.sync()
+        parent = self._must(_parent(path))
+        parent.change_names([(_name(path), node)])
+        parent.synced_names[_name(path)] = node
+
+    def flip(self, path: str, position: int, bit: int = 0) -> None:
+        """Turn one bit of both images."""
+        node = self._must(path)
+        node.data[position] ^= 1 << bit
+        node.sync()
+
+    def tree(self, path: str = "/") -> dict[str, bytes]:
+        """Every file below `path` with its bytes."""
+        found: dict[str, bytes] = {}
+        for name in self.list_directory(path):
+            child = f"{path.rstrip(chr(47))}/{name}"
+            if self.is_directory(child):
+                found.update(self.tree(child))
+            else:
+                found[child] = self.contents(child)
+        return found
+
+    def release_lock(self, path: str, node: _Node) -> None:
+        # POSIX: closing any descriptor of the file lets the process's lock go.
+        self._locked.discard(id(node))
+
+    def _find(self, path: str) -> _Node | None:
+        node = self.root
+        for part in path.split("/"):
+            if part:
+                found = node.names.get(part)
+                if found is None:
+                    return None
+                node = found
+        return node
+
+    def _must(self, path: str) -> _Node:
+        self.check_alive()
+        node = self._find(path)
+        if node is None:
+            raise FileNotFoundError(errors.ENOENT, "no such file or directory", path)
+        return node
+
+    def _link(self, kind: str, path: str, node: _Node | None) -> None:
+        parent = self._must(_parent(path))
+
+        def link(share: float) -> int:
+            if share == 1.0:
+                parent.change_names([(_name(path), node)])
+            return 0
+
+        self.change(kind, path, link)
+
+
+def _copied(node: _Node, seen: dict[int, _Node]) -> _Node:
+    """The page cache written back: everything visible is now on the disk."""
+    if id(node) in seen:
+        return seen[id(node)]
+    copy = seen[id(node)] = _Node(directory=node.directory)
+    copy.data = bytearray(node.data)
+    copy.modified_ms = node.modified_ms
+    copy.names = {name: _copied(child, seen) for name, child in node.names.items()}
+    # What was unsynced stays so: the power may still fail during the next start.
+    copy.synced, copy.pending = node.synced, list(node.pending)
+    copy.synced_names = {name: _copied(child, seen) for name, child in node.synced_names.items()}
+    copy.pending_names = [
+        [(name, child if child is None else _copied(child, seen)) for name, child in change]
+        for change in node.pending_names
+    ]
+    return copy
+
+
+def _after_power_loss(node: _Node, chance: random.Random, seen: dict[int, _Node]) -> _Node:
+    if id(node) in seen:
+        return seen[id(node)]
+    copy = seen[id(node)] = _Node(directory=node.directory)
+    copy.modified_ms = node.modified_ms
+    if node.directory:
+        names = dict(node.synced_names)
+        for change in node.pending_names[: chance.randint(0, len(node.pending_names))]:
+            _rename(names, change)
+        copy.names = {name: _after_power_loss(child, chance, seen) for name, child in sorted(names.items())}
+        copy.synced_names = dict(copy.names)
+        return copy
+    copy.data = bytearray(node.synced)
+    for kind, position, data in _kept(node.pending, chance):
+        if kind == "write":
+            _write(copy.data, position, data)
+        else:
+            _truncate(copy.data, position)
+    copy.sync()
+    return copy
+
+
+def _kept(pending: list[tuple[str, int, bytes]], chance: random.Random) -> list[tuple[str, int, bytes]]:
+    """Of a file's unsynced operations all, none, a prefix with a torn end, or any subset."""
+    mode = chance.randrange(4)
+    if mode == 0 or not pending:
+        return []
+    if mode == 1:
+        return pending
+    if mode == 2:
+        kept = pending[: chance.randint(1, len(pending))]
+        kind, position, data = kept[-1]
+        return [*kept[:-1], (kind, position, data[: chance.randint(0, len(data))] if kind == "write" else data)]
+    return [operation for operation in pending if chance.random() < 0.5]

@@ -1,0 +1,137 @@
+"""Apache ZooKeeper, Apache Kafka and Apache Kafka's command-line tools, from their jars."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kazoo.client import KazooClient
+
+from tests.outside.needs import APACHE_KAFKA, kafka_jars, need_java
+from tests.outside.ports import free_port
+from tests.outside.processes import BrokerProcess, OutsideProcess
+
+_LOG4J = Path(__file__).with_name("log4j.properties")
+# A short life: the quick compiler and the small collector start sooner and leave the cores to others.
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+
+
+def java_command(main_class: str, arguments: Sequence[str], version: str, flags: Sequence[str]) -> list[str]:
+    """The command line of one Java program out of the jars of an Apache Kafka release."""
+    class_path = f"{kafka_jars(version)}/*"
+    return [need_java(), *flags, f"-Dlog4j.configuration=file:{_LOG4J}", "-cp", class_path, main_class, *arguments]
+
+
+class ZooKeeperProcess(OutsideProcess):
+    """One ZooKeeper server; its ticks are short, so that sessions may expire after one second."""
+
+    name = "zookeeper"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.port = free_port()
+        self.connect = f"127.0.0.1:{self.port}"
+
+    def command(self) -> list[str]:
+        config = self.directory / "zookeeper.properties"
+        settings = {
+            "dataDir": self.directory / "data",
+            "clientPort": self.port,
+            "clientPortAddress": "127.0.0.1",
+            "tickTime": 500,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "*",
+        }
+        write_properties(config, settings)
+        flags = [*_SHORT_LIVED, "-Xmx256m", "-Dzookeeper.forceSync=no"]
+        main_class = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        return java_command(main_class, [str(config)], APACHE_KAFKA, flags)
+
+    def is_ready(self) -> bool:
+        return self.ask("ruok") == "imok"
+
+    def ask(self, word: str) -> str:
+        """The answer to one of ZooKeeper's four-letter words; empty while it does not listen."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+                connection.sendall(word.encode())
+                return b"".join(iter(lambda: connection.recv(4_096), b"")).decode()
+        except OSError:
+            return ""
+
+
+class ApacheKafkaProcess(BrokerProcess):
+    """An Apache Kafka broker in ZooKeeper mode. Brokers of one cluster share `zookeeper` with its chroot."""
+
+    name = "apache-kafka"
+
+    def __init__(
+        self,
+        directory: Path,
+        zookeeper: str,
+        overrides: Mapping[str, object] | None = None,
+        *,
+        version: str = APACHE_KAFKA,
+        flags: Sequence[str] = ("-Xms256m", "-Xmx512m"),
+    ) -> None:
+        super().__init__(directory)
+        self._version = version
+        self._flags = flags
+        self.settings: dict[str, object] = {
+            "broker.id": 0,
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": self.data_directory,
+            "zookeeper.connect": zookeeper,
+            "zookeeper.session.timeout.ms": 2_000,
+            "offsets.topic.replication.factor": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            **(overrides or {}),
+        }
+
+    def command(self) -> list[str]:
+        config = self.directory / "server.properties"
+        write_properties(config, self.settings)
+        return java_command("kafka.Kafka", [str(config)], self._version, self._flags)
+
+    def launch(self) -> None:
+        self._wait_until_unregistered()
+        super().launch()
+
+    def _wait_until_unregistered(self) -> None:
+        """A killed broker is registered until its session expires; a second of its id would be refused."""
+        client = KazooClient(hosts=str(self.settings["zookeeper.connect"]).partition("/")[0])
+        client.start(timeout=20)
+        try:
+            chroot = str(self.settings["zookeeper.connect"]).partition("/")[2]
+            path = "/".join(["", *filter(None, [chroot]), "brokers", "ids", str(self.settings["broker.id"])])
+            deadline = time.monotonic() + 20
+            while client.exists(path) is not None and time.monotonic() < deadline:
+                time.sleep(0.1)
+        finally:
+            client.stop()
+            client.close()
+
+    def is_ready(self) -> bool:
+        return "started (kafka.server.KafkaServer)" in self.output()
+
+
+def java_tool(
+    main_class: str,
+    *arguments: str,
+    version: str = APACHE_KAFKA,
+    standard_input: str = "",
+    seconds: float = 60,
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Apache Kafka's tools to its end; its output is text, its exit status the caller's to judge."""
+    command = java_command(main_class, arguments, version, [*_SHORT_LIVED, "-Xmx256m"])
+    return subprocess.run(command, input=standard_input, capture_output=True, text=True, timeout=seconds, check=False)
+
+
+def write_properties(path: Path, settings: Mapping[str, object]) -> None:
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")

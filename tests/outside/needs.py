@@ -1,0 +1,55 @@
+"""What a test needs from outside this repository, and how to say that it is missing.
+
+On a developer's machine a test whose program is not there is skipped, with the command that brings it.
+In CI (`CI=true`) it fails instead: a suite that silently tests less than it claims is worse than a red one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# The Apache Kafka whose server and tools the tests run, and whose answers ours are compared with.
+APACHE_KAFKA = "3.9.1"
+
+
+def need(present: object, what: str, cure: str) -> None:
+    """Go on when `present`; otherwise skip, or fail in CI, naming the cure."""
+    if present:
+        return
+    reason = f"{what} is not here: {cure}"
+    if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:
+        pytest.fail(f"{reason} (in CI nothing of this kind may be skipped)", pytrace=False)
+    pytest.skip(reason)
+
+
+def need_program(name: str, package: str) -> str:
+    """The path of a program of the system, e.g. `need_program("kcat", "kcat")`."""
+    path = shutil.which(name)
+    need(path is not None, name, f"`apt-get install {package}`, or `make test` as root, installs it")
+    assert path is not None
+    return path
+
+
+def need_java() -> str:
+    return need_program("java", "default-jre-headless")
+
+
+def kafka_jars(version: str = APACHE_KAFKA) -> Path:
+    """The folder that holds Apache Kafka's server, its tools and all they depend on."""
+    folder = ROOT / ".cache" / "kafka" / version / "lib"
+    complete = (folder / f"kafka_2.13-{version}.jar").exists()
+    need(complete, f"Apache Kafka {version}", f"`python3 scripts/outside.py kafka {version}` fetches it")
+    return folder
+
+
+def kafka_clients_jar(version: str) -> Path:
+    """The jar of the Java client alone; the message definitions of its version are inside."""
+    jar = ROOT / ".cache" / "kafka" / version / "lib" / f"kafka-clients-{version}.jar"
+    need(jar.exists(), jar.name, f"`python3 scripts/outside.py clients {version}` fetches it")
+    return jar

@@ -1,0 +1,43 @@
+"""TCP ports for servers that have to be told theirs before they start."""
+
+from __future__ import annotations
+
+import os
+import socket
+from random import Random
+
+# Below the range from which Linux takes the local ports of outgoing connections, so that none of
+# these can land on a port between our finding it free and the server's listening on it.
+_FIRST, _LAST = 20_000, 32_000
+_choose = Random(os.getpid())  # Test runs beside each other look in different places first.
+_given: set[int] = set()
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on and that this process has not given out before."""
+    for _ in range(1_000):
+        port = _choose.randrange(_FIRST, _LAST)
+        if port not in _given and _is_free(port):
+            _given.add(port)
+            return port
+    raise RuntimeError(f"no free port between {_FIRST} and {_LAST}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do: a port whose last connections are in TIME_WAIT counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def is_listening(port: int) -> bool:
+    """Whether something accepts connections on 127.0.0.1:port now."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,186 @@
+"""Real programs started for tests: each in its own process, waited for, stopped by its own id.
+
+A program writes its output to `<directory>/<name>.log`. Every wait is bounded, and whoever waits in
+vain raises `ProcessError` with the end of that log in the message, so that a red CI run is enough to
+see why. Nothing here ever looks a process up by name.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.outside.ports import free_port, is_listening
+
+_POLL_SECONDS = 0.01
+_LOG_TAIL_BYTES = 4_000
+
+
+class ProcessError(AssertionError):
+    """A program did not start, ended by itself, or did not do in time what was waited for."""
+
+
+class OutsideProcess(ABC):
+    """One program; subclasses say how it is started and when it is ready."""
+
+    name = "process"
+    start_seconds_max = 60.0
+    stop_seconds_max = 20.0
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self.log_path = directory / f"{self.name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0  # Where in the log file the present life of the program begins.
+
+    @abstractmethod
+    def command(self) -> Sequence[str]:
+        """The program with its arguments; asked again at every start."""
+
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether it serves by now; polled while it starts."""
+
+    def environment(self) -> Mapping[str, str]:
+        return os.environ
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"{self.name} has not been started"
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        """Start the program and return when it is ready to serve."""
+        self.launch()
+        try:
+            self.wait_until(self.is_ready, self.start_seconds_max, "be ready")
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def launch(self) -> None:
+        """Start the program and return at once, whether or not it will ever be ready."""
+        assert not self.is_running, f"{self.name} is running already"
+        with self.log_path.open("ab") as log:
+            self._log_start = log.tell()
+            self._process = subprocess.Popen(
+                list(self.command()),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+                env=dict(self.environment()),
+                start_new_session=True,  # Ctrl-C reaches pytest alone, and pytest stops us in order.
+            )
+
+    def stop(self) -> int | None:
+        """Ask it to end and wait; killed when it takes too long. Its exit status, or None if never started."""
+        if self._process is None:
+            return None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(self.stop_seconds_max)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ProcessError(f"{self.name} did not stop in {self.stop_seconds_max} s\n{self.tail()}") from None
+
+    def kill(self) -> None:
+        """End it as a power cut would (SIGKILL) and wait until the system has let go of it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+
+    def wait_for_exit(self, seconds: float) -> int:
+        """The exit status of a program that is expected to end by itself."""
+        assert self._process is not None, f"{self.name} has not been started"
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise ProcessError(f"{self.name} still ran after {seconds} s\n{self.tail()}") from None
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """Poll `condition` while the program runs; `what` completes the sentence "did not ..."."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if not self.is_running:
+                status = None if self._process is None else self._process.returncode
+                raise ProcessError(f"{self.name} ended with status {status}\n{self.tail()}")
+            if time.monotonic() > deadline:
+                raise ProcessError(f"{self.name} did not {what} in {seconds} s\n{self.tail()}")
+            time.sleep(_POLL_SECONDS)
+
+    def output(self) -> str:
+        """What it has printed since it was last started."""
+        if not self.log_path.exists():
+            return ""
+        with self.log_path.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
+
+    def tail(self) -> str:
+        return f"--- {self.log_path}\n{self.output()[-_LOG_TAIL_BYTES:]}"
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class BrokerProcess(OutsideProcess):
+    """A broker with one plaintext listener on 127.0.0.1, ours or Apache Kafka's."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.port = free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+
+    @property
+    def data_directory(self) -> Path:
+        return self.directory / "data"
+
+    def restart(self) -> None:
+        """An orderly stop, then a start with the same data and port."""
+        self.stop()
+        self.start()
+
+
+class SordiniProcess(BrokerProcess):
+    """Our broker as an operator starts it: the installed command with `--override` pairs."""
+
+    name = "sordini"
+    start_seconds_max = 20.0
+
+    def __init__(self, directory: Path, overrides: Mapping[str, object] | None = None) -> None:
+        super().__init__(directory)
+        self.overrides: dict[str, object] = {
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": str(self.data_directory),
+            **(overrides or {}),
+        }
+
+    def command(self) -> list[str]:
+        program = Path(sys.prefix) / "bin" / "sordini"
+        pairs = [f"{key}={value}" for key, value in self.overrides.items()]
+        return [str(program), "serve", *(word for pair in pairs for word in ("--override", pair))]
+
+    def is_ready(self) -> bool:
+        # It prints one line with its listeners when everything is loaded and served.
+        return f":{self.port}" in self.output() and is_listening(self.port)

@@ -1,0 +1,281 @@
+"""A cluster on paper: the coordination store's tree, the controller's machine, and brokers that answer when told.
+
+Used by the controller's transcripts and by its laws. Nothing runs: a command changes the tree, the machine is fed
+what a shell would have read, its actions are carried out on the tree at once, and everything is written down.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+
+from sordini.broker.coordination.tree import Tree
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from sordini.replication.controller import paths, znodes
+from sordini.replication.controller.cluster import (
+    Answer,
+    Broker,
+    Cluster,
+    Command,
+    Endpoint,
+    KnownState,
+    LeaderAndIsr,
+    Malformed,
+    PartitionInfo,
+    PartitionState,
+    StopReplica,
+    TopicAssignment,
+    UpdateMetadata,
+)
+from sordini.replication.controller.events import (
+    Answered,
+    BrokersChanged,
+    Conflict,
+    DeletionsListed,
+    Done,
+    Elected,
+    Event,
+    NewState,
+    Outcome,
+    Refused,
+    Send,
+    TopicChanged,
+    TopicsListed,
+    Write,
+    WriteAll,
+    Wrote,
+)
+from sordini.replication.controller.machine import step
+from sordini.replication.ports import (
+    BadVersion,
+    Check,
+    CoordinationError,
+    Create,
+    Delete,
+    NodeExists,
+    NoNode,
+    Operation,
+    Set,
+)
+
+
+class World:
+    """`said` collects one line for each thing that happened since it was last taken."""
+
+    def __init__(self) -> None:
+        self.tree = Tree()
+        self.cluster: Cluster | None = None
+        self.said: list[str] = []
+        self.answers: deque[tuple[BrokerId, Command]] = deque()
+        self.sent: list[tuple[BrokerId, Command]] = []
+        self.guard = 0
+        self.after_write: Callable[[Write], None] = lambda _: None
+        for path in ("/brokers", *paths.BASE_PATHS, "/config", "/admin"):
+            self._ensure(path)
+        self._do(Create(paths.CONTROLLER_EPOCH, b"0"))
+
+    # What happens in the world. The machine is told by `feed` only, so a test may let it lag behind.
+
+    def broker_comes(self, broker_id: int) -> None:
+        broker = Broker(BrokerId(broker_id), 0, (Endpoint("PLAINTEXT", f"b{broker_id}", 9092),))
+        self._do(Create(paths.broker(broker.broker_id), znodes.encode_broker(broker, 0)))
+
+    def broker_goes(self, broker_id: int) -> None:
+        self._do(Delete(paths.broker(BrokerId(broker_id))))
+
+    def topic_made(self, name: str, replicas: dict[int, tuple[BrokerId, ...]], *, topic_id: bytes | None = None) -> None:
+        identity = TopicId(name.encode().ljust(16, b".")[:16] if topic_id is None else topic_id)
+        self._do(Create(paths.topic_config(name), znodes.encode_config({})))
+        self._do(Create(paths.topic(name), znodes.encode_topic(TopicAssignment(name, replicas, identity))))
+
+    def topic_set(self, name: str, replicas: dict[int, tuple[BrokerId, ...]], topic_id: bytes) -> None:
+        self._do(Set(paths.topic(name), znodes.encode_topic(TopicAssignment(name, replicas, TopicId(topic_id)))))
+
+    def deletion_wanted(self, name: str) -> None:
+        self._do(Create(paths.delete_topic(name)))
+
+    def state_written(self, topic_partition: TopicPartition, state: PartitionState) -> None:
+        """By somebody else."""
+        self._do(Set(paths.state(topic_partition), znodes.encode_state(state)))
+
+    def usurped(self) -> None:
+        """Another broker is elected without this machine knowing."""
+        data, _ = self.tree.get(paths.CONTROLLER_EPOCH)
+        self._do(Set(paths.CONTROLLER_EPOCH, b"%d" % (int(data) + 1)))
+
+    # What the machine's shell would do.
+
+    def elect(self, controller_id: int = 1) -> None:
+        data, stat = self.tree.get(paths.CONTROLLER_EPOCH)
+        epoch = int(data) + 1
+        self._do(Set(paths.CONTROLLER_EPOCH, b"%d" % epoch, stat.version))
+        self.guard = stat.version + 1
+        self.cluster = None
+        topics = self.topics()
+        partitions = [TopicPartition(t.name, p) for t in topics.values() for p in t.replicas]
+        states = {tp: known for tp in partitions if (known := self.state(tp)) is not None}
+        self.feed(
+            Elected(
+                BrokerId(controller_id),
+                epoch,
+                self.brokers(),
+                topics,
+                states,
+                self.deletions(),
+                fresh_ids=self._ids(topics),
+            )
+        )
+
+    def look_at_brokers(self) -> None:
+        self.feed(BrokersChanged(self.brokers()))
+
+    def look_at_topics(self) -> None:
+        topics = self.topics()
+        known = self.cluster.topics.keys() if self.cluster else set()
+        read = {name: topic for name, topic in topics.items() if name not in known}
+        names = frozenset(self.tree.children(paths.TOPICS))
+        self.feed(TopicsListed(names, read, self._ids(read)))
+
+    def look_at_topic(self, name: str) -> None:
+        self.feed(TopicChanged(self.topics()[name]))
+
+    def look_at_deletions(self) -> None:
+        self.feed(DeletionsListed(self.deletions()))
+
+    def answer(self, error: int = 0) -> None:
+        """The oldest command that waits for it is answered."""
+        broker_id, command = self.answers.popleft()
+        self.feed(Answered(broker_id, command, Answer(error)))
+
+    def feed(self, event: Event) -> None:
+        """Take a step and carry it out, as the shell does; a lost guard ends the reign."""
+        events: deque[Event] = deque([event])
+        while events:
+            self.cluster, actions = step(self.cluster, events.popleft())
+            for action in actions:
+                match action:
+                    case Send(broker_id, command):
+                        self.said.append(f"{broker_id} <- {describe(command)}")
+                        self.sent.append((broker_id, command))
+                        if isinstance(command, StopReplica):
+                            self.answers.append((broker_id, command))
+                    case WriteAll(writes):
+                        outcomes = [(write, self._write(write)) for write in writes]
+                        if any(outcome is None for _, outcome in outcomes):
+                            self.said.append("resigns")
+                            self.cluster = None
+                            return
+                        events.append(Wrote(tuple((write, outcome) for write, outcome in outcomes if outcome)))
+
+    def _write(self, write: Write) -> Outcome | None:
+        guard = Check(paths.CONTROLLER_EPOCH, self.guard)
+        self.after_write(write)
+        try:
+            results, _ = self.tree.apply([guard, write.operation], 0, 0)
+        except CoordinationError as refusal:
+            if refusal.index == 0:
+                return None
+            outcome = self._refused(write, refusal)
+            self.said.append(f"{_operation(write.operation)} ! {type(refusal).__name__}")
+            return outcome
+        self.said.append(_operation(write.operation))
+        return Done(getattr(results[1], "version", 0))
+
+    def _refused(self, write: Write, refusal: CoordinationError) -> Outcome:
+        if isinstance(write.purpose, NewState):
+            return Conflict(self.state(write.purpose.topic_partition))
+        expected = NodeExists if isinstance(write.operation, Create) else NoNode
+        return Done(0) if isinstance(refusal, expected) else Refused(str(refusal))
+
+    # Reading.
+
+    def brokers(self) -> dict[BrokerId, Broker]:
+        found = {}
+        for name in self.tree.children(paths.BROKER_IDS):
+            data, stat = self.tree.get(f"{paths.BROKER_IDS}/{name}")
+            broker = znodes.decode_broker(BrokerId(int(name)), data, stat.czxid)
+            if not isinstance(broker, Malformed):
+                found[broker.broker_id] = broker
+        return found
+
+    def topics(self) -> dict[str, TopicAssignment]:
+        found = {}
+        for name in self.tree.children(paths.TOPICS):
+            data, stat = self.tree.get(paths.topic(name))
+            topic = znodes.decode_topic(name, data, stat.version)
+            if not isinstance(topic, Malformed):
+                found[name] = topic
+        return found
+
+    def state(self, topic_partition: TopicPartition) -> KnownState | None:
+        try:
+            data, stat = self.tree.get(paths.state(topic_partition))
+        except NoNode:
+            return None
+        state = znodes.decode_state(topic_partition, data)
+        return None if isinstance(state, Malformed) else KnownState(state, stat.version)
+
+    def deletions(self) -> frozenset[str]:
+        return frozenset(self.tree.children(paths.DELETE_TOPICS))
+
+    def _ids(self, topics: dict[str, TopicAssignment]) -> dict[str, TopicId]:
+        return {name: TopicId(b"fresh".ljust(16, b".")) for name, t in topics.items() if t.topic_id == bytes(16)}
+
+    def _ensure(self, path: str) -> None:
+        for step_ in [*paths.parents(path), path]:
+            if self.tree.stat(step_) is None:
+                self._do(Create(step_))
+
+    def _do(self, operation: Operation) -> None:
+        self.tree.apply([operation], 0, 0)
+
+
+# One line for each thing.
+
+
+def describe(command: Command) -> str:
+    match command:
+        case LeaderAndIsr(partitions=partitions):
+            return "LeaderAndIsr " + "; ".join(_partition(info) for info in partitions)
+        case UpdateMetadata(live_brokers=live, partitions=partitions, deleted=deleted):
+            parts = [f"live={_ids([broker.broker_id for broker in live])}"]
+            parts += [_partition(info) for info in partitions]
+            parts += [f"{gone.topic_partition} deleted" for gone in deleted]
+            return "UpdateMetadata " + "; ".join(parts)
+        case StopReplica(partitions=stopped):
+            return "StopReplica " + "; ".join(f"{s.topic_partition}{' delete' if s.delete else ''}" for s in stopped)
+
+
+def _partition(info: PartitionInfo) -> str:
+    state = info.state
+    text = (
+        f"{info.topic_partition} leader={'none' if state.leader is None else state.leader}"
+        f" epoch={state.leader_epoch} isr={_ids(state.isr)} version={info.partition_epoch}"
+    )
+    if info.offline_replicas:
+        text += f" offline={_ids(info.offline_replicas)}"
+    return text + (" new" if info.is_new else "")
+
+
+def _operation(operation: Create | Set | Delete) -> str:
+    if isinstance(operation, Delete):
+        return f"delete {operation.path}"
+    verb = "create" if isinstance(operation, Create) else "set"
+    if not operation.data:
+        return f"{verb} {operation.path}"
+    value = json.loads(operation.data)
+    if operation.path.endswith("/state"):
+        value = {key: value[key] for key in ("leader", "leader_epoch", "isr", "controller_epoch")}
+    return f"{verb} {operation.path} {json.dumps(value)}"
+
+
+def _ids(brokers: list[BrokerId] | tuple[BrokerId, ...]) -> str:
+    return ",".join(str(broker) for broker in brokers)
+
+
+def epoch(number: int) -> LeaderEpoch:
+    return LeaderEpoch(number)
+
+
+__all__ = ["BadVersion", "World", "describe", "epoch"]

@@ -1,0 +1,95 @@
+"""The controller's transcripts: what happened, `----`, and all that came of it.
+
+Each file is a story of its own, read like prose. `UPDATE=1 pytest ...` rewrites the answers; review reads them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+from sordini.replication.controller.cluster import PartitionState
+from tests.scenarios.controller_world import World
+
+STORIES = sorted((Path(__file__).parent / "controller").glob("*.txt"))
+
+
+def replicas_of(words: list[str]) -> dict[int, tuple[BrokerId, ...]]:
+    """`0=1,2 1=2,1` is partition 0 on brokers 1 and 2, partition 1 on 2 and 1."""
+    pairs = [word.partition("=")[::2] for word in words]
+    return {int(partition): tuple(BrokerId(int(b)) for b in held.split(",")) for partition, held in pairs}
+
+
+def carry_out(world: World, line: str) -> None:
+    """One line of a story. A `*` at its start: the controller does not hear of it yet."""
+    told = not line.startswith("*")
+    verb, *words = line.lstrip("* ").split()
+    if verb == "brokers":
+        for change in words:
+            (world.broker_comes if change[0] == "+" else world.broker_goes)(int(change[1:]))
+        if told:
+            world.look_at_brokers()
+    elif verb == "topic":
+        world.topic_made(words[0], replicas_of(words[1:]))
+        if told:
+            world.look_at_topics()
+    elif verb == "topic-without-id":
+        world.topic_made(words[0], replicas_of(words[1:]), topic_id=bytes(16))
+        if told:
+            world.look_at_topics()
+    elif verb == "rewrite-without-id":
+        world.topic_set(words[0], replicas_of(words[1:]), bytes(16))
+        world.look_at_topic(words[0])
+    elif verb == "partitions":
+        world.topic_set(words[0], replicas_of(words[1:]), words[0].encode().ljust(16, b".")[:16])
+        world.look_at_topic(words[0])
+    elif verb == "delete":
+        world.deletion_wanted(words[0])
+        if told:
+            world.look_at_deletions()
+    elif verb == "answer":
+        world.answer(int(words[0]) if words else 0)
+    elif verb == "elect":
+        world.elect(int(words[0]))
+    elif verb == "usurped":
+        world.usurped()
+    elif verb == "state":
+        topic, partition, leader, epoch, isr = words
+        brokers = tuple(BrokerId(int(b)) for b in isr.split(","))
+        state = PartitionState(BrokerId(int(leader)), LeaderEpoch(int(epoch)), brokers, 0)
+        world.state_written(TopicPartition(topic, int(partition)), state)
+    else:
+        raise AssertionError(f"no such line: {line!r}")
+
+
+def play(story: str) -> str:
+    """The story with what comes of it in this code."""
+    world, out, pending = World(), list[str](), list[str]()
+    lines = iter(story.splitlines())
+    for line in lines:
+        if line == "----":
+            for command in pending:
+                carry_out(world, command)
+            out += ["----", *(world.said or ["nothing"])]
+            world.said, pending = [], []
+            for _ in iter(lambda: next(lines, ""), ""):
+                pass  # What it said when it was written.
+            out.append("")
+        else:
+            out.append(line)
+            if line and not line.startswith("#"):
+                pending.append(line)
+    assert not pending, "a story ends with its answers"
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_the_story_goes_as_it_is_written(path: Path) -> None:
+    written = path.read_text()
+    told = play(written)
+    if os.environ.get("UPDATE"):
+        path.write_text(told)
+    assert told == written or os.environ.get("UPDATE")

@@ -1,0 +1,248 @@
+"""Verdicts over a history. Each checker returns its findings as sentences; an empty list is a clean run.
+
+A power loss may cut the unsynced end of a log, after which its offsets are given out again. So an offset is always
+named together with its *life*: how many power losses have cut it away so far. `Lives` does that counting.
+
+The promises that are judged here (names as in the reliability notes):
+  I1  an acknowledged value is in the final read, unless a power loss took it from the unsynced end;
+  I2  one value, one offset, and producers are not forgotten;
+  I3  one offset, one value, in every log, acknowledgement and poll;
+  I4  order of sequences is order of offsets, and what was acknowledged before another was sent lies before it;
+  I7  in one session positions rise and leave nothing out;
+  I8  nobody reads at or above the high watermark, and it does not fall within one life;
+  I11 no value that nobody sent;
+  I13 a log after a restart is a prefix of what it was, whole but for what a power loss may take.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+from sordini.protocol.types import TopicPartition
+from tests.sim.history import Dump, History, Restart, Seen, Send
+
+Place = tuple[TopicPartition, int, int]
+END_OF_TIME = float("inf")
+
+
+class Lives:
+    """Which life an offset was in at a time."""
+
+    def __init__(self, history: History) -> None:
+        self._restarts = [restart.at for restart in history.restarts]
+        self._cuts: dict[TopicPartition, list[tuple[float, int]]] = {}
+        for restart in history.restarts:
+            for partition, before in restart.before.items():
+                after = restart.after.get(partition)
+                end = _end(after) if after is not None else 0
+                if end < _end(before):
+                    self._cuts.setdefault(partition, []).append((restart.at, end))
+
+    def place(self, partition: TopicPartition, offset: int, at: float) -> Place:
+        """The offset with the number of cuts that had taken it away by `at`."""
+        cuts = self._cuts.get(partition, ())
+        return partition, offset, sum(1 for when, end in cuts if when <= at and offset >= end)
+
+    def count(self, partition: TopicPartition, at: float) -> int:
+        """How often the end of a log had been cut away by `at`."""
+        return sum(1 for when, _ in self._cuts.get(partition, ()) if when <= at)
+
+    def spans_restart(self, began: float, ended: float) -> bool:
+        """Whether it cannot be told in which life a call was served: an answer may be read after its sender died."""
+        return any(began <= at <= ended for at in self._restarts)
+
+    def is_lost(self, partition: TopicPartition, offset: int, at: float) -> bool:
+        """Whether a later power loss took what was at this offset at `at`."""
+        return any(when > at and offset >= end for when, end in self._cuts.get(partition, ()))
+
+
+def check(history: History) -> list[str]:
+    """All findings of all checkers."""
+    lives = Lives(history)
+    return [
+        *lost_writes(history),
+        *duplicates(history),
+        *inconsistent_offsets(history, lives),
+        *disorder(history, lives),
+        *skips(history),
+        *watermarks(history, lives),
+        *phantoms(history, lives),
+        *recoveries(history),
+        *dumps(history),
+        *forgotten(history),
+    ]
+
+
+def lost_writes(history: History) -> Iterator[str]:
+    kept = {(partition, seen.value) for partition, poll in history.final.items() for seen in poll.seen}
+    for restart in history.restarts:
+        kept.update(_taken(restart))
+    for send in history.sends:
+        if send.outcome == "ok":
+            for index, value in enumerate(send.values):
+                if (send.partition, value) not in kept:
+                    yield f"I1 {value} was acknowledged at {_at(send, index)} and is gone"
+
+
+def duplicates(history: History) -> Iterator[str]:
+    for partition, poll in history.final.items():
+        first: dict[str, int] = {}
+        for offset, value in poll.seen:
+            if value in first:
+                yield f"I2 {value} is at {partition}@{first[value]} and at @{offset}"
+            first.setdefault(value, offset)
+
+
+def inconsistent_offsets(history: History, lives: Lives) -> Iterator[str]:
+    held: dict[Place, str] = {}
+    for partition, seen, at in _observations(history, lives):
+        place = lives.place(partition, seen.offset, at)
+        if held.setdefault(place, seen.value) != seen.value:
+            yield f"I3 {partition}@{seen.offset} held {held[place]} and then {seen.value}"
+
+
+def disorder(history: History, lives: Lives) -> Iterator[str]:
+    by_sequence: dict[tuple[int, int, TopicPartition], list[Send]] = {}
+    known = [send for send in history.sends if send.outcome == "ok" and send.base_offset >= 0]
+    standing = [s for s in known if not lives.is_lost(s.partition, s.base_offset, s.began)]
+    for send in standing:
+        if send.producer_id >= 0:
+            key = (send.producer_id, send.producer_epoch, send.partition)
+            by_sequence.setdefault(key, []).append(send)
+    for sends in by_sequence.values():
+        sends.sort(key=lambda send: send.sequence)
+        for earlier, later in itertools.pairwise(sends):
+            if earlier.base_offset >= later.base_offset:
+                yield (
+                    f"I4 {later.partition}: sequence {earlier.sequence} is at @{earlier.base_offset}, "
+                    f"sequence {later.sequence} at @{later.base_offset}"
+                )
+    yield from _real_time_disorder(standing)
+
+
+def _real_time_disorder(sends: list[Send]) -> Iterator[str]:
+    partitions: dict[TopicPartition, list[Send]] = {}
+    for send in sends:
+        partitions.setdefault(send.partition, []).append(send)
+    for partition, of_one in partitions.items():
+        ended = sorted(of_one, key=lambda send: send.ended)
+        highest, next_ended = None, 0
+        for send in sorted(of_one, key=lambda send: send.began):
+            while next_ended < len(ended) and ended[next_ended].ended < send.began:
+                candidate = ended[next_ended]
+                if highest is None or candidate.base_offset > highest.base_offset:
+                    highest = candidate
+                next_ended += 1
+            if highest is not None and send.base_offset < highest.base_offset:
+                yield (
+                    f"I4 {partition}: {send.values[0]} was sent after {highest.values[0]} was acknowledged "
+                    f"at @{highest.base_offset}, and lies at @{send.base_offset}"
+                )
+
+
+def skips(history: History) -> Iterator[str]:
+    next_offset: dict[tuple[str, int, TopicPartition], int] = {}
+    for poll in [*history.polls, *history.final.values()]:
+        key = (poll.consumer, poll.session, poll.partition)
+        for offset, _ in poll.seen:
+            expected = next_offset.get(key, poll.asked)
+            if offset != expected:
+                yield f"I7 {poll.consumer} read {poll.partition}@{offset} where @{expected} was due"
+            next_offset[key] = offset + 1
+
+
+def watermarks(history: History, lives: Lives) -> Iterator[str]:
+    # Compared within one consumer: answers to two of them may overtake each other on their ways.
+    highest: dict[tuple[str, TopicPartition, int], int] = {}
+    for poll in [*history.polls, *history.final.values()]:
+        if poll.seen and poll.seen[-1].offset >= poll.high_watermark >= 0:
+            last = poll.seen[-1].offset
+            yield f"I8 {poll.partition}@{last} was served below a watermark of {poll.high_watermark}"
+        if lives.spans_restart(poll.began, poll.at):
+            continue
+        key = (poll.consumer, poll.partition, lives.count(poll.partition, poll.at))
+        if poll.high_watermark < highest.get(key, 0):
+            yield f"I8 the watermark of {poll.partition} fell from {highest[key]} to {poll.high_watermark}"
+        highest[key] = max(highest.get(key, 0), poll.high_watermark)
+
+
+def phantoms(history: History, lives: Lives) -> Iterator[str]:
+    for partition, seen, _ in _observations(history, lives):
+        if seen.value not in history.attempted:
+            yield f"I11 {partition}@{seen.offset} holds {seen.value!r}, which nobody sent"
+
+
+def recoveries(history: History) -> Iterator[str]:
+    for restart in history.restarts:
+        for partition, before in restart.before.items():
+            after = restart.after.get(partition)
+            if after is None:
+                if before.seen and (restart.kind != "power" or before.synced_end):
+                    yield f"I13 {partition} did not come back after a {restart.kind}"
+                continue
+            end, old_end = _end(after), _end(before)
+            if after.seen != before.seen[: len(after.seen)]:
+                yield f"I13 {partition} is no prefix of what it was before the {restart.kind} at {restart.at:.3f}"
+            if restart.kind != "power" and end < old_end:
+                yield f"I13 {partition} came back from a {restart.kind} with @{end} of @{old_end}"
+            if end < before.synced_end:
+                yield f"I13 {partition} was synced to @{before.synced_end} and came back with @{end}"
+
+
+def dumps(history: History) -> Iterator[str]:
+    """What the clients read at the end is what the files hold."""
+    for partition, dump in history.dumps.items():
+        final = history.final.get(partition)
+        if final is not None and final.seen != dump.seen:
+            yield f"I3 {partition}: the final read has {len(final.seen)} records, the files {len(dump.seen)}, or others"
+
+
+def forgotten(history: History) -> Iterator[str]:
+    """Producer state survives everything but a power loss."""
+    losses = [restart.at for restart in history.restarts if restart.kind == "power"]
+    for at, who in history.forgotten_producers:
+        if not any(loss <= at for loss in losses):
+            yield f"I2 the broker forgot {who} at {at:.3f}, and the power was never lost"
+
+
+def _observations(history: History, lives: Lives) -> Iterator[tuple[TopicPartition, Seen, float]]:
+    for send in history.sends:
+        if send.outcome == "ok" and send.base_offset >= 0:
+            for index, value in enumerate(send.values):
+                if not lives.spans_restart(send.began, send.ended):
+                    yield send.partition, Seen(send.base_offset + index, value), send.ended
+    for poll in history.polls:
+        if not lives.spans_restart(poll.began, poll.at):
+            yield from _each(poll.partition, poll.seen, poll.at)
+    for restart in history.restarts:
+        for partition, dump in restart.after.items():
+            yield from _each(partition, dump.seen, restart.at)
+    for partition, poll in history.final.items():
+        yield from _each(partition, poll.seen, END_OF_TIME)
+    for partition, dump in history.dumps.items():
+        yield from _each(partition, dump.seen, END_OF_TIME)
+
+
+def _each(partition: TopicPartition, seen: Iterable[Seen], at: float) -> Iterator[tuple[TopicPartition, Seen, float]]:
+    for record in seen:
+        yield partition, record, at
+
+
+def _taken(restart: Restart) -> Iterator[tuple[TopicPartition, str]]:
+    """The values that a power loss took from the end of a log."""
+    if restart.kind != "power":
+        return
+    for partition, before in restart.before.items():
+        after = restart.after.get(partition)
+        kept = len(after.seen) if after is not None else 0
+        for _, value in before.seen[kept:]:
+            yield partition, value
+
+
+def _end(dump: Dump | None) -> int:
+    return dump.seen[-1].offset + 1 if dump is not None and dump.seen else 0
+
+
+def _at(send: Send, index: int) -> str:
+    return f"{send.partition}@{send.base_offset + index if send.base_offset >= 0 else '?'}"

@@ -1,0 +1,148 @@
+"""The forgetful disk of the crash tests, on virtual time and as part of a simulated process.
+
+One disk object is what one process sees. When the process dies, the next one gets `after_kill` (the page cache as it
+was) or `after_power_loss` (a seeded part of what was not synced). What goes through `offload` takes time, and
+happens at a seeded moment within it, so that a `sync` covers a write made beside it sometimes and sometimes not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+from tests.crash.forgetful_disk import Died, ForgetfulDisk, ForgetfulFile, _Node
+from tests.sim.loop import SimClock, SimLoop, SimProcess
+from tests.sim.trace import Trace
+
+T = TypeVar("T")
+OFFLOAD_MEAN_S = 0.004
+SLOW_OFFLOAD_CHANCE = 0.03
+SLOW_OFFLOAD_S = 0.5
+STALL_CHANCE = 0.002
+STALL_S = 0.05
+WRITING = ("write", "create", "mkdir")
+
+
+class SimDisk(ForgetfulDisk):
+    """The disk port for one process. The process dies with its disk when a fault says so, and the other way round."""
+
+    def __init__(self, loop: SimLoop, trace: Trace, seed: int, process: SimProcess, root: _Node | None = None) -> None:
+        super().__init__(SimClock(loop).now_ms)
+        self._loop = loop
+        self._trace = trace
+        self._seed = seed
+        self._process = process
+        self._random = random.Random(f"disk {seed} {process.name}")
+        if root is not None:
+            self.root = root
+        process.on_death(self.kill)
+
+    def after_kill(self, process: SimProcess) -> SimDisk:
+        """What the next process finds when only this one died."""
+        return SimDisk(self._loop, self._trace, self._seed, process, self.killed().root)
+
+    def after_power_loss(self, process: SimProcess) -> SimDisk:
+        """What the next process finds when the power failed; the same seed and process name lose the same."""
+        choice = random.Random(f"power {self._seed} {process.name}").getrandbits(64)
+        return SimDisk(self._loop, self._trace, self._seed, process, self.power_lost(choice).root)
+
+    def fill_up(self) -> None:
+        """No more room, until `heal`."""
+        self.fail_while(lambda kind, _path: kind in WRITING, errno.ENOSPC)
+
+    def change(self, kind: str, path: str, carry_out: Callable[[float], int]) -> int:
+        if self._random.random() < STALL_CHANCE:
+            self._loop.stall(self._random.random() * STALL_S)
+        try:
+            done = super().change(kind, path, carry_out)
+        except Died:
+            # Only this one process may have seen the fault; nothing that it scheduled happens any more.
+            self._process.kill()
+            raise
+        except OSError as error:
+            self._trace.note("disk", kind, path, errno.errorcode.get(error.errno or 0, "?"))
+            raise
+        self._trace.note("disk", kind, path, done)
+        return done
+
+    def offload(self, function: Callable[[], T]) -> asyncio.Future[T]:  # type: ignore[override]
+        """As a pool of threads would: starts by itself, cannot be stopped once it runs, takes its time."""
+        self.check_alive()
+        result: asyncio.Future[T] = self._loop.create_future()
+        total = self._random.expovariate(1 / OFFLOAD_MEAN_S)
+        if self._random.random() < SLOW_OFFLOAD_CHANCE:
+            total += self._random.random() * SLOW_OFFLOAD_S
+        before = total * self._random.random()
+        self._loop.call_later(before, self._run_offloaded, function, result, total - before)
+        return result
+
+    def synced_tree(self) -> dict[str, bytes]:
+        """Every file whose name is on the disk for certain, with the bytes that are."""
+        found: dict[str, bytes] = {}
+        waiting = [("", self.root)]
+        while waiting:
+            path, node = waiting.pop()
+            for name, child in sorted(node.synced_names.items()):
+                if child.directory:
+                    waiting.append((f"{path}/{name}", child))
+                else:
+                    found[f"{path}/{name}"] = child.synced
+        return found
+
+    def visible_tree(self) -> dict[str, bytes]:
+        """Every file as the page cache has it, also after the death of the process."""
+        found: dict[str, bytes] = {}
+        waiting = [("", self.root)]
+        while waiting:
+            path, node = waiting.pop()
+            for name, child in sorted(node.names.items()):
+                if child.directory:
+                    waiting.append((f"{path}/{name}", child))
+                else:
+                    found[f"{path}/{name}"] = bytes(child.data)
+        return found
+
+    def _run_offloaded(self, function: Callable[[], T], result: asyncio.Future[T], rest: float) -> None:
+        if result.cancelled():
+            return
+        self._trace.note("offload", self._process.name)
+        try:
+            value = function()
+        except Exception as error:  # noqa: BLE001 - whatever it was belongs to whoever waits.
+            self._loop.call_later(rest, _fail, result, error)
+        else:
+            self._loop.call_later(rest, _complete, result, value)
+
+
+class SimPageCache:
+    """The page-cache port: a seeded share of the windows is cold, and warming them takes an offload's time."""
+
+    def __init__(self, disk: SimDisk, seed: int, cold_chance: float = 0.05) -> None:
+        self._disk = disk
+        self._random = random.Random(f"page cache {seed}")
+        self._cold_chance = cold_chance
+
+    def is_warm(self, file: ForgetfulFile, position: int, size: int) -> bool:
+        return self._random.random() >= self._cold_chance
+
+    def warm(self, file: ForgetfulFile, position: int, size: int) -> asyncio.Future[None]:
+        return self._disk.offload(lambda: None)
+
+
+def page_reader(file: ForgetfulFile) -> Callable[[int, int], bytes]:
+    """Read a file's pages as the network card would: whatever is there now, whoever closed what meanwhile."""
+    node = file._node
+    return lambda position, size: bytes(node.data[position : position + size])
+
+
+def _complete(result: asyncio.Future[T], value: T) -> None:
+    if not result.done():
+        result.set_result(value)
+
+
+def _fail(result: asyncio.Future[T], error: Exception) -> None:
+    if not result.done():
+        result.set_exception(error)

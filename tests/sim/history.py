@@ -1,0 +1,83 @@
+"""What happened in a run, as the clients and the disks saw it. The checkers read this and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, NamedTuple
+
+from sordini.protocol.types import TopicPartition
+
+Outcome = Literal["ok", "info"]
+"""Acknowledged, or not known: a timeout, a lost connection and a refusal after a retry are never a plain `fail`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Send:
+    """One batch from the first attempt to its last answer. `base_offset` is -1 where none was learned."""
+
+    producer: str
+    partition: TopicPartition
+    values: tuple[str, ...]
+    began: float
+    ended: float
+    outcome: Outcome
+    base_offset: int
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+
+
+class Seen(NamedTuple):
+    """One record at its place."""
+
+    offset: int
+    value: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Poll:
+    """What one fetch brought from one partition. Positions rise within one `session` of one consumer."""
+
+    consumer: str
+    session: int
+    began: float
+    at: float
+    partition: TopicPartition
+    asked: int
+    seen: tuple[Seen, ...]
+    high_watermark: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dump:
+    """A partition's log, read from the disk's files without the broker's help."""
+
+    at: float
+    partition: TopicPartition
+    seen: tuple[Seen, ...]
+    synced_end: int = 0
+    """The first offset that was not yet forced to the disk."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Restart:
+    """The broker stopped and came back; the logs as they were visible before and after."""
+
+    kind: Literal["stop", "kill", "power"]
+    at: float
+    before: dict[TopicPartition, Dump]
+    after: dict[TopicPartition, Dump]
+
+
+@dataclasses.dataclass(slots=True)
+class History:
+    """Everything of one run, each list in the order of time."""
+
+    attempted: set[str] = dataclasses.field(default_factory=set)
+    sends: list[Send] = dataclasses.field(default_factory=list)
+    polls: list[Poll] = dataclasses.field(default_factory=list)
+    restarts: list[Restart] = dataclasses.field(default_factory=list)
+    final: dict[TopicPartition, Poll] = dataclasses.field(default_factory=dict)
+    dumps: dict[TopicPartition, Dump] = dataclasses.field(default_factory=dict)
+    forgotten_producers: list[tuple[float, str]] = dataclasses.field(default_factory=list)
+    """When a producer was told that its sequences are unknown though nothing of it was open."""

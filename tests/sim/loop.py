@@ -1,0 +1,333 @@
+"""An event loop whose clock moves only when there is nothing left to do.
+
+`SimLoop` is asyncio's own loop with another selector: instead of waiting, it jumps to the first timer. Sockets
+are asked whether they are ready by calling them, level-triggered, as epoll would answer. Everything that runs on
+it is ordered by the program and by one seed; nothing depends on the machine's clock, on threads or on addresses.
+
+A `SimProcess` is one operating-system process inside the simulation. Whatever is scheduled from code that runs in
+it carries its mark (a context variable, which asyncio copies into every handle and task), so that `kill` can make
+all of it stop at once, without a single `finally` of the dead code running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import random
+from asyncio import base_events
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from tests.crash.forgetful_disk import Died
+
+T = TypeVar("T")
+STEPS_MAX = 3_000_000
+CALLS_MAX = 200_000
+"""System calls in one turn of the loop: beyond this something asks again and again without waiting."""
+WALL_CLOCK_START_MS = 1_760_000_000_000
+
+
+class Deadlock(BaseException):
+    """Nothing is ready, no timer is set, and something still waits."""
+
+
+class Runaway(BaseException):
+    """The run took more turns of the loop than its bound: something spins."""
+
+
+class ProcessKilled(Died):
+    """Raised inside a simulated process by any port that it touches after its death."""
+
+
+class Pollable(Protocol):
+    """What the loop must know of a simulated socket."""
+
+    number: int
+
+    def is_readable(self) -> bool: ...
+
+    def is_writable(self) -> bool: ...
+
+
+class SimProcess:
+    """One simulated operating-system process: a mark on everything it schedules."""
+
+    def __init__(self, name: str, loop: SimLoop) -> None:
+        self.name = name
+        self.alive = True
+        self._loop = loop
+        self._on_death: list[Callable[[], None]] = []
+        # A dict and not a set: tasks die in the order they were made. Dead tasks stay here, referenced, because
+        # collecting a suspended coroutine would run its `finally` blocks, which a killed process never does.
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task that belongs to this process, and so does everything it starts."""
+        context = contextvars.copy_context()
+        context.run(_CURRENT.set, self)
+        return self._loop.create_task(coroutine, context=context)
+
+    def check_alive(self) -> None:
+        """Called by every port before it does anything."""
+        if not self.alive:
+            raise ProcessKilled(self.name)
+
+    def on_death(self, callback: Callable[[], None]) -> None:
+        """Register what the kernel does when this process ends: close its sockets, drop its locks."""
+        self._on_death.append(callback)
+
+    def kill(self) -> None:
+        """End the process now, as SIGKILL does. Harmless on a dead one."""
+        if not self.alive:
+            return
+        self.alive = False
+        self._loop.forget(self)
+        for callback in self._on_death:
+            callback()
+
+
+_CURRENT: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("sim_process", default=None)
+_OUTSIDE = contextvars.Context()
+
+
+def current_process() -> SimProcess | None:
+    """The simulated process whose code is running, or None for the world outside of all of them."""
+    return _CURRENT.get()
+
+
+class _Selector:
+    """Where a real loop would sleep in epoll: polls the simulated sockets, else moves the clock."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[asyncio.Handle]:
+        ready = self._loop.ready_handles()
+        if ready or timeout == 0:
+            return ready
+        if timeout is None:
+            raise Deadlock(f"nothing will ever happen again at {self._loop.time():.6f} s")
+        self._loop.jump()
+        return []
+
+
+class SimLoop(base_events.BaseEventLoop):
+    """A deterministic event loop on a virtual clock. `stray` collects exceptions that nobody handled."""
+
+    def __init__(self, seed: int = 0, *, steps_max: int = STEPS_MAX) -> None:
+        super().__init__()
+        self._now = 1_000.0
+        self._clock_resolution = 1e-9
+        self._random = random.Random(f"loop {seed}")
+        self._selector = _Selector(self)
+        self._readers: dict[Pollable, asyncio.Handle] = {}
+        self._writers: dict[Pollable, asyncio.Handle] = {}
+        self.steps = 0
+        self._calls = 0
+        self._steps_max = steps_max
+        self._processes: list[SimProcess] = []
+        self.stray: list[str] = []
+        self.set_exception_handler(SimLoop._note_stray)
+        self.set_task_factory(_mark_task)  # type: ignore[arg-type]
+        self._serial = 0
+
+    # Time.
+
+    def time(self) -> float:
+        """Seconds of virtual time."""
+        return self._now
+
+    def stall(self, seconds: float) -> None:
+        """Let time pass inside the running callback, as a slow system call does to a real loop."""
+        self._now += seconds
+
+    def count_call(self) -> None:
+        """A simulated system call was made; raises Runaway when one callback makes them without end."""
+        self._calls += 1
+        if self._calls > CALLS_MAX:
+            raise Runaway(f"more than {CALLS_MAX} system calls in one turn of the loop at {self._now:.3f} s")
+
+    def jump(self) -> None:
+        """Move the clock to the first timer."""
+        self._now = max(self._now, self._scheduled[0]._when)
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+        return _unless_dead(super().call_soon(callback, *args, context=context))
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        handle = super().call_at(when, callback, *args, context=context)
+        _unless_dead(handle)
+        return handle
+
+    def outside_at(self, when: float, callback: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
+        """A timer that belongs to the world and not to the process whose code sets it: bytes under way, say."""
+        return self.call_at(when, callback, *args, context=_OUTSIDE)
+
+    # Sockets.
+
+    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+        self._register(self._readers, fd, callback, args)
+
+    def add_writer(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+        self._register(self._writers, fd, callback, args)
+
+    def remove_reader(self, fd: Any) -> bool:
+        return self._unregister(self._readers, fd)
+
+    def remove_writer(self, fd: Any) -> bool:
+        return self._unregister(self._writers, fd)
+
+    def is_registered(self, socket: Pollable) -> bool:
+        """Whether a reader or a writer is still set: closing such a socket is a bug on a real loop."""
+        return socket in self._readers or socket in self._writers
+
+    def ready_handles(self) -> list[asyncio.Handle]:
+        """The callbacks of the sockets that are ready now, in an order that only the seed knows."""
+        ready = [handle for socket, handle in self._readers.items() if socket.is_readable()]
+        ready += [handle for socket, handle in self._writers.items() if socket.is_writable()]
+        if len(ready) > 1:
+            self._random.shuffle(ready)
+        return ready
+
+    # Processes.
+
+    def process(self, name: str) -> SimProcess:
+        process = SimProcess(name, self)
+        self._processes.append(process)
+        return process
+
+    def forget(self, process: SimProcess) -> None:
+        """Drop everything that a process had scheduled or registered."""
+        for table in (self._readers, self._writers):
+            for socket in [socket for socket, handle in table.items() if _owner(handle) is process]:
+                self._unregister(table, socket)
+        for handle in [*self._ready, *self._scheduled]:
+            if _owner(handle) is process:
+                handle.cancel()
+
+    # Futures and tasks are numbered: a set of them (asyncio keeps some) must not be ordered by addresses.
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return _SimFuture(self)
+
+    def next_serial(self) -> int:
+        self._serial += 1
+        return self._serial
+
+    # What a real loop offers and a simulation must not use.
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:
+        raise AssertionError(f"{func} went to a thread beside the ports: no run of this can be repeated")
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+        """There is one thread; kept because libraries call it from the loop's own."""
+        return self.call_soon(callback, *args, context=context)
+
+    def finish(self) -> None:
+        """End every process and close. Call it once the run is judged: unfinished code unwinds here, in silence."""
+        self.set_exception_handler(lambda _loop, _context: None)
+        for process in self._processes:
+            process.kill()
+        dead = [task for process in self._processes for task in process.tasks]
+        for task in [*dead, *asyncio.all_tasks(self)]:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            # What the code of a dead process says while it unwinds is of no interest, and is no error of ours.
+            with contextlib.suppress(BaseException):
+                task.get_coro().close()  # type: ignore[union-attr]
+        self._readers.clear()
+        self._writers.clear()
+        self.close()
+
+    # asyncio's own hooks.
+
+    def _process_events(self, event_list: list[asyncio.Handle]) -> None:
+        self.steps += 1
+        self._calls = 0
+        if self.steps > self._steps_max:
+            raise Runaway(f"more than {self._steps_max} turns of the loop at {self._now:.3f} s")
+        self._ready.extend(event_list)
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps, so nobody needs waking."""
+
+    def _register(self, table: dict[Pollable, asyncio.Handle], socket: Any, callback: Any, args: Any) -> None:
+        self._unregister(table, socket)
+        table[socket] = _unless_dead(asyncio.Handle(callback, args, self, None))
+
+    def _unregister(self, table: dict[Pollable, asyncio.Handle], socket: Pollable) -> bool:
+        handle = table.pop(socket, None)
+        if handle is None:
+            return False
+        handle.cancel()
+        return True
+
+    def _note_stray(self, context: dict[str, Any]) -> None:
+        exception = context.get("exception")
+        if isinstance(exception, Died):
+            return
+        self.stray.append(f"{context.get('message')}: {exception!r}")
+
+
+def _unless_dead(handle: asyncio.Handle) -> asyncio.Handle:
+    """Code that unwinds while its process dies may schedule what it likes: none of it happens."""
+    process = _owner(handle)
+    if process is not None and not process.alive:
+        handle.cancel()
+    return handle
+
+
+class _SimFuture(asyncio.Future[Any]):
+    def __init__(self, loop: SimLoop) -> None:
+        super().__init__(loop=loop)
+        self._serial = loop.next_serial()
+
+    def __hash__(self) -> int:
+        return self._serial
+
+
+class _SimTask(asyncio.Task[Any]):
+    # The serial is set first: asyncio's own constructor puts the task into a set.
+    def __init__(self, coroutine: Any, loop: SimLoop, context: contextvars.Context | None) -> None:
+        self._serial = loop.next_serial()
+        super().__init__(coroutine, loop=loop, context=context)
+
+    def __hash__(self) -> int:
+        return self._serial
+
+
+def _owner(handle: asyncio.Handle) -> SimProcess | None:
+    context: contextvars.Context = handle._context  # type: ignore[attr-defined]
+    return context.get(_CURRENT)
+
+
+def _mark_task(loop: SimLoop, coroutine: Any, context: contextvars.Context | None = None) -> asyncio.Task[Any]:
+    process = context.get(_CURRENT) if context is not None else _CURRENT.get()
+    task = _SimTask(coroutine, loop, context)
+    if process is not None:
+        process.tasks[task] = None
+        task.add_done_callback(lambda done: process.tasks.pop(done, None))
+    return task
+
+
+class SimClock:
+    """The clock port on virtual time. `skew_ms` moves people's clock and never the other."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+        self.skew_ms = 0
+
+    def now_ms(self) -> int:
+        return WALL_CLOCK_START_MS + self.skew_ms + self.monotonic_ms()
+
+    def monotonic_ms(self) -> int:
+        return int(self._loop.time() * 1_000)
+
+
+def run(loop: SimLoop, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run one coroutine to its end on a loop of its own and close the loop."""
+    try:
+        result = loop.run_until_complete(coroutine)
+    finally:
+        loop.finish()
+    return result

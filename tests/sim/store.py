@@ -1,0 +1,63 @@
+"""The embedded coordination store over nodes that outlive the processes of a run, in place of the SQLite file.
+
+What `save` has taken is durable, as `synchronous=FULL` makes it; a process that dies before it loses that turn. The
+store above, its sessions and its watches are the production code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination.tree import Node, Tree
+from sordini.replication.ports import StoreUnusable
+from tests.sim.disk import SimDisk
+from tests.sim.loop import SimClock, SimProcess
+
+
+class DurableNodes:
+    """What is in the file. One per run; `holder` is the process that has it open."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {"/": Node(b"", 0, 0, 0, 0)}
+        self.zxid = 0
+        self.holder: SimProcess | None = None
+
+
+class SimDatabase:
+    """`sordini.broker.coordination.database.Database` without a file."""
+
+    def __init__(self, durable: DurableNodes, process: SimProcess) -> None:
+        if durable.holder is not None and durable.holder.alive:
+            raise StoreUnusable(f"the coordination store is in use by {durable.holder.name}")
+        durable.holder = process
+        self._durable = durable
+        self._process = process
+
+    def load(self) -> tuple[dict[str, Node], int]:
+        self._process.check_alive()
+        return dict(self._durable.nodes), self._durable.zxid
+
+    def save(self, dirty: Iterable[tuple[str, Node | None]], zxid: int) -> None:
+        self._process.check_alive()
+        for path, node in dirty:
+            if node is None or node.owner:
+                self._durable.nodes.pop(path, None)
+            else:
+                self._durable.nodes[path] = node
+        self._durable.zxid = zxid
+
+    def close(self) -> None:
+        self._durable.holder = None
+
+
+async def open_store(durable: DurableNodes, process: SimProcess, disk: SimDisk, clock: SimClock) -> EmbeddedStore:
+    """Open the store in a process; its saves take as long as the disk's other slow calls."""
+
+    def load() -> tuple[SimDatabase, Tree]:
+        database = SimDatabase(durable, process)
+        return database, Tree(*database.load())
+
+    offload: Callable[..., object] = disk.offload
+    database, tree = await disk.offload(load)
+    return EmbeddedStore(database, tree, offload, clock)  # type: ignore[arg-type]

@@ -1,0 +1,158 @@
+"""The simulator's loop: time, order, and the death of processes."""
+
+import asyncio
+import contextvars
+
+import pytest
+
+from tests.sim.loop import Deadlock, ProcessKilled, Runaway, SimClock, SimLoop, run
+
+
+def test_a_day_of_sleep_takes_no_time_and_ends_at_its_instant():
+    loop = SimLoop()
+
+    async def nap() -> float:
+        start = loop.time()
+        await asyncio.sleep(86_400)
+        return loop.time() - start
+
+    assert run(loop, nap()) == pytest.approx(86_400)
+
+
+def test_timers_fire_in_the_order_of_their_times_and_then_of_their_making():
+    loop = SimLoop()
+    seen: list[str] = []
+
+    async def main() -> None:
+        for name, delay in (("late", 3.0), ("first", 1.0), ("second", 1.0)):
+            loop.call_later(delay, seen.append, name)
+        await asyncio.sleep(5)
+
+    run(loop, main())
+    assert seen == ["first", "second", "late"]
+
+
+def test_waiting_for_what_can_never_come_is_a_deadlock():
+    loop = SimLoop()
+    with pytest.raises(Deadlock):
+        run(loop, _wait_for_ever(loop))
+
+
+async def _wait_for_ever(loop: SimLoop) -> None:
+    await loop.create_future()
+
+
+def test_a_spinning_run_is_stopped():
+    loop = SimLoop(steps_max=1_000)
+
+    async def spin() -> None:
+        while True:  # noqa: ASYNC110 - spinning is the point.
+            await asyncio.sleep(0)
+
+    with pytest.raises(Runaway):
+        run(loop, spin())
+
+
+def test_threads_are_refused():
+    loop = SimLoop()
+
+    async def cheat() -> None:
+        await asyncio.to_thread(print)
+
+    with pytest.raises(AssertionError, match="thread"):
+        run(loop, cheat())
+
+
+def test_both_clocks_follow_virtual_time_and_only_one_is_skewed():
+    loop = SimLoop()
+    clock = SimClock(loop)
+
+    async def main() -> tuple[int, int]:
+        wall, monotonic = clock.now_ms(), clock.monotonic_ms()
+        clock.skew_ms = -3_600_000
+        await asyncio.sleep(2)
+        return clock.now_ms() - wall, clock.monotonic_ms() - monotonic
+
+    assert run(loop, main()) == (2_000 - 3_600_000, 2_000)
+
+
+def test_a_killed_process_does_nothing_more_not_even_its_finally():
+    loop = SimLoop()
+    seen: list[str] = []
+
+    async def child() -> None:
+        try:
+            await asyncio.sleep(5)
+        finally:
+            seen.append("child's finally")
+
+    async def victim() -> None:
+        loop.call_later(3, seen.append, "timer")
+        task = asyncio.create_task(child())
+        try:
+            await task
+        finally:
+            seen.append("finally")
+
+    async def main() -> None:
+        process = loop.process("broker")
+        process.on_death(lambda: seen.append("kernel"))
+        process.spawn(victim())
+        await asyncio.sleep(1)
+        process.kill()
+        await asyncio.sleep(60)
+        with pytest.raises(ProcessKilled):
+            process.check_alive()
+        assert seen == ["kernel"]
+
+    run(loop, main())
+
+
+def test_what_another_process_scheduled_survives_a_kill():
+    loop = SimLoop()
+    seen: list[str] = []
+
+    async def work(name: str) -> None:
+        await asyncio.sleep(2)
+        seen.append(name)
+
+    async def main() -> None:
+        victim, other = loop.process("a"), loop.process("b")
+        victim.spawn(work("a"))
+        other.spawn(work("b"))
+        await asyncio.sleep(1)
+        victim.kill()
+        await asyncio.sleep(5)
+
+    run(loop, main())
+    assert seen == ["b"]
+
+
+def test_an_exception_that_nobody_handles_is_kept_for_the_verdict():
+    loop = SimLoop()
+
+    def fail() -> None:
+        raise ValueError("oops")
+
+    async def main() -> None:
+        loop.call_soon(fail, context=contextvars.Context())
+        await asyncio.sleep(1)
+
+    run(loop, main())
+    assert len(loop.stray) == 1
+    assert "oops" in loop.stray[0]
+
+
+def test_a_set_of_tasks_is_walked_in_the_order_of_their_making():
+    loop = SimLoop()
+
+    async def nothing() -> None:
+        await asyncio.sleep(1)
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(nothing()) for _ in range(50)]
+        done, _ = await asyncio.wait(tasks)
+        assert len({hash(task) for task in tasks}) == 50
+        assert [hash(task) for task in done] == sorted(hash(task) for task in tasks)
+
+    run(loop, main())

@@ -1,0 +1,53 @@
+"""Everything that happened in a run, in order, folded into one hash; the last lines are kept for a reader."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+
+from tests.sim.loop import SimLoop
+
+LINES_KEPT = 400
+
+
+class Trace:
+    """Two runs did the same exactly when their digests are equal."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+        self._hash = hashlib.sha256()
+        self.lines: deque[str] = deque(maxlen=LINES_KEPT)
+        self.count = 0
+
+    def note(self, *fields: object) -> None:
+        """Add one event. Only texts, numbers and bytes: the repr of an object may hold its address."""
+        line = f"{self._loop.time():.6f} {' '.join(map(str, fields))}"
+        self._hash.update(line.encode())
+        self._hash.update(b"\n")
+        self.lines.append(line)
+        self.count += 1
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+class TraceLog:
+    """The logger port: every line becomes part of the trace, and so of its hash."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def debug(self, event: str, **fields: object) -> None:
+        self._note("debug", event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        self._note("info", event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self._note("warning", event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        self._note("error", event, fields)
+
+    def _note(self, level: str, event: str, fields: dict[str, object]) -> None:
+        self._trace.note("log", level, event, *(f"{name}={value}" for name, value in fields.items()))

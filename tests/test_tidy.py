@@ -1,0 +1,356 @@
+"""The rules of the house (STYLE.md), as tests. Each finding names the place, the rule and the cure."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# From the top down: each may import those after it, never those before.
+LAYERS = ("broker", "replication", "storage", "protocol")
+
+# The deciders: same input, same output. What they need of the world comes in as an argument.
+PURE = (
+    "protocol",
+    "replication.leader",
+    "replication.waiters",
+    "replication.controller.cluster",
+    "replication.controller.elections",
+    "replication.controller.machine",
+    "replication.controller.paths",
+    "storage.producer_state",
+    "storage.retention",
+    "storage.epoch_cache",
+    "broker.fetch_sessions",
+)
+BANNED_IN_PURE = frozenset({"asyncio", "time", "random", "os", "logging", "socket", "threading", "subprocess"})
+
+# Who may touch the world, and how that shows in source code.
+OPENS_FILES = frozenset({"storage.disk", "broker.coordination.database"})  # The second through SQLite.
+OPENS_SOCKETS = "broker.network"
+READS_TIME = frozenset({"broker.clock"})
+FILE_CALLS = frozenset({"read_text", "write_text", "read_bytes", "write_bytes", "fdopen", "mkstemp"})
+TIME_MODULES = frozenset({"time", "datetime"})
+
+# Reached by name from outside the code: the command and the package's own face.
+ENTRY_POINTS = frozenset({"broker.__main__"})
+# Where any exception is turned into an answer.
+FENCE = "broker.dispatch"
+
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 400
+COLLABORATORS_MAX = 7
+
+
+class Source(NamedTuple):
+    """One Python file of the package; `module` is its name below `sordini`."""
+
+    path: Path
+    module: str
+    text: str
+    tree: ast.Module
+
+    def at(self, node: ast.AST | int) -> str:
+        line = node if isinstance(node, int) else getattr(node, "lineno", 1)
+        return f"{self.path.relative_to(ROOT)}:{line}"
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """The files that are, or would be, in the repository; links are not followed."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    paths = (ROOT / name for name in sorted(set(listed)))
+    return tuple(path for path in paths if path.is_file() and not path.is_symlink())
+
+
+@cache
+def sources() -> tuple[Source, ...]:
+    found = []
+    for path in tracked():
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if path.suffix == ".py" and parts[0] in LAYERS:
+            module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            text = path.read_text(encoding="utf-8")
+            found.append(Source(path, module, text, ast.parse(text)))
+    return tuple(found)
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Every imported name in full, `from a import b` as `a.b`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = "." * node.level + (node.module or "")
+            yield from ((node, f"{start}.{alias.name}") for alias in node.names)
+
+
+def is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def comments(text: str) -> dict[int, str]:
+    """Line number -> the comment on it."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
+
+
+def none_of(findings: list[str], cure: str) -> None:
+    if findings:
+        pytest.fail("\n".join([*findings, f"Cure: {cure}"]), pytrace=False)
+
+
+def test_imports_go_down_the_layers_and_never_up() -> None:
+    findings = [
+        f"{source.at(node)} {source.module} imports {name}"
+        for source in sources()
+        for node, name in imports(source.tree)
+        for above in LAYERS[: LAYERS.index(source.module.split(".")[0])]
+        if is_in(name, f"sordini.{above}")
+    ]
+    none_of(findings, "let the lower layer declare a port (a Protocol) and have the upper one hand it in")
+
+
+def test_modules_are_imported_by_their_full_names() -> None:
+    findings = [
+        f"{path.relative_to(ROOT)}:{node.lineno} imports {name}"
+        for path in tracked()
+        if path.suffix == ".py"
+        for node, name in imports(ast.parse(path.read_text(encoding="utf-8")))
+        if name.startswith(".") or name.split(".")[0] in LAYERS
+    ]
+    none_of(findings, "write `sordini.<layer>...`: the short name makes a second copy of the module and its classes")
+
+
+def test_deciders_import_nothing_of_the_world() -> None:
+    findings = [
+        f"{source.at(node)} {source.module} is pure and imports {name}"
+        for source in sources()
+        if any(is_in(source.module, pure) for pure in PURE)
+        for node, name in imports(source.tree)
+        if name.split(".")[0] in BANNED_IN_PURE
+    ]
+    none_of(findings, "take time, randomness and input as arguments; return what is to be done")
+
+
+def test_every_module_called_pure_exists() -> None:
+    modules = {source.module for source in sources()}
+    none_of([name for name in PURE if name not in modules], "correct PURE in this file after a renaming")
+
+
+def test_files_are_opened_only_behind_the_disk_port() -> None:
+    findings = [
+        f"{source.at(node)} {ast.unparse(node.func)}(...)"
+        for source in sources()
+        if source.module not in OPENS_FILES
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and opens_a_file(node.func)
+    ]
+    none_of(findings, "go through a Disk (storage/disk.py), so that tests can make it fail and forget")
+
+
+def opens_a_file(called: ast.expr) -> bool:
+    if isinstance(called, ast.Name):
+        return called.id == "open"
+    if isinstance(called, ast.Attribute):
+        owner = called.value.id if isinstance(called.value, ast.Name) else ""
+        return called.attr in FILE_CALLS or (called.attr == "open" and owner in {"os", "io"})
+    return False
+
+
+def test_sockets_are_opened_only_in_the_network_package() -> None:
+    findings = [
+        f"{source.at(node)} imports {name}"
+        for source in sources()
+        if not is_in(source.module, OPENS_SOCKETS)
+        for node, name in imports(source.tree)
+        if name.split(".")[0] in {"socket", "ssl", "selectors", "socketserver"}
+    ]
+    none_of(findings, "go through the ports of broker/network, so that the simulated network can stand in")
+
+
+def test_time_is_read_only_by_the_clock() -> None:
+    findings = [
+        f"{source.at(node)} imports {name}"
+        for source in sources()
+        if source.module not in READS_TIME
+        for node, name in imports(source.tree)
+        if name.split(".")[0] in TIME_MODULES
+    ]
+    findings += [
+        f"{source.at(node)} asks the event loop for the time"
+        for source in sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("loop.time")
+    ]
+    none_of(findings, "take a Clock (broker/clock.py), or the time itself, as an argument")
+
+
+def test_functions_are_short() -> None:
+    findings = [
+        f"{source.at(function)} {function.name} has {lines} lines"
+        for source in sources()
+        for function in functions(source.tree)
+        if (lines := body_lines(function)) > FUNCTION_LINES_MAX
+    ]
+    none_of(findings, f"split it: {FUNCTION_LINES_MAX} lines are the limit, 25 are long already")
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines from the first statement after the docstring to the last."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def test_files_are_short() -> None:
+    findings = [
+        f"{source.at(1)} has {lines} lines"
+        for source in sources()
+        if (lines := source.text.count("\n")) > FILE_LINES_MAX
+    ]
+    none_of(findings, f"find the second idea in it and give it a module: {FILE_LINES_MAX} lines are the limit")
+
+
+def test_constructors_take_few_collaborators() -> None:
+    findings = [
+        f"{source.at(function)} takes {count}"
+        for source in sources()
+        for function in functions(source.tree)
+        if function.name == "__init__"
+        and (count := len(function.args.args) + len(function.args.kwonlyargs) - 1) > COLLABORATORS_MAX
+    ]
+    none_of(findings, f"more than {COLLABORATORS_MAX} means a noun is missing: name it and pass it as one")
+
+
+def test_nothing_is_left_for_later() -> None:
+    mark = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|\bNotImplementedError\b")
+    findings = [
+        f"{source.at(number)} {line.strip()}"
+        for source in sources()
+        for number, line in enumerate(source.text.splitlines(), 1)
+        if mark.search(line)
+    ]
+    none_of(findings, "do it now, or leave it out and say so in the documentation")
+
+
+def test_only_the_fence_catches_everything() -> None:
+    findings = []
+    for source in sources():
+        said = comments(source.text)
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.ExceptHandler) or not catches_everything(node.type):
+                continue
+            reason = said.get(node.lineno, "").partition(" - ")[2]
+            if source.module != FENCE and not reason:
+                findings.append(f"{source.at(node)} {source.text.splitlines()[node.lineno - 1].strip()}")
+    none_of(findings, "catch what can happen by name; if it must be all, `# noqa: BLE001 - why` on that very line")
+
+
+def catches_everything(caught: ast.expr | None) -> bool:
+    if isinstance(caught, ast.Tuple):
+        return any(catches_everything(one) for one in caught.elts)
+    return caught is None or ast.unparse(caught) in {"Exception", "BaseException"}
+
+
+def test_every_module_is_used() -> None:
+    imported = {
+        name.removeprefix("sordini.")
+        for path in (*tracked(),)
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] != "tests"
+        for _, name in imports(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    # `from sordini.a import b` may name the module a.b or something inside a.
+    imported |= {name.rpartition(".")[0] for name in imported}
+    findings = [
+        source.at(1)
+        for source in sources()
+        if source.path.name != "__init__.py" and source.module not in imported | ENTRY_POINTS
+    ]
+    none_of(findings, "nothing imports it: use it or remove it")
+
+
+def test_no_tracked_file_names_a_machine() -> None:
+    # Written in pieces, so that this file does not find itself.
+    places = ["/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "/far" + "m/", "/t" + "mp/"]
+    hosts = [
+        "py" + "pi.org",
+        "python" + "hosted.org",
+        "repo1." + "maven",
+        "repo.maven." + "apache",
+        "deb." + "debian.org",
+    ]
+    mark = re.compile(r"(?<![\w.$}~])(?:" + "|".join(map(re.escape, places)) + ")|" + "|".join(map(re.escape, hosts)))
+    findings = []
+    for path in tracked():
+        text = path.read_bytes().decode(errors="replace")
+        for number, line in enumerate(text.splitlines(), 1):
+            if mark.search(line):
+                findings.append(f"{path.relative_to(ROOT)}:{number} {line.strip()[:120]}")
+    none_of(findings, "a checkout lies anywhere: use paths relative to it, tmp_path in tests, the tools' own settings")
+
+
+def test_unit_tests_neither_sleep_nor_mock() -> None:
+    findings = []
+    for path in (ROOT / "tests").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        where = path.relative_to(ROOT)
+        findings += [f"{where}:{node.lineno} {name}" for node, name in imports(tree) if name.startswith("unittest")]
+        if where.is_relative_to("tests/unit"):
+            calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+            findings += [f"{where}:{node.lineno} {ast.unparse(node)}" for node in calls if really_sleeps(node)]
+    none_of(findings, "advance a fake clock, await the event itself, hand in a fake of the port")
+
+
+def really_sleeps(call: ast.Call) -> bool:
+    """`asyncio.sleep(0)` only lets others run."""
+    is_sleep = ast.unparse(call.func) in {"time.sleep", "asyncio.sleep"}
+    return is_sleep and [ast.unparse(argument) for argument in call.args] != ["0"]
+
+
+def test_the_readme_lists_the_requests_that_are_served() -> None:
+    from sordini.protocol.api import APIS, ApiKey
+
+    rows = re.findall(
+        r"^\| *`?([A-Za-z]+)`? *\|(.*)\|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    names = {key.name.replace("_", ""): key.name for key in ApiKey}
+    told = {
+        names[name.upper()]: (int(found[1]), int(found[2]))
+        for name, cells in rows
+        if name.upper() in names and (found := re.search(r"\b(\d+)(?: *(?:-|to) *)(\d+)\b", cells))
+    }
+    served = {ApiKey(key).name: (api.min_version, api.max_version) for key, api in APIS.items()}
+    findings = [
+        f"README.md says {told.get(name, 'nothing')} of {name}, protocol/api.py {served.get(name, 'nothing')}"
+        for name in sorted(told.keys() | served.keys())
+        if told.get(name) != served.get(name)
+    ]
+    none_of(findings, "README.md has one table row for each: `| Produce | 0-13 |`")
+
+
+def test_every_configuration_key_is_in_the_properties_file() -> None:
+    from sordini.broker.config import Config
+    from sordini.broker.settings import settings_of
+
+    # A key whose default is "not set" stands there commented out, hence the optional mark.
+    text = (ROOT / "config" / "server.properties").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^#?([a-z][\w.]*\.[\w.]*|[a-z]\w*)=", text, re.MULTILINE))
+    declared = set(settings_of(Config))
+    findings = [f"{key} is declared and not listed" for key in sorted(declared - listed)]
+    findings += [f"{key} is listed and not declared" for key in sorted(listed - declared)]
+    none_of(findings, "config/server.properties lists every key of broker/config.py with its default and meaning")

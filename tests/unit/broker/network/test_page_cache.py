@@ -1,0 +1,124 @@
+"""Is a range of a file in memory, and bringing it in when it is not."""
+
+import contextlib
+import os
+
+import pytest
+
+from sordini.broker.network import page_cache
+from sordini.broker.network.page_cache import NEWEST_BYTES, NEWEST_MS, PROBE_BYTES_MAX, WARM_MS, SystemPageCache
+from tests.unit.broker.network.helpers import FakeFile, StillClock
+
+SIZE = 4 * 1024 * 1024
+
+
+async def inline(function):
+    return function()
+
+
+class Refusing:
+    """A probe that answers as a file system or a cold cache would."""
+
+    def __init__(self, error=None):
+        self.error = error
+        self.calls = []
+
+    def __call__(self, descriptor, buffers, position, flags):
+        self.calls.append((position, sum(len(buffer) for buffer in buffers)))
+        if self.error is not None:
+            raise self.error
+        return os.pread(descriptor, sum(len(buffer) for buffer in buffers), position).__len__()
+
+
+@pytest.fixture
+def file(tmp_path):
+    with contextlib.closing(FakeFile(tmp_path / "segment.log", bytes(SIZE))) as file:
+        yield file
+
+
+def old_cache(file, clock):
+    """A cache for whom the file was written long ago."""
+    clock.ms = os.stat(file.path).st_mtime_ns // 1_000_000 + NEWEST_MS + 1000
+    return SystemPageCache(clock, inline)
+
+
+@pytest.fixture
+def clock():
+    return StillClock()
+
+
+def test_a_range_in_memory_is_warm_and_probed_in_bounded_calls(file, clock, monkeypatch):
+    probe = Refusing()
+    monkeypatch.setattr(page_cache.os, "preadv", probe)
+    cache = old_cache(file, clock)
+    assert cache.is_warm(file, 1000, 600_000)
+    assert probe.calls == [(1000, PROBE_BYTES_MAX), (263_144, PROBE_BYTES_MAX), (525_288, 75_712)]
+
+
+def test_a_range_that_was_seen_to_be_warm_is_believed_for_a_while(file, clock, monkeypatch):
+    probe = Refusing()
+    monkeypatch.setattr(page_cache.os, "preadv", probe)
+    cache = old_cache(file, clock)
+    assert cache.is_warm(file, 0, 100_000)
+    assert cache.is_warm(file, 50_000, 50_000)
+    assert len(probe.calls) == 1
+    assert cache.is_warm(file, 50_000, 50_001)
+    assert len(probe.calls) == 2
+    clock.ms += WARM_MS
+    assert cache.is_warm(file, 0, 100_000)
+    assert len(probe.calls) == 3
+
+
+def test_the_newest_bytes_of_a_file_that_was_just_written_are_not_probed(file, clock, monkeypatch):
+    probe = Refusing(BlockingIOError())
+    monkeypatch.setattr(page_cache.os, "preadv", probe)
+    clock.ms = os.stat(file.path).st_mtime_ns // 1_000_000
+    cache = SystemPageCache(clock, inline)
+    assert cache.is_warm(file, SIZE - 100_000, 100_000)
+    assert not probe.calls
+    assert not cache.is_warm(file, SIZE - NEWEST_BYTES - 100_000, 100_000)
+    clock.ms += NEWEST_MS
+    assert not cache.is_warm(file, SIZE - 100_000, 100_000), "an old file's end is as cold as the rest"
+
+
+async def test_a_cold_range_is_read_in_a_thread_with_what_follows_and_then_believed(file, clock, monkeypatch):
+    probe = Refusing(BlockingIOError())
+    monkeypatch.setattr(page_cache.os, "preadv", probe)
+    cache = old_cache(file, clock)
+    assert not cache.is_warm(file, 0, 100_000)
+    assert cache.misses == 1
+    await cache.warm(file, 0, 100_000)
+    assert cache.is_warm(file, 0, 1_000_000)
+    assert not cache.is_warm(file, 2_000_000, 10)
+
+
+@pytest.mark.parametrize("error", [OSError(95, "not supported"), OSError(22, "invalid")])
+async def test_where_probing_is_refused_everything_but_the_newest_bytes_is_read_ahead(
+    file, clock, monkeypatch, error
+):
+    probe = Refusing(error)
+    monkeypatch.setattr(page_cache.os, "preadv", probe)
+    cache = old_cache(file, clock)
+    assert not cache.is_warm(file, 0, 10)
+    assert not cache.is_warm(file, 0, 10)
+    assert len(probe.calls) == 1, "a refusal is remembered"
+    await cache.warm(file, 0, 10)
+    assert cache.is_warm(file, 0, 10)
+    clock.ms = os.stat(file.path).st_mtime_ns // 1_000_000
+    assert cache.is_warm(file, SIZE - 10, 10)
+
+
+async def test_a_broken_file_is_left_to_the_send_to_find_out(file, clock):
+    cache = old_cache(file, clock)
+    file.close()
+    assert cache.is_warm(file, 0, 100_000)
+    await cache.warm(file, 0, 100_000)
+
+
+def test_the_real_probe_finds_bytes_that_were_just_read(file, clock):
+    cache = old_cache(file, clock)
+    file.read_at(0, SIZE)
+    if cache.is_warm(file, 0, 1_000_000):
+        assert cache.probes == 1
+    else:
+        assert not cache._may_probe, "only a file system without the call may say no here"

@@ -1,0 +1,51 @@
+"""How late the loop is, and who held it."""
+
+import asyncio
+import threading
+import time
+
+from sordini.broker.clock import SystemClock
+from sordini.broker.network.watchdog import Watchdog
+from tests.unit.broker.network.helpers import ListLog, StillClock, until
+
+
+async def test_lag_is_how_much_later_than_asked_the_loop_came_back():
+    clock = StillClock()
+    watchdog = Watchdog(clock, ListLog(), threshold_ms=0)
+    watchdog.start()
+    clock.ms += 350
+    await until(lambda: watchdog.beats == 1)
+    assert (watchdog.lag_ms, watchdog.lag_ms_max, watchdog.lag_ms_total) == (250, 250, 250)
+    clock.ms += 100
+    await until(lambda: watchdog.beats == 2)
+    assert (watchdog.lag_ms, watchdog.lag_ms_max, watchdog.lag_ms_total) == (0, 250, 250)
+    watchdog.stop()
+
+
+async def test_a_stall_is_logged_once_with_the_stack_that_held_the_loop():
+    log = ListLog()
+    watchdog = Watchdog(SystemClock(), log, threshold_ms=20)
+    watchdog.start()
+    await until(lambda: watchdog.beats == 1)
+
+    def hold_the_loop():
+        while not log.lines:
+            time.sleep(0.001)  # What a turn that takes too long looks like from outside.
+        time.sleep(0.2)
+
+    hold_the_loop()
+    ((level, event, fields),) = log.lines
+    assert (level, event) == ("warning", "the loop is held up")
+    assert fields["held_ms"] >= 20
+    assert "hold_the_loop" in fields["stack"]
+    watchdog.stop()
+    assert watchdog.stalls == 1
+
+
+async def test_without_a_threshold_there_is_no_thread():
+    threads = threading.active_count()
+    watchdog = Watchdog(StillClock(), ListLog(), threshold_ms=0)
+    watchdog.start()
+    assert threading.active_count() == threads
+    watchdog.stop()
+    await asyncio.sleep(0)

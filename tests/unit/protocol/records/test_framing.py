@@ -1,0 +1,222 @@
+"""The checks of records: three ways of looking, one answer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.records import compiled, framing
+from sordini.protocol.records.batch import HEADER_SIZE, Record, build_batch
+from sordini.protocol.records.varint import write_varint
+
+
+def a_body(records: list[Record]) -> bytes:
+    return build_batch(records)[HEADER_SIZE:]
+
+
+def uniform_records(count: int, value_bytes: int = 20, key: bytes | None = None, step_ms: int = 1) -> list[Record]:
+    return [Record(index, 1000 + index * step_ms, key, bytes(value_bytes)) for index in range(count)]
+
+
+def by_the_letter(body: bytes, count: int) -> tuple[int, int, bool] | ErrorCode:
+    try:
+        return framing._walk_closely(body, 0, 0, count)
+    except BrokerError as refusal:
+        return refusal.code
+
+
+def scanned(body: bytes, count: int) -> tuple[int, int, bool] | ErrorCode:
+    try:
+        return framing.scan(body, count, want_keys=True)
+    except BrokerError as refusal:
+        return refusal.code
+
+
+@st.composite
+def record_lists(draw: st.DrawFn) -> list[Record]:
+    """Stretches of alike records with times that mostly go on: what runs, their ends and the walk meet."""
+    records: list[Record] = []
+    time = 10**12
+    for _ in range(draw(st.integers(1, 4))):
+        size = draw(st.sampled_from([0, 5, 55, 63, 64, 100, 8192]))
+        key = draw(st.sampled_from([None, b"", b"key", b"k" * 64]))
+        headers = draw(st.sampled_from([(), (("h", b"v"),), (("h", None), ("", b"x" * 70))]))
+        step = draw(st.sampled_from([0, 1, 7, 300, -1]))
+        for _ in range(draw(st.sampled_from([1, 3, 14, 30, 90]))):
+            time += step
+            value = None if draw(st.integers(0, 200)) == 0 else bytes(size)
+            records.append(Record(len(records), time, key, value, headers))
+    return records
+
+
+@settings(max_examples=60)
+@given(record_lists())
+def test_right_records_pass_every_way_with_one_answer(records: list[Record]) -> None:
+    body, count = a_body(records), len(records)
+    times = [record.timestamp - records[0].timestamp for record in records]
+    expected = (min(times), max(times), any(record.key is None for record in records))
+    assert framing.scan(body, count, want_keys=True) == expected
+    assert framing._walk(body, 0, 0, count) == expected
+    assert compiled.scan(body, count, want_keys=True) == expected
+    assert by_the_letter(body, count) == expected
+
+
+@settings(max_examples=300)
+@given(st.sampled_from([(40, 3), (70, 20), (90, 64)]), st.data())
+def test_a_changed_byte_is_judged_as_the_letter_judges_it(shape: tuple[int, int], data: st.DataObject) -> None:
+    count, size = shape
+    body = bytearray(a_body(uniform_records(count, size, key=b"k")))
+    for _ in range(data.draw(st.integers(1, 3))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    assert scanned(bytes(body), count) == by_the_letter(bytes(body), count)
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=200), st.integers(-2, 30))
+def test_any_bytes_are_judged_as_the_letter_judges_them(body: bytes, count: int) -> None:
+    if count > 0:
+        assert scanned(body, count) == by_the_letter(body, count)
+    else:
+        assert scanned(body, count) == ErrorCode.INVALID_RECORD
+
+
+@settings(max_examples=60)
+@given(st.sampled_from([1, 5, 13, 80, 200]), st.data())
+def test_records_cut_or_followed_by_something_are_refused(count: int, data: st.DataObject) -> None:
+    body = a_body(uniform_records(count, 30))
+    cut = data.draw(st.integers(1, len(body)))
+    for wrong in (body[:-cut], body + body[:cut], body + bytes(1)):
+        assert scanned(wrong, count) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("count", [1, 12, 13, 64, 65, 300])
+def test_a_count_that_is_off_by_one_is_refused(count: int) -> None:
+    body = a_body(uniform_records(count, 30))
+    assert scanned(body, count + 1) == ErrorCode.INVALID_RECORD
+    assert scanned(body, count - 1) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("count", [2**31 - 1, -1, 0])
+def test_an_absurd_count_is_refused_at_once(count: int) -> None:
+    assert scanned(a_body(uniform_records(20)), count) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("count", [3, 30, 200])
+@pytest.mark.parametrize("where", [0, -1])
+def test_offsets_that_do_not_count_up_are_refused(count: int, where: int) -> None:
+    records = uniform_records(count)
+    records[where] = records[where]._replace(offset=records[where].offset + 1)
+    body = b"".join(a_record(record.offset) for record in records)
+    assert scanned(body, count) == ErrorCode.INVALID_RECORD
+
+
+def a_record(
+    offset_delta: int,
+    *,
+    attributes: int = 0,
+    key_length: int = -1,
+    value_length: int = 3,
+    header_count: int = 0,
+    length_off: int = 0,
+    tail: bytes = b"",
+) -> bytes:
+    """One record whose numbers may lie."""
+    content = bytearray([attributes])
+    write_varint(content, 0)
+    write_varint(content, offset_delta)
+    write_varint(content, key_length)
+    write_varint(content, value_length)
+    content += b"abc"
+    write_varint(content, header_count)
+    content += tail
+    out = bytearray()
+    write_varint(out, len(content) + length_off)
+    return bytes(out + content)
+
+
+LIES = {
+    "two to the thirty headers": {"header_count": 2**30},
+    "a negative header count": {"header_count": -1},
+    "more headers than bytes": {"header_count": 3, "tail": bytes(4)},
+    "a header without a key": {"header_count": 1, "tail": b"\x01\x00"},
+    "a header key beyond the record": {"header_count": 1, "tail": b"\x7e\x00"},
+    "a length beyond the batch": {"length_off": 2**20},
+    "a negative length": {"length_off": -40},
+    "a length too long by one": {"length_off": 1},
+    "a length too short by one": {"length_off": -1},
+    "a key beyond the record": {"key_length": 2**20},
+    "a value beyond the record": {"value_length": 4},
+    "a value shorter than its bytes": {"value_length": 2},
+    "a value of two gigabytes": {"value_length": 2**31 - 1},
+    "bytes after the headers": {"tail": b"\x00"},
+}
+
+
+@pytest.mark.parametrize("count", [1, 13, 100])
+@pytest.mark.parametrize("lie", LIES)
+def test_a_record_that_lies_is_invalid_wherever_it_stands(lie: str, count: int) -> None:
+    for liar in {0, count // 2, count - 1}:
+        records = [a_record(at, **(LIES[lie] if at == liar else {})) for at in range(count)]  # type: ignore[arg-type]
+        assert scanned(b"".join(records), count) == ErrorCode.INVALID_RECORD
+    assert scanned(b"".join(a_record(at, **LIES[lie]) for at in range(count)), count) == ErrorCode.INVALID_RECORD  # type: ignore[arg-type]
+
+
+def test_a_varint_that_does_not_end_is_invalid() -> None:
+    for count in (1, 13):
+        assert scanned(b"\xff" * 300, count) == ErrorCode.INVALID_RECORD
+
+
+def test_negative_lengths_are_null_and_attributes_are_free_as_in_apache_kafka() -> None:
+    for count in (1, 40):
+        body = b"".join(a_record(at, attributes=5) for at in range(count))
+        assert framing.scan(body, count, want_keys=True) == (0, 0, True)
+        content = b"\x00\x00%c\x03\x05\x00"
+        body = b"".join(b"\x0c" + content % (at * 2) for at in range(count))
+        assert framing.scan(body, count, want_keys=True) == (0, 0, True)
+
+
+def test_alike_records_are_taken_in_runs() -> None:
+    body = a_body(uniform_records(600, 100))
+    taken, end, seen = framing._find_run(body, 0, 0, 600)
+    assert taken == 64  # One byte of offset delta.
+    assert seen == (0, 63, True)
+    assert framing._find_run(body, end, 64, 536)[0] == 536
+
+
+def test_a_run_ends_where_a_record_differs_in_any_of_its_numbers() -> None:
+    alike = [a_record(at) for at in range(40)]
+    assert framing._find_run(b"".join(alike), 0, 0, 40)[0] == 40
+    for other in (
+        a_record(30, key_length=2, value_length=-1, tail=b""),
+        a_record(30, header_count=1),
+        a_record(30, value_length=2),
+        a_record(30, length_off=1),
+    ):
+        changed = b"".join([*alike[:30], other, *alike[31:]])
+        assert framing._find_run(changed, 0, 0, 40)[0] in {0, 30}
+
+
+def test_the_compiled_reader_is_there_and_compiled() -> None:
+    assert compiled.load()
+    assert "cython" in type(compiled._reader.validate_crc).__name__.lower() or compiled._reader.__module__.endswith(  # type: ignore[union-attr]
+        "default_records"
+    )
+    body = a_body([Record(index, index, None, bytes(index)) for index in range(50)])
+    assert compiled.scan(body, 50, want_keys=True) == (0, 49, True)
+
+
+def test_the_compiled_reader_keeps_inside_its_buffer() -> None:
+    for length in (2**31 - 1, 2**62, 2**63 - 1, 2**63 - 30):
+        for field in ("key_length", "value_length", "header_count"):
+            assert compiled.scan(a_record(0, **{field: length}), 1, want_keys=True) is None
+    assert compiled.scan(b"\xff" * 64, 1, want_keys=True) is None
+    assert compiled.scan(b"", 1, want_keys=True) is None
+
+
+def test_without_the_compiled_reader_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = a_body([Record(index, index, None, bytes(index * 7 % 50)) for index in range(50)])
+    expected = framing.scan(body, 50, want_keys=True)
+    monkeypatch.setattr(compiled, "_reader", None)
+    assert framing.scan(body, 50, want_keys=True) == expected == (0, 49, True)

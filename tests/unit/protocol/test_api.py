@@ -1,0 +1,32 @@
+"""What is served."""
+
+from __future__ import annotations
+
+from sordini.protocol.api import APIS, ApiKey
+
+
+def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> None:
+    served = {api.key.name: (api.min_version, api.max_version, api.flexible_from) for api in APIS.values()}
+    assert served == {
+        "PRODUCE": (0, 13, 9),
+        "FETCH": (0, 18, 12),
+        "LIST_OFFSETS": (0, 11, 6),
+        "METADATA": (0, 13, 9),
+        "FIND_COORDINATOR": (0, 6, 3),
+        "API_VERSIONS": (0, 4, 3),
+        "CREATE_TOPICS": (0, 7, 5),
+        "DELETE_TOPICS": (0, 6, 4),
+        "INIT_PRODUCER_ID": (0, 6, 2),
+        "OFFSET_FOR_LEADER_EPOCH": (0, 4, 4),
+        "DESCRIBE_CONFIGS": (0, 4, 4),
+        "DESCRIBE_CLUSTER": (0, 2, 0),
+    }
+
+
+def test_an_api_is_found_by_the_number_on_the_wire() -> None:
+    assert APIS[1].key is ApiKey.FETCH
+    assert all(number == api.key for number, api in APIS.items())
+
+
+def test_keys_are_dense() -> None:
+    assert [key.value for key in ApiKey] == list(range(93))

@@ -1,0 +1,149 @@
+"""Every declaration against the definitions that Apache Kafka ships inside its `kafka-clients` jars.
+
+3.9.1 is the judge of the oldest versions, which later releases no longer define, and 4.2.0 of the newest.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sordini.protocol import primitives
+from sordini.protocol.api import APIS, Api, ApiKey
+from sordini.protocol.declare import EMPTY, ArrayOf, Field, Kind, Struct, flexible_from
+from tests.unit.protocol.samples import present_fields
+
+OLD, NEW = "3.9.1", "4.2.0"
+ROOT = Path(__file__).parents[3]
+WORDS_AND_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*')
+apis = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.key.name)
+releases = pytest.mark.parametrize("release", [OLD, NEW])
+
+
+def jar_of(release: str) -> Path:
+    jar = ROOT / f".cache/kafka/{release}/lib/kafka-clients-{release}.jar"
+    if not jar.exists():
+        pytest.skip(f"{jar.relative_to(ROOT)} is not there: `make test` installs it")
+    return jar
+
+
+@cache
+def definitions(release: str) -> dict[str, dict[str, Any]]:
+    with zipfile.ZipFile(jar_of(release)) as jar:
+        names = [name for name in jar.namelist() if re.fullmatch(r"common/message/\w+\.json", name)]
+        texts = (WORDS_AND_COMMENTS.sub(r"\1", jar.read(name).decode()) for name in names)
+        return {found["name"]: found for found in map(json.loads, texts)}
+
+
+def bounds(text: str | None) -> range:
+    """Versions as the definitions spell them: `3+`, `0-12`, `4`, `none`."""
+    if text in {None, "none"}:
+        return range(0)
+    first, _, last = text.partition("-")
+    if first.endswith("+"):
+        return range(int(first[:-1]), 1 << 15)
+    return range(int(first), int(last or first) + 1)
+
+
+def snake(name: str) -> str:
+    """Compared without underscores: where a digit's word begins is a matter of taste."""
+    return name.replace("_", "").lower()
+
+
+def defined(fields: list[dict[str, Any]], structs: dict[str, Any], version: int) -> list[Any]:
+    """What the definition says of one version, in the form `declared` gives to what we say."""
+    found = []
+    for field in fields:
+        if version in bounds(field["versions"]):
+            nullable = version in bounds(field.get("nullableVersions"))
+            is_tagged = version in bounds(field.get("taggedVersions"))
+            shape = defined_shape(field["type"], field.get("fields"), structs, version)
+            default = defined_default(field)
+            found.append((snake(field["name"]), shape, nullable, field["tag"] if is_tagged else None, default))
+    return found
+
+
+def defined_shape(text: str, fields: list[dict[str, Any]] | None, structs: dict[str, Any], version: int) -> Any:
+    if text.startswith("[]"):
+        return ["array", defined_shape(text[2:], fields, structs, version)]
+    if text[0].isupper():
+        return [text, defined(fields or structs[text], structs, version)]
+    return text
+
+
+def defined_default(field: dict[str, Any]) -> Any:
+    text, default = field["type"], field.get("default")
+    if default == "null" or text == "records":
+        return None
+    if text.startswith("[]"):
+        return []
+    if text[0].isupper():
+        return None  # Only tagged structs stand alone; ours are None when not sent.
+    if text == "string":
+        return default or ""
+    if text == "bool":
+        return default in {"true", True}
+    return bytes(16) if text == "uuid" else int(str(default or 0), 0)
+
+
+def declared(cls: type, version: int) -> list[Any]:
+    return [
+        (
+            snake(field.name),
+            declared_shape(field.kind, version),
+            field.is_nullable_in(version),
+            field.spec.tag,
+            declared_default(field),
+        )
+        for field in present_fields(cls, version)
+    ]
+
+
+def declared_shape(kind: Kind, version: int) -> Any:
+    if isinstance(kind, ArrayOf):
+        return ["array", declared_shape(kind.element, version)]
+    if isinstance(kind, Struct):
+        return [kind.cls.__name__, declared(kind.cls, version)]
+    if isinstance(kind, primitives.Fixed):
+        names = {"b": "int8", "h": "int16", "i": "int32", "q": "int64", "?": "bool", "16s": "uuid"}
+        return names[kind.letter]
+    return {primitives.Text: "string", primitives.RecordBytes: "records"}[type(kind)]
+
+
+def declared_default(field: Field) -> Any:
+    return [] if field.spec.default is EMPTY else field.spec.default
+
+
+@releases
+@apis
+def test_every_field_is_declared_as_the_definition_has_it(api: Api, release: str) -> None:
+    for cls in (api.request, api.response):
+        definition = definitions(release)[cls.__name__]
+        structs = {common["name"]: common["fields"] for common in definition.get("commonStructs", [])}
+        assert flexible_from(cls) == bounds(definition["flexibleVersions"]).start
+        assert definition["apiKey"] == api.key
+        for version in bounds(definition["validVersions"]):
+            assert declared(cls, version) == defined(definition["fields"], structs, version), version
+
+
+@apis
+def test_versions_run_from_the_oldest_of_3_9_to_the_newest_of_4_2(api: Api) -> None:
+    oldest = bounds(definitions(OLD)[api.request.__name__]["validVersions"])
+    newest = bounds(definitions(NEW)[api.request.__name__]["validVersions"])
+    assert (api.min_version, api.max_version) == (oldest[0], newest[-1])
+
+
+@releases
+def test_every_request_of_a_release_has_its_key(release: str) -> None:
+    renamed = {"LISTCLIENTMETRICSRESOURCES"}  # KIP-1142 gave key 74 another name.
+    ours = {key.name.replace("_", ""): key.value for key in ApiKey}
+    for name, definition in definitions(release).items():
+        if definition["type"] == "request":
+            key = name.removesuffix("Request").upper()
+            assert key in renamed or ours[key] == definition["apiKey"]

@@ -1,0 +1,60 @@
+"""Our codecs against kafka-python's: what one writes the other reads, in every version that both know."""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from typing import Any
+
+import pytest
+
+from sordini.protocol import schema
+from sordini.protocol.declare import ArrayOf, Field, Struct
+from sordini.protocol.messages.api_versions import ApiVersionsResponse
+from sordini.protocol.primitives import Fixed
+from tests.unit.protocol.samples import every_version, present_fields, sample
+
+with warnings.catch_warnings():  # It loads its definitions through a deprecated function of importlib.
+    warnings.simplefilter("ignore")
+    from kafka.protocol import admin, consumer, metadata, producer
+
+
+def theirs(cls: type) -> Any:
+    return next(found for part in (producer, consumer, metadata, admin) if (found := getattr(part, cls.__name__, None)))
+
+
+CASES = [(cls, version) for cls, version in every_version() if version >= theirs(cls).valid_versions[0]]
+cases = pytest.mark.parametrize(("cls", "version"), CASES, ids=lambda value: getattr(value, "__name__", str(value)))
+
+
+def converted(message: Any, their_cls: Any, version: int) -> Any:
+    """Our message as an object of theirs."""
+    names = {name.replace("_", ""): name for name in their_cls._struct.fields}
+    values = {}
+    for field in present_fields(type(message), version):
+        ours = field.name.replace("_", "")
+        name = names.get(ours) or names["authorizedoperations"]  # They leave out whose operations.
+        values[name] = converted_value(field, getattr(message, field.name), their_cls._struct.fields[name], version)
+    return their_cls(version=version, **values)
+
+
+def converted_value(field: Field, value: Any, their_field: Any, version: int) -> Any:
+    if isinstance(field.kind, Struct):
+        return converted(value, their_field.data_class, version)
+    if isinstance(field.kind, ArrayOf) and isinstance(field.kind.element, Struct):
+        return [converted(item, their_field.data_class, version) for item in value]
+    if field.name.endswith("_authorized_operations") and type(value) is int:
+        return {bit for bit in range(32) if value >> bit & 1}
+    return uuid.UUID(bytes=value) if isinstance(field.kind, Fixed) and field.kind.size == 16 else value
+
+
+@cases
+def test_kafka_python_writes_the_bytes_we_write_and_each_reads_the_others(cls: type, version: int) -> None:
+    message = sample(cls, version)
+    if cls is ApiVersionsResponse:
+        message.error_code = 0  # It reads one with an error as v0, whatever the version.
+    same = converted(message, theirs(cls), version)
+    written = schema.encode(message, version)
+    assert written == bytes(same.encode(version=version))
+    assert schema.decode(cls, version, memoryview(written)) == (message, len(written))
+    assert theirs(cls).decode(written, version=version).to_dict() == same.to_dict()

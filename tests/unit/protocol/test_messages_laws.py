@@ -1,0 +1,102 @@
+"""Laws that hold for every version of every message."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sordini.protocol import schema
+from sordini.protocol.errors import WireError
+from tests.unit.protocol.samples import MESSAGES, every_version, messages, sample
+
+LAW = settings(
+    max_examples=12,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+by_class = pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
+
+
+def versions(cls: type) -> st.SearchStrategy[int]:
+    return st.sampled_from([version for known, version in every_version() if known is cls])
+
+
+@by_class
+@LAW
+@given(data=st.data())
+def test_what_was_written_is_read_back(cls: type, data: st.DataObject) -> None:
+    version = data.draw(versions(cls))
+    message = data.draw(messages(cls, version))
+    written = schema.encode(message, version)
+    behind = data.draw(st.binary(max_size=3))
+    read, end = schema.decode(cls, version, memoryview(b"\x55" + written + behind), 1)
+    assert read == message
+    assert end == 1 + len(written)
+
+
+@by_class
+@LAW
+@given(data=st.data())
+def test_bytes_that_were_damaged_are_a_message_or_a_wire_error(cls: type, data: st.DataObject) -> None:
+    version = data.draw(versions(cls))
+    frame = bytearray(schema.encode(sample(cls, version), version))
+    if frame:
+        for _ in range(data.draw(st.integers(1, 4))):
+            frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    read_or_refuse(cls, version, bytes(frame))
+
+
+@by_class
+@LAW
+@given(data=st.data())
+def test_any_bytes_are_a_message_or_a_wire_error(cls: type, data: st.DataObject) -> None:
+    read_or_refuse(cls, data.draw(versions(cls)), data.draw(st.binary(max_size=200)))
+
+
+def read_or_refuse(cls: type, version: int, frame: bytes) -> None:
+    try:
+        _, end = schema.decode(cls, version, memoryview(frame))
+    except WireError:
+        return
+    assert 0 <= end <= len(frame)
+
+
+@by_class
+def test_a_message_cut_anywhere_is_a_wire_error(cls: type) -> None:
+    for known, version in every_version():
+        if known is cls:
+            written = memoryview(schema.encode(sample(cls, version), version))
+            for size in range(len(written)):
+                with pytest.raises(WireError):
+                    schema.decode(cls, version, written[:size])
+
+
+@by_class
+def test_a_default_message_can_be_written_in_every_version(cls: type) -> None:
+    for known, version in every_version():
+        if known is cls:
+            written = schema.encode(cls(), version)
+            assert schema.decode(cls, version, memoryview(written)) == (cls(), len(written))
+
+
+@by_class
+def test_a_hostile_count_costs_no_memory(cls: type) -> None:
+    """At many places, a count or length as large as a field of its kind can say."""
+    claims = [b"\x7f\xff\xff\xff", b"\x02\xfa\xf0\x80", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x7f\xff"]
+    own = [version for known, version in every_version() if known is cls]
+    for version in {own[0], own[-1]}:
+        frame = schema.encode(sample(cls, version), version)
+        schema.decoder(cls, version)
+        tracemalloc.start()
+        try:
+            for at in range(0, len(frame), 1 + len(frame) // 60):
+                for claim in claims:
+                    read_or_refuse(cls, version, frame[:at] + claim + frame[at + len(claim) :])
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 200_000

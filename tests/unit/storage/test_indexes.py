@@ -1,0 +1,119 @@
+"""Offset and time indexes: look-ups against a list, preallocation, trimming, damage."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sordini.storage.offset_index import DamagedIndex, OffsetIndex
+from sordini.storage.open_files import Handle, OpenFiles
+from sordini.storage.time_index import TimeIndex
+from tests.crash.forgetful_disk import ForgetfulDisk
+
+
+def a_handle(data: bytes = b"") -> tuple[ForgetfulDisk, Handle]:
+    disk = ForgetfulDisk()
+    disk.replace("/d/i", data)
+    return disk, Handle(OpenFiles(disk, 10), "/d/i")
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=1_500), st.lists(st.integers(-5, 80_000), max_size=20))
+def test_an_offset_is_found_as_in_a_sorted_list(steps: list[int], asked: list[int]) -> None:
+    _, handle = a_handle()
+    index = OffsetIndex(handle, 1_000)
+    offset, offsets = 1_000, []
+    for number, step in enumerate(steps):
+        offset += step
+        offsets.append(offset)
+        index.append(offset, 100 * (number + 1), entries_max=2_000)
+    for target in [*asked, *offsets[::97]]:
+        found = bisect_right(offsets, 1_000 + target) if target < 1_000 else bisect_right(offsets, target)
+        wanted = 1_000 + target if target < 1_000 else target
+        assert index.lookup(wanted) == 100 * found
+
+
+def test_an_active_index_is_padded_and_a_trimmed_one_is_not() -> None:
+    disk, handle = a_handle()
+    index = OffsetIndex(handle, 0)
+    index.append(9, 500, entries_max=16)
+    assert disk.contents("/d/i") == bytes.fromhex("00000009000001f4") + bytes(15 * 8)
+    index.trim()
+    assert disk.contents("/d/i") == bytes.fromhex("00000009000001f4")
+    again = OffsetIndex(handle, 0)
+    again.load(log_bytes=600)
+    assert (again.count, again.last_offset, again.last_position) == (1, 9, 500)
+
+
+@pytest.mark.parametrize("data", [b"123", bytes(16), bytes.fromhex("00000009000001f4") + bytes(8)])
+def test_a_padded_or_cut_index_is_damaged(data: bytes) -> None:
+    _, handle = a_handle(data)
+    with pytest.raises(DamagedIndex):
+        OffsetIndex(handle, 0).load(log_bytes=600)
+
+
+def test_an_index_that_points_past_the_log_is_damaged() -> None:
+    _, handle = a_handle(bytes.fromhex("00000009000001f4"))
+    with pytest.raises(DamagedIndex):
+        OffsetIndex(handle, 0).load(log_bytes=500)
+
+
+def test_truncating_an_index_drops_the_entries_from_there_on() -> None:
+    _, handle = a_handle()
+    index = OffsetIndex(handle, 0)
+    for number in range(1, 6):
+        index.append(10 * number, 100 * number, entries_max=8)
+    index.truncate_to(30, 10_000)
+    assert (index.count, index.lookup(99)) == (2, 200)
+    index.append(33, 300, entries_max=8)
+    assert index.lookup(33) == 300
+
+
+def test_a_time_entry_is_only_made_when_the_time_grew() -> None:
+    _, handle = a_handle()
+    times = TimeIndex(handle, 0)
+    for timestamp, offset in [(5, 1), (5, 2), (4, 3), (9, 4)]:
+        times.append(timestamp, offset, entries_max=8)
+    assert times.count == 2
+    assert [times.lookup(at) for at in (4, 5, 8, 9, 100)] == [0, 1, 1, 4, 4]
+
+
+@pytest.mark.parametrize("size", [1, 12, 24, 120])
+def test_a_time_index_of_zeros_is_damaged(size: int) -> None:
+    _, handle = a_handle(bytes(size))
+    with pytest.raises(DamagedIndex):
+        TimeIndex(handle, 0).load()
+
+
+def test_a_time_index_with_a_tail_of_zeros_is_damaged() -> None:
+    _, handle = a_handle((7).to_bytes(8, "big") + (3).to_bytes(4, "big") + bytes(12))
+    with pytest.raises(DamagedIndex):
+        TimeIndex(handle, 0).load()
+
+
+def test_no_more_files_stay_open_than_the_limit_and_pinned_ones_stay() -> None:
+    disk = ForgetfulDisk()
+    for number in range(20):
+        disk.replace(f"/d/{number}", b"%d" % number)
+    files = OpenFiles(disk, 5)
+    handles = [Handle(files, f"/d/{number}") for number in range(20)]
+    pinned = handles[0].pin()
+    for _ in range(3):
+        for number, handle in enumerate(handles):
+            assert handle.reopen().read_at(0, 9) == b"%d" % number
+            assert disk.open_files == files.open_count <= 5
+    assert pinned.read_at(0, 9) == b"0"
+
+
+def test_a_condemned_file_closes_with_its_last_pin() -> None:
+    disk, handle = a_handle(b"old")
+    file = handle.pin()
+    handle.pin()
+    disk.remove("/d/i")
+    handle.condemn()
+    handle.unpin()
+    assert file.read_at(0, 9) == b"old"
+    handle.unpin()
+    assert disk.open_files == 0

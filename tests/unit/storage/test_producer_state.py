@@ -1,0 +1,175 @@
+"""Idempotent producers: new, duplicate, out of order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.storage.producer_state import SEQUENCE_MAX, ProducerState, SentBatch
+from sordini.storage.snapshots import decode_snapshot, encode_snapshot
+
+PRODUCER = 7
+
+
+def sent(sequence: int, count: int = 1, offset: int | None = None, timestamp: int = 0) -> SentBatch:
+    first = sequence if offset is None else offset
+    last_sequence = (sequence + count - 1) & SEQUENCE_MAX
+    return SentBatch(sequence, last_sequence, first, first + count - 1, timestamp)
+
+
+def with_batches(*batches: SentBatch, epoch: int = 0) -> ProducerState:
+    state = ProducerState()
+    for batch in batches:
+        state.apply(PRODUCER, epoch, batch, is_transactional=False)
+    return state
+
+
+def refusal(state: ProducerState, epoch: int, first: int, last: int) -> ErrorCode:
+    with pytest.raises(BrokerError) as raised:
+        state.check(PRODUCER, epoch, first, last)
+    return raised.value.code
+
+
+def test_an_unknown_producer_may_start_at_any_sequence() -> None:
+    assert ProducerState().check(PRODUCER, 3, 55, 57) is None
+
+
+def test_the_next_sequence_is_new_and_a_gap_is_out_of_order() -> None:
+    state = with_batches(sent(0, 3))
+    assert state.check(PRODUCER, 0, 3, 4) is None
+    assert refusal(state, 0, 4, 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_each_of_the_last_five_batches_is_answered_as_a_duplicate_and_the_sixth_is_not() -> None:
+    batches = [sent(2 * number, 2, offset=100 + 2 * number) for number in range(6)]
+    state = with_batches(*batches)
+    for batch in batches[1:]:
+        assert state.check(PRODUCER, 0, batch.first_sequence, batch.last_sequence) == batch
+    assert refusal(state, 0, 0, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_resent_range_that_differs_is_not_a_duplicate() -> None:
+    assert refusal(with_batches(sent(0, 3)), 0, 0, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_older_epoch_is_fenced() -> None:
+    assert refusal(with_batches(sent(0), epoch=2), 1, 1, 1) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_newer_epoch_starts_at_sequence_zero() -> None:
+    state = with_batches(sent(0, 3))
+    assert refusal(state, 1, 3, 3) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(PRODUCER, 1, 0, 0) is None
+    state.apply(PRODUCER, 1, sent(0, offset=3), is_transactional=False)
+    assert refusal(state, 0, 0, 2) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_sequences_go_on_at_zero_after_the_largest() -> None:
+    state = with_batches(sent(SEQUENCE_MAX - 1, 2, offset=10))
+    assert state.check(PRODUCER, 0, 0, 4) is None
+    wrapped = sent(SEQUENCE_MAX, 3, offset=11)
+    assert wrapped.last_sequence == 1
+    state = with_batches(sent(SEQUENCE_MAX - 1, 1, offset=10), wrapped)
+    assert state.check(PRODUCER, 0, SEQUENCE_MAX, 1) == wrapped
+    assert state.check(PRODUCER, 0, 2, 2) is None
+
+
+def test_a_check_changes_nothing() -> None:
+    state = with_batches(sent(0))
+    before = list(state.entries())
+    state.check(PRODUCER, 0, 1, 9)
+    state.check(8, 0, 1, 9)
+    assert list(state.entries()) == before
+
+
+def test_a_silent_producer_expires_unless_its_transaction_is_open() -> None:
+    state = with_batches(sent(0, timestamp=1_000))
+    assert state.expire(1_999, 1_000) == 0
+    assert state.expire(2_000, 1_000) == 1
+    assert state.check(PRODUCER, 0, 44, 44) is None
+    state.apply(PRODUCER, 0, sent(0, timestamp=1_000), is_transactional=True)
+    assert state.expire(9_000, 1_000) == 0
+
+
+def test_an_open_transaction_bounds_the_stable_offset_until_its_marker_is_below_the_high_watermark() -> None:
+    state = ProducerState()
+    state.apply(1, 0, sent(0, offset=10), is_transactional=True)
+    state.apply(2, 0, sent(0, offset=11), is_transactional=True)
+    assert state.first_unstable_offset(12) == 10
+    assert state.apply_marker(1, 0, 12, 0, 5, commit=True) is None
+    assert state.first_unstable_offset(12) == 10
+    assert state.first_unstable_offset(13) == 11
+    aborted = state.apply_marker(2, 0, 13, 0, 5, commit=False)
+    assert aborted is not None
+    assert tuple(aborted) == (2, 11, 13, 14)
+    assert state.first_unstable_offset(14) is None
+
+
+def test_an_aborted_transaction_names_the_first_open_one_as_stable_offset() -> None:
+    state = ProducerState()
+    state.apply(1, 0, sent(0, offset=10), is_transactional=True)
+    state.apply(2, 0, sent(0, offset=11), is_transactional=True)
+    aborted = state.apply_marker(2, 0, 12, 0, 5, commit=False)
+    assert aborted is not None
+    assert aborted.last_stable_offset == 10
+
+
+def test_a_batch_outside_its_producers_open_transaction_is_refused() -> None:
+    state = ProducerState()
+    state.apply(1, 0, sent(0), is_transactional=True)
+    state.check_transaction(1, is_transactional=True)
+    with pytest.raises(BrokerError) as raised:
+        state.check_transaction(1, is_transactional=False)
+    assert raised.value.code is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_snapshot_has_apache_kafkas_bytes() -> None:
+    state = with_batches(sent(4, 3, offset=20, timestamp=99), epoch=1)
+    data = encode_snapshot(state)
+    assert data[:2] == b"\0\1"
+    assert data[6:].hex() == (
+        "0000000100000000000000070001000000060000000000000016000000020000000000000063ffffffffffffffffffffffff"
+    )
+    assert encode_snapshot(ProducerState())[6:] == bytes(4)
+
+
+@given(position=st.integers(0, 55), bit=st.integers(0, 7))
+def test_any_flipped_bit_of_a_snapshot_is_noticed(position: int, bit: int) -> None:
+    data = bytearray(encode_snapshot(with_batches(sent(4, 3))))
+    data[position] ^= 1 << bit
+    assert decode_snapshot(bytes(data)) is None
+
+
+@given(st.integers(0, 55))
+def test_a_short_snapshot_is_noticed(size: int) -> None:
+    assert decode_snapshot(encode_snapshot(with_batches(sent(4, 3)))[:size]) is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.booleans()), max_size=30),
+    st.integers(0, 30),
+)
+def test_a_snapshot_and_the_batches_after_it_give_the_state_again(
+    script: list[tuple[int, int, bool]], cut: int
+) -> None:
+    def play(state: ProducerState, first: int, last: int) -> None:
+        for number, (producer, count, marker) in enumerate(script):
+            if not first <= number < last:
+                continue
+            if marker:
+                state.apply_marker(producer, 0, 10 * number, number, 1, commit=True)
+            else:
+                batch = SentBatch(10 * number, 10 * number + count - 1, 10 * number, 10 * number + count - 1, number)
+                state.apply(producer, 0, batch, is_transactional=True)
+
+    live = ProducerState()
+    play(live, 0, len(script))
+    early = ProducerState()
+    play(early, 0, cut)
+    restored = decode_snapshot(encode_snapshot(early))
+    assert restored is not None
+    play(restored, cut, len(script))
+    assert sorted(restored.entries()) == sorted(live.entries())
+    assert restored.first_unstable_offset(10_000) == live.first_unstable_offset(10_000)
