@@ -21,10 +21,12 @@ from bench.works import WORKS, Bench, Figures, Work, settle
 from tests.outside.java import ZooKeeperProcess
 
 STARTS = 3
+THEIRS = "Apache Kafka 3.9.1"
 
 
 def main() -> None:
     arguments = _arguments()
+    arguments.ours = "Second Apache Kafka" if arguments.apache_only else "Sordini"
     build()
     with tempfile.TemporaryDirectory(prefix="bench-", dir=arguments.directory) as directory:
         try:
@@ -32,9 +34,9 @@ def main() -> None:
         except pytest.skip.Exception as missing:
             raise SystemExit(str(missing)) from None
     text = f"{time.strftime('%Y-%m-%d')}; {starting.machine()}; medians of {arguments.rounds} rounds.\n\n"
-    text += "\n".join([table.HEAD, *rows])
+    text += "\n".join([table.head(THEIRS, arguments.ours), *rows])
     print(f"\n{text}")
-    if arguments.write:
+    if arguments.write and not arguments.apache_only:
         table.write(ROOT / "docs" / "benchmarks.md", text)
 
 
@@ -55,8 +57,7 @@ def _compare(directory: Path, arguments: argparse.Namespace) -> list[str]:
         benches: list[Bench] = []
         starts: list[list[starting.Start]] = []
         try:
-            for label in ("Apache Kafka", "Sordini"):
-                is_java = arguments.apache_only or label == "Apache Kafka"
+            for label, is_java in ((THEIRS, True), (arguments.ours, arguments.apache_only)):
                 bench, seen = _start(label, is_java=is_java, directory=directory, zookeeper=zookeeper.connect)
                 benches.append(bench)
                 starts.append(seen)
@@ -75,7 +76,7 @@ def _start(label: str, *, is_java: bool, directory: Path, zookeeper: str) -> tup
     """Start a broker a few times on empty directories, timed; the last one stays."""
     seen = []
     for number in range(STARTS):
-        home = directory / f"{label.split()[0].lower()}-{number}"
+        home = directory / f"{label.partition(' ')[0].lower()}-{number}"
         process = starting.apache_kafka(home, zookeeper) if is_java else starting.sordini(home)
         seen.append(starting.timed_start(process))
         if number < STARTS - 1:

@@ -17,7 +17,7 @@ def _stat_fields(pid: int | str) -> list[str]:
 
 def _session(leader: int) -> Iterator[list[str]]:
     """The leader and every process it or its children started: they share its session id."""
-    for entry in os.listdir("/proc"):
+    for entry in (path.name for path in Path("/proc").iterdir()):
         if entry.isdigit():
             try:
                 fields = _stat_fields(entry)

@@ -82,10 +82,8 @@ def _measure(process: BrokerProcess, only: str) -> None:
         for _ in range(RUNS):
             seen = bench.measure(work, topic)
             latency = f", p50 {seen.p50_us:.0f} µs, p99 {seen.p99_us:.0f} µs" if work.is_single else ""
-            print(
-                f"{work.name:28} {seen.per_second:>11,.0f}/s  broker CPU {seen.cpu_us:7.2f} µs each{latency}",
-                flush=True,
-            )
+            rate = f"{work.name:28} {seen.per_second:>11,.0f}/s"
+            print(f"{rate}  broker CPU {seen.cpu_us:7.2f} µs each{latency}", flush=True)
     print(f"memory afterwards {resident_bytes(process.pid) / 2**20:.0f} MiB")
 
 

@@ -9,7 +9,10 @@ from bench.starting import Start
 from bench.works import Figures, Work
 
 BEGIN, END = "<!-- benchmark table: begin -->", "<!-- benchmark table: end -->"
-HEAD = "| work | figure | Apache Kafka 3.9.1 | Sordini | Sordini / Apache Kafka |\n| --- | --- | --: | --: | --: |"
+
+
+def head(theirs: str, ours: str) -> str:
+    return f"| work | figure | {theirs} | {ours} | ratio |\n| --- | --- | --: | --: | --: |"
 
 
 def row(work: str, figure: str, theirs: float, ours: float, *, digits: int = 0) -> str:
@@ -18,7 +21,7 @@ def row(work: str, figure: str, theirs: float, ours: float, *, digits: int = 0) 
 
 
 def _middle(figures: list[Figures], name: str) -> float:
-    return median(getattr(one, name) for one in figures)
+    return float(median(getattr(one, name) for one in figures))
 
 
 def work_rows(work: Work, theirs: list[Figures], ours: list[Figures]) -> list[str]:

@@ -19,6 +19,7 @@ from sordini.broker.handlers.metadata import MetadataHandler
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.produce import ProduceHandler
 from sordini.broker.handlers.producer_ids import ProducerIdHandler
+from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topics import TopicsHandler
 from sordini.broker.identity import BrokerIdentity
 from sordini.broker.metadata_cache import MetadataCache
@@ -114,6 +115,7 @@ def _routes(
         ProducerIdHandler(producer_ids, later).route(),
         ConfigsHandler(broker_id, config, around.explicit, metadata, topic_configs.config_of).route(),
         *ClusterHandler(metadata).routes(),
+        *SaslHandler().routes(),
     ]
 
 

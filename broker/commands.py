@@ -76,7 +76,9 @@ class CommandReceiver:
         if state.leader != self._broker_id:
             self._replicas.stop(info.topic_partition, delete=False)
             return
-        self._replicas.lead(info.topic_partition, info.topic_id, state.leader_epoch, list(state.isr))
+        self._replicas.lead(
+            info.topic_partition, info.topic_id, state.leader_epoch, list(state.isr), len(info.replicas)
+        )
 
     def _stop(self, command: StopReplica) -> Answer:
         for stopped in command.partitions:

@@ -26,7 +26,9 @@ class LogSettings:
 
     # Storage. Apache Kafka keeps its logs in /tmp by default; a broker that is to be trusted must not.
     log_dir: str = setting("log.dir", string, "data", "The directory of the logs, when log.dirs is not set.")
-    log_dirs: str = setting("log.dirs", string, "", "Directories of the logs, comma-separated; empty takes log.dir.")
+    log_dirs: str | None = setting(
+        "log.dirs", string, None, "Directories of the logs, comma-separated; empty takes log.dir."
+    )
     log_segment_bytes: int = setting(
         "log.segment.bytes", integer(14), 1073741824, "A segment larger than this is rolled."
     )

@@ -22,8 +22,8 @@ class NetworkSettings:
     listeners: str = setting(
         "listeners", string, "PLAINTEXT://:9092", "Where to listen: name://host:port, comma-separated."
     )
-    advertised_listeners: str = setting(
-        "advertised.listeners", string, "", "What clients are told to connect to; empty repeats `listeners`."
+    advertised_listeners: str | None = setting(
+        "advertised.listeners", string, None, "What clients are told to connect to; empty repeats `listeners`."
     )
     listener_security_protocol_map: str = setting(
         "listener.security.protocol.map",

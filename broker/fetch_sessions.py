@@ -137,7 +137,7 @@ class FetchSessions:
         return targets
 
     def _open(self, targets: list[Target], *, uses_topic_ids: bool, now_ms: int) -> Session | None:
-        if not targets or not self._make_room(len(targets), now_ms):
+        if not self._make_room(len(targets), now_ms):
             return None
         number = self._new_number()
         while number == NO_SESSION or number in self._sessions:

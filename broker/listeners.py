@@ -72,12 +72,14 @@ def _read_endpoint(key: str, entry: str, protocols: dict[str, str]) -> Endpoint:
     return Endpoint(name.upper(), protocol, host, int(port))
 
 
-def advertised_endpoints(text: str, listeners: tuple[Endpoint, ...], protocols: dict[str, str]) -> tuple[Endpoint, ...]:
+def advertised_endpoints(
+    text: str | None, listeners: tuple[Endpoint, ...], protocols: dict[str, str]
+) -> tuple[Endpoint, ...]:
     """What clients are told: `advertised.listeners`, or the listeners with the machine's name for an open host.
 
     Raises ConfigError for an advertised name that does not listen and for the address 0.0.0.0.
     """
-    if not text.strip():
+    if not text or not text.strip():
         nodename = os.uname().nodename
         open_hosts = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to.
         return tuple(end._replace(host=nodename) if end.host in open_hosts else end for end in listeners)

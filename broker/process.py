@@ -107,7 +107,8 @@ async def _run(config: Config, explicit: frozenset[str], log: Logger, started_ns
         assert identity is not None
         listeners = ", ".join(str(endpoint) for endpoint in server.bound)
         sys.stdout.write(
-            f"sordini is ready: broker {identity.broker_id} of cluster {identity.cluster_id} listens on {listeners} ({seconds:.2f} s)\n"
+            f"sordini is ready: broker {identity.broker_id} of cluster {identity.cluster_id} "
+            f"listens on {listeners} ({seconds:.2f} s)\n"
         )
         sys.stdout.flush()
 

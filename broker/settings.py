@@ -7,6 +7,7 @@ refused with the same three facts: the key, the value, and what would have been 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -100,15 +101,28 @@ def one_of(*words: str) -> Rule:
 
 
 def some_of(*words: str) -> Rule:
-    """A comma-separated list of the given words, each at most once and at least one."""
+    """A comma-separated list of the given words, each at most once; none is allowed."""
 
     def parse(text: str) -> str:
+        if not text:
+            return ""
         chosen = [part.strip() for part in text.split(",")]
         if len(set(chosen)) != len(chosen) or not set(chosen) <= set(words):
             raise ValueError(text)
         return ",".join(chosen)
 
     return Rule(ValueKind.LIST, "a comma-separated list of " + ", ".join(words), parse)
+
+
+def matching(pattern: str, allowed: str) -> Rule:
+    """Text that a pattern matches as a whole; `allowed` says it in words."""
+
+    def parse(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise ValueError(text)
+        return text
+
+    return Rule(ValueKind.STRING, allowed, parse)
 
 
 class Setting(NamedTuple):

@@ -99,17 +99,17 @@ class TopicAdmin:
         return topic_id
 
     def auto_create(self, name: str) -> ErrorCode:
-        """Begin to make a topic that somebody asked for; what that client is told meanwhile."""
+        """Begin to make a topic that somebody asked for, if that is allowed; what that client is told meanwhile."""
         if not self._config.auto_create_topics_enable:
-            try:
-                topics.check_topic_name(name)
-            except BrokerError as error:
-                return error.code
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return topics.why_unknown(name)
         if name in self._being_made:
             return ErrorCode.LEADER_NOT_AVAILABLE
         try:
-            planned = self.plan(CreatableTopic(name=name, num_partitions=topics.ASK_FOR_DEFAULT, replication_factor=topics.ASK_FOR_DEFAULT))
+            planned = self.plan(
+                CreatableTopic(
+                    name=name, num_partitions=topics.ASK_FOR_DEFAULT, replication_factor=topics.ASK_FOR_DEFAULT
+                )
+            )
         except BrokerError as error:
             return error.code
         self._being_made.add(name)

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from sordini.broker.config import SETTINGS, Config
-from sordini.broker.settings import ConfigError, Rule, boolean, long, string, value_text
+from sordini.broker.settings import ConfigError, Rule, boolean, long, matching, string, value_text
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -88,7 +88,11 @@ def _declare() -> Iterator[TopicSetting]:
     yield _same("min.insync.replicas", "min.insync.replicas", "Replicas that acks=all waits for at the least.")
     yield _same("preallocate", "log.preallocate", "Reserve a segment's whole size when it is made.")
     yield TopicSetting(
-        "message.format.version", string, (), "Only honoured below protocol 3.0: batches are v2.", "3.0-IV1"
+        "message.format.version",
+        matching(r"0\.(8|9|1[01])(\.\d+)*(-IV\d)?|[1-4]\.\d+(\.\d+)?(-IV\d+)?", "a version, such as 2.7 or 3.0-IV1"),
+        (),
+        "Only honoured below protocol 3.0: batches are v2.",
+        "3.0-IV1",
     )
     for key in ("remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"):
         yield TopicSetting(key, boolean, (), "Tiered storage; only false is taken.", default=False)

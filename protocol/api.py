@@ -23,6 +23,12 @@ from sordini.protocol.messages.list_offsets import ListOffsetsRequest, ListOffse
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from sordini.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from sordini.protocol.messages.produce import ProduceRequest, ProduceResponse
+from sordini.protocol.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
 
 class ApiKey(IntEnum):
@@ -149,12 +155,14 @@ APIS: Final[dict[int, Api]] = {
         _served(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse),
         _served(ApiKey.METADATA, MetadataRequest, MetadataResponse),
         _served(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse),
+        _served(ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest, SaslHandshakeResponse),
         _served(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse),
         _served(ApiKey.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResponse),
         _served(ApiKey.DELETE_TOPICS, DeleteTopicsRequest, DeleteTopicsResponse),
         _served(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse),
         _served(ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
         _served(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse),
+        _served(ApiKey.SASL_AUTHENTICATE, SaslAuthenticateRequest, SaslAuthenticateResponse),
         _served(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse),
     )
 }

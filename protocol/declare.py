@@ -92,6 +92,10 @@ def tagged(tag: int, *, since: int, default: Any) -> Any:
     return Spec(default, since, tag=tag)
 
 
+NEVER = 2**15 - 1
+"""As the version from which a message is flexible: none of them is."""
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(since, until, tagged))
 def message(*, versions: range, flexible: int) -> Callable[[type[T]], type[T]]:
     """Declare a request or response, a class that is compiled for each of `versions`."""

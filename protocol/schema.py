@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from sordini.protocol.declare import EMPTY, flexible_from, message, since, struct, tagged, until, versions_of
+from sordini.protocol.declare import EMPTY, NEVER, flexible_from, message, since, struct, tagged, until, versions_of
 from sordini.protocol.decoding import decoder_source
 from sordini.protocol.encoding import encoder_source
 
 __all__ = [
     "EMPTY",
+    "NEVER",
     "Slices",
     "decode",
     "decoder",

@@ -14,8 +14,9 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, Topic
 from sordini.replication.leader import Leader
 from sordini.replication.waiters import Waiter
 from sordini.storage.file_slice import FileSlice
-from sordini.storage.log import Appended, Log
+from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
+from sordini.storage.log_values import Appended
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
@@ -32,7 +33,17 @@ class PartitionSettings(NamedTuple):
 class Partition:
     """A partition this broker leads."""
 
-    __slots__ = ("_grown_bytes", "is_internal", "leader", "log", "name", "settings", "topic_id", "waiters")
+    __slots__ = (
+        "_grown_bytes",
+        "_replicas_count",
+        "is_internal",
+        "leader",
+        "log",
+        "name",
+        "settings",
+        "topic_id",
+        "waiters",
+    )
 
     def __init__(self, name: TopicPartition, topic_id: TopicId, log: Log, settings: PartitionSettings) -> None:
         self.name = name
@@ -43,9 +54,13 @@ class Partition:
         self.leader: Leader | None = None
         self.waiters: dict[Waiter, None] = {}
         self._grown_bytes = 0
+        self._replicas_count = 1
 
-    def lead(self, broker_id: BrokerId, leader_epoch: LeaderEpoch, in_sync_replicas: list[BrokerId]) -> None:
+    def lead(
+        self, broker_id: BrokerId, leader_epoch: LeaderEpoch, in_sync_replicas: list[BrokerId], replicas_count: int
+    ) -> None:
         """Begin a term as leader: the epoch's first offset is entered at once (KIP-101)."""
+        self._replicas_count = replicas_count
         self.log.assign_epoch(leader_epoch)
         self.leader = Leader(
             broker_id,
@@ -83,12 +98,14 @@ class Partition:
         Raises BrokerError (not leader, too few in-sync replicas, producer out of order) and StorageError.
         """
         leader = self.leader or self.led()
-        if all_replicas and len(leader.in_sync_replicas) < self.settings.min_insync_replicas:
-            raise BrokerError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.name} has {len(leader.in_sync_replicas)} in-sync replicas, "
-                f"min.insync.replicas is {self.settings.min_insync_replicas}",
-            )
+        if all_replicas:
+            # A topic may ask for more in-sync replicas than it has: then all of them are enough.
+            wanted = min(self.settings.min_insync_replicas, self._replicas_count)
+            if len(leader.in_sync_replicas) < wanted:
+                raise BrokerError(
+                    ErrorCode.NOT_ENOUGH_REPLICAS,
+                    f"{self.name} has {len(leader.in_sync_replicas)} in-sync replicas, min.insync.replicas is {wanted}",
+                )
         appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
         if leader.appended(Offset(self.log.log_end_offset)):
             self.log.high_watermark = leader.high_watermark

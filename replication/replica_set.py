@@ -63,7 +63,12 @@ class ReplicaSet:
         return self.partition(topic, index)
 
     def lead(
-        self, name: TopicPartition, topic_id: TopicId, leader_epoch: LeaderEpoch, in_sync_replicas: list[BrokerId]
+        self,
+        name: TopicPartition,
+        topic_id: TopicId,
+        leader_epoch: LeaderEpoch,
+        in_sync_replicas: list[BrokerId],
+        replicas_count: int,
     ) -> None:
         """Become the leader of a partition, making its log where there is none.
 
@@ -74,7 +79,7 @@ class ReplicaSet:
             raise BrokerError(ErrorCode.STALE_CONTROLLER_EPOCH, f"{name} is past leader epoch {leader_epoch}")
         if partition is None:
             partition = self._open(name, topic_id)
-        partition.lead(self._broker_id, leader_epoch, in_sync_replicas)
+        partition.lead(self._broker_id, leader_epoch, in_sync_replicas, replicas_count)
 
     def _open(self, name: TopicPartition, topic_id: TopicId) -> Partition:
         settings = self._settings_of(name.topic)

@@ -11,7 +11,8 @@ from sordini.storage.disk import Disk
 from sordini.storage.errors import StorageError
 from sordini.storage.open_files import OpenFiles
 
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+"""A full disk, and no descriptor left: the call is refused, and a later one may succeed."""
 
 
 class Randomness(Protocol):
@@ -35,8 +36,8 @@ class Home:
 
     def wrong(self, error: OSError) -> BrokerError | StorageError:
         """What to raise for a failed call: a full disk refuses and heals, anything else takes the directory away."""
-        if error.errno in NO_ROOM:
-            return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path}: no room: {error}")
+        if error.errno in PASSING:
+            return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path}: {error}")
         return self.fail(error)
 
     def fail(self, error: Exception) -> StorageError:

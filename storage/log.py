@@ -54,6 +54,7 @@ class Log:
         """How often the log was cut: a flush that a cut overtook proves nothing."""
         self.segments = SegmentList(home, directory, contents.segments)
         self.segments.names_changed = not contents.names_are_synced
+        self.trusted_end = contents.log_end_offset if contents.names_are_synced else -1
         self.topic_id_changed = not contents.names_are_synced and contents.topic_id != NO_TOPIC_ID
         self.config = config
 
@@ -120,7 +121,7 @@ class Log:
         ):
             segment = self._room_for(size, offset, newest, now_ms)
         start = segment.size
-        self._write(segment, buffer, size)
+        log_files.write(self.home, segment, buffer, size)
         recent = segments.recent
         recent[base] = start
         if len(recent) > RECENT_MAX:
@@ -349,27 +350,6 @@ class Log:
         if active.size == 0:
             active.first_timestamp = newest
         return active
-
-    def _write(self, segment: Segment, buffer: memoryview, size: int) -> None:
-        handle = segment.handle
-        handle.used = True
-        try:
-            written = (handle.file or handle.reopen()).append((buffer,))
-        except OSError as error:
-            self._cut_back(segment)
-            raise self.home.wrong(error) from error
-        if written != size:
-            self._cut_back(segment)
-            raise BrokerError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"{self.home.path}: {written} of {size} bytes were written"
-            )
-        segment.size += size
-
-    def _cut_back(self, segment: Segment) -> None:
-        try:
-            segment.file().truncate(segment.size)
-        except OSError as error:
-            raise self.home.fail(error) from error
 
     def _note_producers(
         self, segment: Segment, buffer: memoryview, batches: list[tuple[int, BatchHeader]], base: int

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.storage.checkpoints import sync_topic_id, write_epochs
-from sordini.storage.home import NO_ROOM
+from sordini.storage.disk import File
+from sordini.storage.home import PASSING, Home
 from sordini.storage.names import SNAPSHOT, file_name
 from sordini.storage.open_files import Handle
 from sordini.storage.producer_replay import replay
 from sordini.storage.producer_state import ProducerState
 from sordini.storage.retention import SegmentAge, due_segments
+from sordini.storage.segment import Segment
 from sordini.storage.snapshots import newest_snapshot, remove_snapshots, write_snapshot
 
 if TYPE_CHECKING:
@@ -24,13 +27,37 @@ if TYPE_CHECKING:
 
 def takes_the_directory(error: OSError) -> bool:
     """Whether a failed call means more than a full disk."""
-    return error.errno not in NO_ROOM
+    return error.errno not in PASSING
+
+
+def write(home: Home, segment: Segment, buffer: memoryview, size: int) -> None:
+    """Append bytes to a segment in one call, or leave it as it was. Raises BrokerError or StorageError."""
+    handle = segment.handle
+    handle.used = True
+    try:
+        written = (handle.file or handle.reopen()).append((buffer,))
+    except OSError as error:
+        _cut_back(home, segment)
+        raise home.wrong(error) from error
+    if written != size:
+        _cut_back(home, segment)
+        # A full disk takes the part that fits; what else it may be, the next write will tell.
+        raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{home.path}: {written} of {size} bytes were written")
+    segment.size += size
+
+
+def _cut_back(home: Home, segment: Segment) -> None:
+    try:
+        segment.file().truncate(segment.size)
+    except OSError as error:
+        raise home.fail(error) from error
 
 
 async def flush(log: Log, *, rolled_only: bool) -> None:
     """Sync what was appended before the call, or only what closed segments hold, and move the recovery point.
 
-    Raises StorageError. A cut meanwhile leaves the recovery point where the cut put it.
+    Raises StorageError, and BrokerError when no file can be opened. A cut meanwhile leaves the recovery point
+    where the cut put it.
     """
     home = log.home
     home.check()
@@ -38,21 +65,20 @@ async def flush(log: Log, *, rolled_only: bool) -> None:
     up_to = active.base if rolled_only else log.log_end_offset
     if up_to <= log.recovery_point and not log.epochs.changed:
         return
-    handles = _unsynced(log, with_active=not rolled_only)
+    pinned = _pinned(log, _unsynced(log, with_active=not rolled_only))
     cuts = log.cuts
     names_changed, log.segments.names_changed = log.segments.names_changed, False
     is_new, log.is_new = log.is_new, False
     topic_id_changed, log.topic_id_changed = log.topic_id_changed, False
     epochs = log.epochs.entries if log.epochs.changed else None
     log.epochs.saved()
-    try:
-        pinned = [(handle, handle.pin()) for handle in handles]
-    except OSError as error:
-        raise home.fail(error) from error
 
     def sync() -> None:
         for _, file in pinned:
             file.sync()
+        if log.is_closed:
+            # Deleted meanwhile: another log may have the directory's name by now.
+            return
         if topic_id_changed:
             sync_topic_id(home.disk, log.directory)
         if epochs is not None:
@@ -74,6 +100,17 @@ async def flush(log: Log, *, rolled_only: bool) -> None:
             handle.unpin()
     if log.cuts == cuts:
         log.recovery_point = max(log.recovery_point, up_to)
+
+
+def _pinned(log: Log, handles: list[Handle]) -> list[tuple[Handle, File]]:
+    pinned: list[tuple[Handle, File]] = []
+    try:
+        pinned.extend((handle, handle.pin()) for handle in handles)
+    except OSError as error:
+        for handle, _ in pinned:
+            handle.unpin()
+        raise log.home.wrong(error) from error
+    return pinned
 
 
 def take_snapshot(log: Log) -> None:
@@ -160,7 +197,8 @@ def close_cleanly(log: Log) -> None:
     size = active.file().size()
     if size != active.size:
         raise OSError(f"{active.handle.path} has {size} bytes, {active.size} are the log's")
-    if not disk.exists(f"{log.directory}/{file_name(log.log_end_offset, SNAPSHOT)}") or len(log.producers):
+    snapshot = f"{log.directory}/{file_name(log.log_end_offset, SNAPSHOT)}"
+    if log.log_end_offset != log.trusted_end or not disk.exists(snapshot):
         write_snapshot(disk, log.directory, log.log_end_offset, log.producers, sync=True)
         log.segments.names_changed = True
     if log.epochs.changed:

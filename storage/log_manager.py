@@ -165,8 +165,9 @@ class LogManager:
                     directory.home.fail(error)
 
     async def close(self, *, clean: bool = True) -> None:
-        """Stop: with `clean`, leave every directory so that the next start need not read it.
+        """Stop, when no tick runs and nobody uses a log any more.
 
+        With `clean`, leave every directory so that the next start need not read it.
         A directory that fails at it stays without its marker, and the others are closed all the same.
         """
         for log in self._logs.values():
@@ -228,7 +229,9 @@ class LogManager:
 
     async def _flush_due(self, now_ms: int) -> None:
         """Sync closed segments, which moves the recovery point, and whole logs whose `flush_ms` has passed."""
-        for log in self.logs():
+        for number, log in enumerate(self.logs()):
+            if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
+                await asyncio.sleep(0)
             whole = log.config.flush_ms != NEVER and now_ms - log.last_flush_ms >= log.config.flush_ms
             if not whole and log.segments.active.base <= log.recovery_point:
                 continue
@@ -238,7 +241,7 @@ class LogManager:
                 log.last_flush_ms = now_ms
             try:
                 await log_files.flush(log, rolled_only=not whole)
-            except StorageError:
+            except (StorageError, BrokerError):
                 continue
 
     async def _remove_due(self, now_ms: int) -> None:

@@ -90,10 +90,12 @@ class OffsetIndex:
         self.is_preallocated = False
 
     def clear(self) -> None:
-        """Forget every entry, to be rebuilt."""
+        """Forget every entry, to be rebuilt and then trimmed. Old bytes stay till then: a file that is cut to
+        nothing and written again is forced to the disk by ext4 when it is closed.
+        """
         self._forget()
         self.count, self.last_offset, self.last_position = 0, self._base, 0
-        self.handle.reopen(create=True).truncate(0)
+        self.handle.reopen(create=True)
         self.is_preallocated = False
 
     def truncate_to(self, offset: int, position: int) -> None:

@@ -77,9 +77,11 @@ class TimeIndex:
         self.is_preallocated = False
 
     def clear(self) -> None:
-        """Forget every entry, to be rebuilt."""
+        """Forget every entry, to be rebuilt and then trimmed. Old bytes stay till then: a file that is cut to
+        nothing and written again is forced to the disk by ext4 when it is closed.
+        """
         self.count, self.last_timestamp, self.last_offset = 0, NO_TIMESTAMP, self._base
-        self.handle.reopen(create=True).truncate(0)
+        self.handle.reopen(create=True)
         self.is_preallocated = False
 
     def truncate_to(self, offset: int) -> None:

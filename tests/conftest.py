@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -22,6 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A run that is told to stop still stops the programs it has started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     # kafka-python loads its schemas through a function that Python 3.11 calls deprecated.
     config.addinivalue_line("filterwarnings", "ignore:read_text is deprecated:DeprecationWarning")
 

@@ -26,7 +26,7 @@ class ApiVersionsHandler:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "the client's software name or version is malformed")
             call.peer.software_name = name
             call.peer.software_version = version
-        return ApiVersionsResponse(api_keys=served())
+        return ApiVersionsResponse(api_keys=served(), finalized_features_epoch=0)
 
     @staticmethod
     def refuse(request: ApiVersionsRequest | None, code: ErrorCode) -> ApiVersionsResponse:

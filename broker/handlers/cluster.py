@@ -20,6 +20,11 @@ CONTROLLERS = 2
 GROUP = 0
 TRANSACTION = 1
 
+REASONS = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator is running",
+    ErrorCode.INVALID_REQUEST: "a coordinator is asked for by a group (0) or a transactional id (1)",
+}
+
 
 class ClusterHandler:
     """Answers from the metadata cache."""
@@ -64,17 +69,20 @@ class ClusterHandler:
 
     @staticmethod
     def refuse_describe(request: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
-        return DescribeClusterResponse(error_code=code, endpoint_type=request.endpoint_type)
+        wanted = "a controller" if request.endpoint_type == CONTROLLERS else f"endpoint type {request.endpoint_type}"
+        message = f"this listener is a broker's, {wanted} cannot be asked for here"
+        return DescribeClusterResponse(error_code=code, error_message=message)
 
     @staticmethod
     def refuse_find(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
+        message = REASONS.get(code)
         return FindCoordinatorResponse(
             error_code=code,
-            error_message=None,
+            error_message=message,
             node_id=-1,
             port=-1,
             coordinators=[
-                Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=None)
+                Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)
                 for key in request.coordinator_keys
             ],
         )

@@ -25,6 +25,13 @@ from sordini.replication.controller.topics import check_topic_name
 TOPIC = 2
 BROKER = 4
 
+FALLBACKS = {
+    "log.retention.ms": "log.retention.hours",
+    "log.retention.minutes": "log.retention.hours",
+    "log.roll.ms": "log.roll.hours",
+    "log.roll.jitter.ms": "log.roll.jitter.hours",
+}
+
 
 class ConfigsHandler:
     """Describes; nothing here changes a setting."""
@@ -97,8 +104,13 @@ class ConfigsHandler:
         synonyms = []
         if is_set:
             synonyms.append(DescribeConfigsSynonym(name=key, value=value, source=ConfigSource.STATIC_BROKER))
-        if declared.default is not None:
-            synonyms.append(DescribeConfigsSynonym(name=key, value=declared.default_text, source=ConfigSource.DEFAULT))
+        # A key given in milliseconds falls back on the same in hours, whose default is told beside a value.
+        fallback = FALLBACKS.get(key, key) if is_set else key
+        default = SETTINGS[fallback][1]
+        if default.default is not None:
+            synonyms.append(
+                DescribeConfigsSynonym(name=fallback, value=default.default_text, source=ConfigSource.DEFAULT)
+            )
         return DescribeConfigsResourceResult(
             name=key,
             value=value,

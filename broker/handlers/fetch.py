@@ -31,6 +31,7 @@ from sordini.replication.waiters import Waiter
 from sordini.storage.errors import StorageError
 from sordini.storage.file_slice import FileSlice
 
+READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 BATCH_PREFIX_BYTES = 12
 BATCH_LENGTH = struct.Struct(">i")
@@ -63,6 +64,8 @@ class FetchHandler:
 
     def handle(self, call: Call) -> FetchResponse | Pending:
         request: FetchRequest = call.body
+        if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
         plan = self._sessions.plan(request, call.version, self._clock.monotonic_ms())
         reading = Reading(self._replicas, call, plan, bytes_max=min(request.max_bytes, self._bytes_max))
         reading.read()
@@ -111,6 +114,7 @@ class FetchHandler:
         )
 
 
+NOWHERE_CODES = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 SESSION_CODES = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -182,14 +186,16 @@ class Reading:
             return self._answer(partition, target, whole_first=whole_first)
         except BrokerError as error:
             self.urgent = True
-            return _refused(wish.partition, error.code)
+            # A topic that a session knew by name, and that is gone now, is no unknown id to its reader.
+            was_known = error.code == ErrorCode.UNKNOWN_TOPIC_ID and target.topic
+            return _refused(wish.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if was_known else error.code)
         except StorageError:
             self.urgent = True
             return _refused(wish.partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _answer(self, partition: Partition, target: Target, *, whole_first: bool) -> PartitionData:
         wish = target.wish
-        leader = partition.led(wish.current_leader_epoch)
+        leader = partition.led(max(wish.current_leader_epoch, -1))
         log = partition.log
         self.partitions.append(partition)
         answer = PartitionData(
@@ -267,7 +273,11 @@ class Reading:
 
 def _refused(partition: int, code: ErrorCode) -> PartitionData:
     return PartitionData(
-        partition_index=partition, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
+        partition_index=partition,
+        error_code=code,
+        high_watermark=-1,
+        aborted_transactions=[] if code in NOWHERE_CODES else None,
+        records=b"",
     )
 
 
@@ -291,7 +301,7 @@ def _converted(
         piece.release()
         raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, "message.downconversion.enable is false for this topic")
     try:
-        converted = down_convert(piece.read(), 0 if version < 2 else 1, fetch_offset)
+        converted = down_convert(piece.read(), 0 if version < 2 else 1, start=fetch_offset)
     finally:
         piece.release()
     return converted[:bytes_max] if version < 3 else converted

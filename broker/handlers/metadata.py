@@ -19,6 +19,7 @@ from sordini.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from sordini.protocol.types import NO_TOPIC_ID, TopicId
+from sordini.replication.controller.topics import why_unknown
 from sordini.replication.partition import INTERNAL_TOPICS
 
 # Bits of KIP-430: without an authorizer everybody may do everything that the resource knows.
@@ -92,7 +93,7 @@ class MetadataHandler:
         if request.allow_auto_topic_creation or call.version < 4:
             code = self._auto_create(wanted.name)
         else:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = why_unknown(wanted.name)
         return MetadataResponseTopic(error_code=code, name=wanted.name, is_internal=wanted.name in INTERNAL_TOPICS)
 
     def _wanted_by_id(self, call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:

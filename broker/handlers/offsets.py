@@ -19,9 +19,9 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
+from sordini.storage.log import Log
 
 LATEST = -1
 EARLIEST = -2
@@ -73,14 +73,14 @@ class OffsetsHandler:
         partition = self._replicas.partition(topic, wish.partition_index)
         leader = partition.led(wish.current_leader_epoch)
         committed_only = call.body.isolation_level == READ_COMMITTED
-        found = _look_up(partition, wish.timestamp, committed_only=committed_only)
+        end = partition.readable_end(committed_only=committed_only)
         answer = ListOffsetsPartitionResponse(partition_index=wish.partition_index)
-        if found is not None:
-            answer.timestamp, answer.offset = found
-            is_latest = wish.timestamp == LATEST
-            answer.leader_epoch = leader.leader_epoch if is_latest else partition.log.epochs.epoch_at(found[1])
         if call.version == 0:
-            answer.old_style_offsets = [] if found is None else [found[1]]
+            answer.old_style_offsets = _old_style(partition.log, wish.timestamp, end, wish.max_num_offsets)
+            return answer
+        found = _look_up(partition.log, wish.timestamp, end, leader.leader_epoch)
+        if found is not None:
+            answer.timestamp, answer.offset, answer.leader_epoch = found
         return answer
 
     def offset_for_leader_epoch(self, call: Call) -> OffsetForLeaderEpochResponse:
@@ -132,19 +132,36 @@ def _is_served(timestamp: int, version: int) -> bool:
     return timestamp in OLDEST_VERSION and version >= OLDEST_VERSION[timestamp]
 
 
-def _look_up(partition: Partition, timestamp: int, *, committed_only: bool) -> tuple[int, int] | None:
-    """The timestamp and offset to answer with; None when no record matches."""
-    log = partition.log
-    end = partition.readable_end(committed_only=committed_only)
+def _look_up(log: Log, timestamp: int, end: int, leader_epoch: int) -> tuple[int, int, int] | None:
+    """The timestamp, offset and leader epoch to answer with; None when no record matches."""
     if timestamp == LATEST:
-        return (-1, end)
+        return (-1, end, leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return (-1, log.log_start_offset)
+        # An empty log has no epoch but the leader's.
+        epoch = log.epochs.epoch_at(log.log_start_offset)
+        return (-1, log.log_start_offset, leader_epoch if epoch < 0 else epoch)
     if timestamp == LATEST_TIERED:
         return None
     if timestamp == MAX_TIMESTAMP:
         return log.max_timestamp()
     return log.find_timestamp(timestamp, end)
+
+
+def _old_style(log: Log, timestamp: int, end: int, count_max: int) -> list[int]:
+    """Version 0's answer: first offsets of segments last written by `timestamp`, newest first, the end before them."""
+    segments = [segment for segment in log.segments.all() if segment.base <= end]
+    starts = [max(segment.base, log.log_start_offset) for segment in segments]
+    times = [log.home.disk.modified_ms(segment.handle.path) for segment in segments]
+    if segments[-1].size:
+        starts.append(end)
+        times.append(times[-1])
+    if timestamp == LATEST:
+        kept = len(starts)
+    elif timestamp == EARLIEST:
+        kept = 1
+    else:
+        kept = max((number for number, time in enumerate(times, 1) if time <= timestamp), default=0)
+    return starts[:kept][::-1][: max(count_max, 0)]
 
 
 def _unlisted(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:

@@ -25,6 +25,24 @@ from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 
 ADMIN_CLIENT_ID = "__admin_client"
+BATCH_MAGIC = 16
+BATCH_ATTRIBUTES = 22  # The low byte of the two.
+TRANSACTIONAL_BIT = 0x10
+
+BEFORE_THE_LOG = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Refusals that say nothing of the log, as Apache Kafka tells them."""
 
 Later = Callable[[Call, Awaitable[Any]], Pending]
 
@@ -50,6 +68,8 @@ class ProduceHandler:
         response = ProduceResponse()
         refused = 0
         for topic in request.topic_data:
+            if not topic.partition_data:
+                continue
             answered = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
             response.responses.append(answered)
             for data in topic.partition_data:
@@ -77,6 +97,7 @@ class ProduceHandler:
         now_ms: int,
         grown: list[Partition],
     ) -> PartitionProduceResponse:
+        partition: Partition | None = None
         try:
             if call.version >= 13:
                 partition = self._replicas.partition_by_id(TopicId(topic.topic_id), data.index)
@@ -86,16 +107,15 @@ class ProduceHandler:
                 raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not produce to internal topics")
             if data.records is None:
                 raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request must bring records")
+            _check_transaction(call.body, data.records)
             checked = check_produced(data.records, partition.settings.rules, now_ms, produce_version=call.version)
             appended = partition.append(checked, now_ms, all_replicas=call.body.acks == -1)
         except BrokerError as error:
-            return PartitionProduceResponse(
-                index=data.index, error_code=error.code, base_offset=-1, error_message=str(error)
-            )
+            return _refused(data.index, error, partition)
         except StorageError as error:
-            return PartitionProduceResponse(
-                index=data.index, error_code=ErrorCode.KAFKA_STORAGE_ERROR, base_offset=-1, error_message=str(error)
-            )
+            return _refused(data.index, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), partition)
+        if not checked.batches:  # Old clients may send an empty message set: nothing was written anywhere.
+            return PartitionProduceResponse(index=data.index, base_offset=-1)
         if not appended.duplicate:
             grown.append(partition)
         return PartitionProduceResponse(
@@ -127,3 +147,29 @@ class ProduceHandler:
                 for topic in request.topic_data
             ]
         )
+
+
+def _check_transaction(request: ProduceRequest, records: memoryview) -> None:
+    """Refuse transactional batches: nobody coordinates transactions here yet.
+
+    Looked at in every batch before anything of it is appended (CVE-2018-17196).
+    """
+    if len(records) > BATCH_ATTRIBUTES and records[BATCH_ATTRIBUTES] & TRANSACTIONAL_BIT and records[BATCH_MAGIC] == 2:
+        if request.transactional_id is None:
+            raise BrokerError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch needs a transactional id"
+            )
+        # The retriable code that producers of every age understand (KIP-890).
+        raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, "no coordinator is there to verify the transaction with")
+
+
+def _refused(index: int, error: BrokerError, partition: Partition | None) -> PartitionProduceResponse:
+    """One partition's error; where the log was looked at, its start is told with it."""
+    looked_at = partition is not None and error.code not in BEFORE_THE_LOG
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        log_start_offset=partition.log.log_start_offset if partition is not None and looked_at else -1,
+        error_message=str(error),
+    )

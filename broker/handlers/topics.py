@@ -99,7 +99,6 @@ class TopicsHandler:
             known = self._metadata.topics.get(result.name or "")
             if known is None:
                 raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {result.name}")
-            result.topic_id = known.topic_id
             await self._admin.delete(known.name, timeout_ms=request.timeout_ms)
         except BrokerError as error:
             result.error_code, result.error_message = error.code, str(error)

@@ -50,6 +50,7 @@ class SocketServer:
         self._ticked_ms = clock.monotonic_ms()
         self.acceptors: dict[str, Acceptor] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._is_closed = False
         self._emptied: asyncio.Future[None] | None = None
 
     def bind(self, listeners: Sequence[Listener]) -> None:
@@ -74,6 +75,8 @@ class SocketServer:
 
     async def run(self) -> None:
         """Serve until cancelled, or until `close` is done."""
+        if self._is_closed:
+            return  # Closed before it began: there is nobody left to end it.
         async with asyncio.TaskGroup() as group:
             self._tasks = [group.create_task(processor.run()) for processor in self._processors]
             self._tasks.append(group.create_task(self._tick_forever()))
@@ -92,6 +95,7 @@ class SocketServer:
             self._log.warning("connections closed before they were answered", connections=self.counts.total)
         for processor in self._processors:
             processor.close()
+        self._is_closed = True
         for task in self._tasks:
             task.cancel()
 

@@ -293,13 +293,16 @@ def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Recor
     if position != end:
         raise ValueError(f"a record ends at byte {position}, its length says {end}")
     timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
+    if not -(2**63) <= timestamp < 2**63:
+        raise ValueError(f"a timestamp of {timestamp}")
     return Record(header.base_offset + offset_delta, timestamp, key, value, tuple(headers)), end
 
 
 def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     length, position = read_varint(body, position)
-    if length == -1:
+    # Any length below 0 is null, as Apache Kafka reads it.
+    if length < 0:
         return None, position
-    if length < 0 or length > end - position:
+    if length > end - position:
         raise ValueError(f"a length of {length} with {end - position} bytes left")
     return body[position : position + length], position + length

@@ -123,7 +123,8 @@ def _expand_gzip(data: bytes, bytes_max: int) -> bytes:
             if inflate.eof:
                 raise _corrupt(GZIP, "bytes follow its end")
             expanded.add(inflate.decompress(data[start : start + STEP_BYTES], STEP_BYTES))
-            while inflate.unconsumed_tail:
+            # At the end of the stream the tail stays what it was, so it alone would go on for ever.
+            while inflate.unconsumed_tail and not inflate.eof:
                 expanded.add(inflate.decompress(inflate.unconsumed_tail, STEP_BYTES))
         while not inflate.eof and (part := inflate.decompress(b"", STEP_BYTES)):
             expanded.add(part)
@@ -145,7 +146,10 @@ def _expand_lz4(data: bytes, bytes_max: int) -> bytes:
                 raise _corrupt(LZ4, "bytes follow its end")
             expanded.add(frame.decompress(data[start : start + STEP_BYTES], STEP_BYTES))
             while not frame.needs_input and not frame.eof:
-                expanded.add(frame.decompress(b"", STEP_BYTES))
+                part = frame.decompress(b"", STEP_BYTES)
+                if not part:
+                    break
+                expanded.add(part)
     except (RuntimeError, EOFError, ValueError) as error:
         raise _corrupt(LZ4, error) from None
     if not frame.eof or frame.unused_data:
@@ -298,19 +302,11 @@ def _lz4_checksum(header: bytes) -> int:
 
 
 def _xxh32_short(data: bytes) -> int:
-    """XxHash32 with seed 0 of up to 19 bytes, by its specification (a frame header is never longer)."""
+    """XxHash32 with seed 0 of up to 15 bytes, by its specification (our frame headers have 6, others' up to 14)."""
     prime1, prime2, prime3, prime4, prime5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
-    if len(data) >= 16:
-        lanes = ((prime1 + prime2) & 0xFFFFFFFF, prime2, 0, -prime1 & 0xFFFFFFFF)
-        sums = [
-            _rotated(lane + int.from_bytes(data[4 * at : 4 * at + 4], "little") * prime2, 13) * prime1 & 0xFFFFFFFF
-            for at, lane in enumerate(lanes)
-        ]
-        total = sum(_rotated(lane, turn) for lane, turn in zip(sums, (1, 7, 12, 18), strict=True))
-        rest = data[16:]
-    else:
-        total, rest = prime5, data
-    total += len(data)
+    assert len(data) < 16, data
+    total = prime5 + len(data)
+    rest = data
     while len(rest) >= 4:
         total = _rotated(total + int.from_bytes(rest[:4], "little") * prime3, 17) * prime4
         rest = rest[4:]

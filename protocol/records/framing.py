@@ -24,8 +24,10 @@ from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint
 
 WALKED_RECORDS_MAX = 12
 """Up to here the walk costs less than setting up anything better."""
-RUN_RECORDS_MIN = 12
+RUN_RECORDS_MIN = 24
 """A shorter run did not pay for finding it."""
+RUN_RECORDS_MAX = 1024
+"""So far a run looks ahead: what it compares in vain when it breaks off early stays bounded."""
 RECORDS_PER_SHORT_RUN = 64
 """One short run is allowed, and one more for so many records already taken; then the batch counts as shapeless."""
 
@@ -124,7 +126,7 @@ def _find_run(body: bytes, start: int, first: int, count: int) -> tuple[int, int
         return 0, start, _NOTHING
     size = shape.size
     limit = _ONE_BYTE_DELTAS if shape.offset_size == 1 else _TWO_BYTE_DELTAS
-    taken = min(count, (len(body) - start) // size, limit - first)
+    taken = min(count, (len(body) - start) // size, limit - first, RUN_RECORDS_MAX)
     for at in shape.fixed:
         column = body[start + at : start + taken * size : size]
         if column != column[:1] * taken:

@@ -249,6 +249,8 @@ def _check_messages(
     for index, message in enumerate(messages):
         if rules.key_required and message.key is None:
             raise _invalid("a compacted topic takes no record without a key")
+        if message.timestamp < NO_TIMESTAMP:
+            raise BrokerError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {message.timestamp}")
         if _times_are_bounded(rules):
             _check_times(message.timestamp, message.timestamp, rules, now_ms)
         messages[index] = message._replace(

@@ -308,8 +308,9 @@ class Controller:
         await self._feed(elected)
 
     def _resign(self, reason: str) -> None:
-        if self._reign is not None:
-            self._log.info("resigned as controller", epoch=self._reign.epoch, reason=reason)
+        if self._reign is None:
+            return
+        self._log.info("resigned as controller", epoch=self._reign.epoch, reason=reason)
         self._reign = self._cluster = None
         self._channel.set_brokers({})
 

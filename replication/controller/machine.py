@@ -240,7 +240,7 @@ def _wrote(turn: Turn, event: Wrote) -> None:
 
 
 def _took_effect(turn: Turn, purpose: NewState, outcome: Outcome) -> bool:
-    """Learn a partition's state from the outcome of a write; false when nothing is known now."""
+    """Learn a partition's state from the outcome of a write; whether brokers are to be told of it now."""
     topic = turn.assignment(purpose.topic_partition.topic)
     if topic is None:
         return False
@@ -251,18 +251,18 @@ def _took_effect(turn: Turn, purpose: NewState, outcome: Outcome) -> bool:
         case Conflict(current) if current is not None:
             # Somebody else wrote: a leader of an old protocol, or an earlier reign of ours. Decide again on that.
             turn.put_state(purpose.topic_partition, current)
-            if topic.name not in turn.deletions:
-                _decide_again(turn, topic, purpose.topic_partition)
-            return True
+            return topic.name in turn.deletions or not _decide_again(turn, topic, purpose.topic_partition)
         case Conflict() | Refused():
             return False
         case _:
             assert_never(outcome)
 
 
-def _decide_again(turn: Turn, topic: TopicAssignment, topic_partition: TopicPartition) -> None:
+def _decide_again(turn: Turn, topic: TopicAssignment, topic_partition: TopicPartition) -> bool:
+    """Write what follows from a state that was found; false when it may stay as it is."""
     known = turn.states(topic.name)[topic_partition.partition]
     replicas, live = topic.replicas[topic_partition.partition], turn.brokers.keys()
     state = _state_among(turn, known.state, replicas, live, live)
     if state is not None:
         turn.write_state(topic_partition, state)
+    return state is not None

@@ -45,6 +45,15 @@ def check_topic_name(name: str) -> None:
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}: {reason}.")
 
 
+def why_unknown(name: str) -> ErrorCode:
+    """Why there is no topic of this name: nobody made it, or nobody can."""
+    try:
+        check_topic_name(name)
+    except BrokerError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def colliding(name: str, existing: Collection[str]) -> list[str]:
     """Topics whose metrics could not be told from this one's, because '.' and '_' are the same there."""
     if "." not in name and "_" not in name:

@@ -2,99 +2,89 @@
 
 from __future__ import annotations
 
-import random
+from collections import deque
 from contextlib import closing
 from itertools import count
+from random import Random
+from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.outside.processes import BrokerProcess
 
 KILLS = 20
-_ACKNOWLEDGED_BETWEEN_KILLS = 200
+_ACKNOWLEDGED_BETWEEN_KILLS = 300
 
 
 def test_what_was_acknowledged_survives_twenty_kills_in_order_and_once(own_broker: BrokerProcess, topic: str) -> None:
-    # The seed stands in a failure's output through the local variables; the kills' moments follow it.
-    choose = random.Random(KILLS)
-    load = Load(own_broker.bootstrap, topic)
-    load.until_acknowledged(_ACKNOWLEDGED_BETWEEN_KILLS)
-    for _ in range(KILLS):
-        load.until_acknowledged(load.acknowledged_count + choose.randrange(1, _ACKNOWLEDGED_BETWEEN_KILLS))
-        own_broker.kill()
-        load.send_some()  # These wait in the client and reach the broker's next life.
-        own_broker.start()
-    load.finish()
+    choose = Random(KILLS)
+    with closing(Load(own_broker.bootstrap, topic)) as load:
+        for _ in range(KILLS):
+            load.until_acknowledged(choose.randrange(1, _ACKNOWLEDGED_BETWEEN_KILLS))
+            own_broker.kill()  # Many are on their way now; the client sends those again to the next life.
+            own_broker.start()
+        load.until_acknowledged(1)
+        load.finish()
     stored = read_all(own_broker.bootstrap, topic)
     assert stored == load.acknowledged, first_difference(stored, load.acknowledged)
 
 
 class Load:
-    """An idempotent producer of the numbers 0, 1, 2, ... that notes which were acknowledged, and where."""
+    """An idempotent producer of the numbers 0, 1, 2, ... that notes at which offset each was acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.acknowledged: dict[int, int] = {}  # Offset -> number.
         self._topic = topic
         self._numbers = count()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "linger.ms": 1,
-                "batch.num.messages": 50,
-                "reconnect.backoff.ms": 10,
-                "reconnect.backoff.max.ms": 50,
-                "retry.backoff.ms": 20,
-                "retry.backoff.max.ms": 50,
-                "message.timeout.ms": 60_000,
-                "compression.codec": "lz4",
-            }
+        self._on_their_way: deque[tuple[int, Any]] = deque()
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            linger_ms=1,
+            batch_size=500,  # Several batches in flight, so that a kill tears a window of them.
+            compression_type="gzip",
+            retry_backoff_ms=10,
+            reconnect_backoff_ms=10,
+            reconnect_backoff_max_ms=50,
         )
 
-    @property
-    def acknowledged_count(self) -> int:
-        return len(self.acknowledged)
-
-    def send_some(self) -> None:
-        for number in (next(self._numbers) for _ in range(20)):
-            self._producer.produce(self._topic, b"%d" % number, partition=0, on_delivery=self._note)
-        self._producer.poll(0)
-
-    def until_acknowledged(self, wanted: int) -> None:
-        """Keep the broker busy until that many numbers are known to be stored; many more are on the way."""
-        for _ in range(10_000):
-            if self.acknowledged_count >= wanted:
-                return
-            if len(self._producer) < 1_000:
-                self.send_some()
-            self._producer.poll(0.005)
-        raise AssertionError(f"only {self.acknowledged_count} of {wanted} numbers were acknowledged")
+    def until_acknowledged(self, more: int) -> None:
+        """Keep the broker busy until that many more numbers are known to be stored."""
+        wanted = len(self.acknowledged) + more
+        while len(self.acknowledged) < wanted:
+            while len(self._on_their_way) < 500:
+                number = next(self._numbers)
+                future = self._producer.send(self._topic, b"%d" % number, partition=0)
+                self._on_their_way.append((number, future))
+            self._take_oldest()
 
     def finish(self) -> None:
-        assert self._producer.flush(30) == 0, "records are still unacknowledged after 30 s"
+        while self._on_their_way:
+            self._take_oldest()
 
-    def _note(self, error: KafkaError | None, message: Message) -> None:
-        assert error is None, error
-        number, offset = int(message.value() or b""), message.offset()
-        # After a retry the first answer is lost and the repeated one may not know the offset any more.
-        assert (offset or 0) >= 0, f"number {number} was acknowledged without an offset"
-        self.acknowledged[offset or 0] = number
+    def close(self) -> None:
+        self._producer.close(timeout=5)
+
+    def _take_oldest(self) -> None:
+        number, future = self._on_their_way.popleft()
+        offset = future.get(timeout=30).offset
+        assert offset >= 0, f"number {number} was acknowledged without an offset"
+        self.acknowledged[offset] = number
 
 
 def read_all(bootstrap: str, topic: str) -> dict[int, int]:
     """Offset -> number of everything in partition 0."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.partition.eof": True}
+    partition = TopicPartition(topic, 0)
     stored: dict[int, int] = {}
-    with closing(Consumer(settings)) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        while True:
-            message = consumer.poll(15)
-            assert message is not None, f"reading stopped after {len(stored)} records"
-            error = message.error()
-            if error is not None:
-                assert error.code() == KafkaError._PARTITION_EOF, error
-                return stored
-            stored[message.offset() or 0] = int(message.value() or b"")
+    with closing(KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=15_000)) as consumer:
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        end = consumer.end_offsets([partition])[partition]
+        for record in consumer:
+            assert record.offset not in stored, f"offset {record.offset} was read twice"
+            stored[record.offset] = int(record.value)
+            if record.offset == end - 1:
+                break
+    return stored
 
 
 def first_difference(stored: dict[int, int], acknowledged: dict[int, int]) -> str:

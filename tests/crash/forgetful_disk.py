@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from sordini.storage.disk import Buffer, File
+from tests.crash.forgetful_nodes import Node, after_power_loss, copied, name_of, parent_of
 
 T = TypeVar("T")
 
@@ -28,69 +29,10 @@ class Died(BaseException):
     """The process that used this disk is gone; nothing may catch it but the test."""
 
 
-class _Node:
-    """A file's two images, or a directory's."""
-
-    def __init__(self, *, directory: bool = False) -> None:
-        self.directory = directory
-        self.data = bytearray()
-        self.synced = b""
-        self.pending: list[tuple[str, int, bytes]] = []
-        self.modified_ms = 0
-        self.names: dict[str, _Node] = {}
-        self.synced_names: dict[str, _Node] = {}
-        self.pending_names: list[list[tuple[str, _Node | None]]] = []
-
-    def write(self, position: int, data: bytes) -> None:
-        self.pending.append(("write", position, data))
-        _write(self.data, position, data)
-
-    def truncate(self, size: int) -> None:
-        self.pending.append(("truncate", size, b""))
-        _truncate(self.data, size)
-
-    def sync(self) -> None:
-        self.synced = bytes(self.data)
-        self.pending.clear()
-
-    def change_names(self, changes: list[tuple[str, _Node | None]]) -> None:
-        self.pending_names.append(changes)
-        _rename(self.names, changes)
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _write(image: bytearray, position: int, data: bytes) -> None:
-    if len(image) < position:
-        image.extend(bytes(position - len(image)))
-    image[position : position + len(data)] = data
-
-
-def _truncate(image: bytearray, size: int) -> None:
-    if size <= len(image):
-        del image[size:]
-    else:
-        image.extend(bytes(size - len(image)))
-
-
-def _rename(names: dict[str, _Node], changes: list[tuple[str, _Node | None]]) -> None:
-    for name, node in changes:
-        if node is None:
-            names.pop(name, None)
-        else:
-            names[name] = node
-
-
 class ForgetfulFile:
     """A descriptor of a node; it keeps working after the name is gone, as the real ones do."""
 
-    def __init__(self, disk: ForgetfulDisk, path: str, node: _Node) -> None:
+    def __init__(self, disk: ForgetfulDisk, path: str, node: Node) -> None:
         self._disk = disk
         self._path = path
         self._node = node
@@ -167,7 +109,7 @@ class ForgetfulDisk:
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.now_ms = now_ms
-        self.root = _Node(directory=True)
+        self.root = Node(directory=True)
         self.calls = 0
         self.open_files = 0
         self.log: list[tuple[str, str]] = []
@@ -235,14 +177,14 @@ class ForgetfulDisk:
     def killed(self) -> ForgetfulDisk:
         """The disk as the next process finds it when only the process died."""
         survivor = ForgetfulDisk(self.now_ms)
-        survivor.root = _copied(self.root, {})
+        survivor.root = copied(self.root, {})
         return survivor
 
     def power_lost(self, seed: int) -> ForgetfulDisk:
         """The disk as the next process finds it when the power failed; `seed` chooses what was kept."""
         chance = random.Random(seed)
         survivor = ForgetfulDisk(self.now_ms)
-        survivor.root = _after_power_loss(self.root, chance, {})
+        survivor.root = after_power_loss(self.root, chance, {})
         return survivor
 
     # The port.
@@ -253,7 +195,7 @@ class ForgetfulDisk:
         if node is None:
             if not create:
                 raise FileNotFoundError(errors.ENOENT, "no such file", path)
-            node = _Node()
+            node = Node()
             node.modified_ms = self.now_ms()
             self._link("create", path, node)
         if node.directory:
@@ -280,24 +222,24 @@ class ForgetfulDisk:
 
     def make_directory(self, path: str) -> None:
         self.check_alive()
-        parent = _parent(path)
+        parent = parent_of(path)
         if self._find(path) is None:
             if parent != path and self._find(parent) is None:
                 self.make_directory(parent)
-            self._link("mkdir", path, _Node(directory=True))
+            self._link("mkdir", path, Node(directory=True))
 
     def rename(self, old: str, new: str) -> None:
         node = self._must(old)
-        old_parent, new_parent = self._must(_parent(old)), self._must(_parent(new))
+        old_parent, new_parent = self._must(parent_of(old)), self._must(parent_of(new))
 
         def rename(share: float) -> int:
             if share != 1.0:
                 return 0
             if old_parent is new_parent:
-                old_parent.change_names([(_name(old), None), (_name(new), node)])
+                old_parent.change_names([(name_of(old), None), (name_of(new), node)])
             else:
-                new_parent.change_names([(_name(new), node)])
-                old_parent.change_names([(_name(old), None)])
+                new_parent.change_names([(name_of(new), node)])
+                old_parent.change_names([(name_of(old), None)])
             return 0
 
         self.change("rename", new, rename)
@@ -346,13 +288,13 @@ class ForgetfulDisk:
 
     def replace(self, path: str, data: bytes) -> None:
         """Put a whole file on the disk, synced, as another program would have left it."""
-        self.make_directory(_parent(path))
-        node = _Node()
+        self.make_directory(parent_of(path))
+        node = Node()
         node.data = bytearray(data)
         node.sync()
-        parent = self._must(_parent(path))
-        parent.change_names([(_name(path), node)])
-        parent.synced_names[_name(path)] = node
+        parent = self._must(parent_of(path))
+        parent.change_names([(name_of(path), node)])
+        parent.synced_names[name_of(path)] = node
 
     def flip(self, path: str, position: int, bit: int = 0) -> None:
         """Turn one bit of both images."""
@@ -371,11 +313,11 @@ class ForgetfulDisk:
                 found[child] = self.contents(child)
         return found
 
-    def release_lock(self, path: str, node: _Node) -> None:
+    def release_lock(self, path: str, node: Node) -> None:
         # POSIX: closing any descriptor of the file lets the process's lock go.
         self._locked.discard(id(node))
 
-    def _find(self, path: str) -> _Node | None:
+    def _find(self, path: str) -> Node | None:
         node = self.root
         for part in path.split("/"):
             if part:
@@ -385,73 +327,19 @@ class ForgetfulDisk:
                 node = found
         return node
 
-    def _must(self, path: str) -> _Node:
+    def _must(self, path: str) -> Node:
         self.check_alive()
         node = self._find(path)
         if node is None:
             raise FileNotFoundError(errors.ENOENT, "no such file or directory", path)
         return node
 
-    def _link(self, kind: str, path: str, node: _Node | None) -> None:
-        parent = self._must(_parent(path))
+    def _link(self, kind: str, path: str, node: Node | None) -> None:
+        parent = self._must(parent_of(path))
 
         def link(share: float) -> int:
             if share == 1.0:
-                parent.change_names([(_name(path), node)])
+                parent.change_names([(name_of(path), node)])
             return 0
 
         self.change(kind, path, link)
-
-
-def _copied(node: _Node, seen: dict[int, _Node]) -> _Node:
-    """The page cache written back: everything visible is now on the disk."""
-    if id(node) in seen:
-        return seen[id(node)]
-    copy = seen[id(node)] = _Node(directory=node.directory)
-    copy.data = bytearray(node.data)
-    copy.modified_ms = node.modified_ms
-    copy.names = {name: _copied(child, seen) for name, child in node.names.items()}
-    # What was unsynced stays so: the power may still fail during the next start.
-    copy.synced, copy.pending = node.synced, list(node.pending)
-    copy.synced_names = {name: _copied(child, seen) for name, child in node.synced_names.items()}
-    copy.pending_names = [
-        [(name, child if child is None else _copied(child, seen)) for name, child in change]
-        for change in node.pending_names
-    ]
-    return copy
-
-
-def _after_power_loss(node: _Node, chance: random.Random, seen: dict[int, _Node]) -> _Node:
-    if id(node) in seen:
-        return seen[id(node)]
-    copy = seen[id(node)] = _Node(directory=node.directory)
-    copy.modified_ms = node.modified_ms
-    if node.directory:
-        names = dict(node.synced_names)
-        for change in node.pending_names[: chance.randint(0, len(node.pending_names))]:
-            _rename(names, change)
-        copy.names = {name: _after_power_loss(child, chance, seen) for name, child in sorted(names.items())}
-        copy.synced_names = dict(copy.names)
-        return copy
-    copy.data = bytearray(node.synced)
-    for kind, position, data in _kept(node.pending, chance):
-        if kind == "write":
-            _write(copy.data, position, data)
-        else:
-            _truncate(copy.data, position)
-    copy.sync()
-    return copy
-
-
-def _kept(pending: list[tuple[str, int, bytes]], chance: random.Random) -> list[tuple[str, int, bytes]]:
-    """Of a file's unsynced operations all, none, a prefix with a torn end, or any subset."""
-    mode = chance.randrange(4)
-    if mode == 0 or not pending:
-        return []
-    if mode == 1:
-        return pending
-    if mode == 2:
-        kept = pending[: chance.randint(1, len(pending))]
-        kind, position, data = kept[-1]
-        return [*kept[:-1], (kind, position, data[: chance.randint(0, len(data))] if kind == "write" else data)]
-    return [operation for operation in pending if chance.random() < 0.5]

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from sordini.broker.coordination.tree import Tree
-from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import (
     Answer,
@@ -48,7 +48,6 @@ from sordini.replication.controller.events import (
 )
 from sordini.replication.controller.machine import step
 from sordini.replication.ports import (
-    BadVersion,
     Check,
     CoordinationError,
     Create,
@@ -70,7 +69,7 @@ class World:
         self.answers: deque[tuple[BrokerId, Command]] = deque()
         self.sent: list[tuple[BrokerId, Command]] = []
         self.guard = 0
-        self.after_write: Callable[[Write], None] = lambda _: None
+        self.before_write: Callable[[Write], None] = lambda _: None
         for path in ("/brokers", *paths.BASE_PATHS, "/config", "/admin"):
             self._ensure(path)
         self._do(Create(paths.CONTROLLER_EPOCH, b"0"))
@@ -84,7 +83,9 @@ class World:
     def broker_goes(self, broker_id: int) -> None:
         self._do(Delete(paths.broker(BrokerId(broker_id))))
 
-    def topic_made(self, name: str, replicas: dict[int, tuple[BrokerId, ...]], *, topic_id: bytes | None = None) -> None:
+    def topic_made(
+        self, name: str, replicas: dict[int, tuple[BrokerId, ...]], *, topic_id: bytes | None = None
+    ) -> None:
         identity = TopicId(name.encode().ljust(16, b".")[:16] if topic_id is None else topic_id)
         self._do(Create(paths.topic_config(name), znodes.encode_config({})))
         self._do(Create(paths.topic(name), znodes.encode_topic(TopicAssignment(name, replicas, identity))))
@@ -170,7 +171,7 @@ class World:
 
     def _write(self, write: Write) -> Outcome | None:
         guard = Check(paths.CONTROLLER_EPOCH, self.guard)
-        self.after_write(write)
+        self.before_write(write)
         try:
             results, _ = self.tree.apply([guard, write.operation], 0, 0)
         except CoordinationError as refusal:
@@ -272,10 +273,3 @@ def _operation(operation: Create | Set | Delete) -> str:
 
 def _ids(brokers: list[BrokerId] | tuple[BrokerId, ...]) -> str:
     return ",".join(str(broker) for broker in brokers)
-
-
-def epoch(number: int) -> LeaderEpoch:
-    return LeaderEpoch(number)
-
-
-__all__ = ["BadVersion", "World", "describe", "epoch"]

@@ -17,15 +17,19 @@ BACKOFF_S = 0.2
 
 
 async def create_topics(
-    network: SimNetwork, address: Address, partitions: dict[str, int], configs: dict[str, str], give_up: float
+    network: SimNetwork,
+    address: Address,
+    partitions: dict[str, int],
+    configs: dict[str, dict[str, str]],
+    give_up: float,
 ) -> dict[TopicPartition, TopicId]:
-    """Create topics and wait until every partition is led; raises TimeoutError past `give_up`."""
+    """Create topics, each with its own configs, and wait until every partition is led; TimeoutError past `give_up`."""
     topics = [
         CreatableTopic(
             name=name,
             num_partitions=count,
             replication_factor=1,
-            configs=[CreatableTopicConfig(name=key, value=value) for key, value in sorted(configs.items())],
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in sorted(configs.get(name, {}).items())],
         )
         for name, count in sorted(partitions.items())
     ]

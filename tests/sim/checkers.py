@@ -3,12 +3,15 @@
 A power loss may cut the unsynced end of a log, after which its offsets are given out again. So an offset is always
 named together with its *life*: how many power losses have cut it away so far. `Lives` does that counting.
 
+Retention takes from the beginning of a log: a value counts as kept when its offset lies before the final read.
+
 The promises that are judged here (names as in the reliability notes):
-  I1  an acknowledged value is in the final read, unless a power loss took it from the unsynced end;
+  I1  an acknowledged value is in the final read, unless a power loss took it from the unsynced end, which it may
+      not where every message is flushed;
   I2  one value, one offset, and producers are not forgotten;
   I3  one offset, one value, in every log, acknowledgement and poll;
   I4  order of sequences is order of offsets, and what was acknowledged before another was sent lies before it;
-  I7  in one session positions rise and leave nothing out;
+  I7  in one session positions rise and leave nothing out, and a session ends only when the log left its position;
   I8  nobody reads at or above the high watermark, and it does not fall within one life;
   I11 no value that nobody sent;
   I13 a log after a restart is a prefix of what it was, whole but for what a power loss may take.
@@ -35,8 +38,8 @@ class Lives:
         for restart in history.restarts:
             for partition, before in restart.before.items():
                 after = restart.after.get(partition)
-                end = _end(after) if after is not None else 0
-                if end < _end(before):
+                end = after.end if after is not None else 0
+                if end < before.end:
                     self._cuts.setdefault(partition, []).append((restart.at, end))
 
     def place(self, partition: TopicPartition, offset: int, at: float) -> Place:
@@ -66,23 +69,43 @@ def check(history: History) -> list[str]:
         *inconsistent_offsets(history, lives),
         *disorder(history, lives),
         *skips(history),
+        *false_resets(history),
         *watermarks(history, lives),
         *phantoms(history, lives),
         *recoveries(history),
         *dumps(history),
         *forgotten(history),
+        *(f"I2 a batch of a past epoch of {who} was taken at {at:.3f}" for at, who in history.fenced_in),
     ]
 
 
 def lost_writes(history: History) -> Iterator[str]:
     kept = {(partition, seen.value) for partition, poll in history.final.items() for seen in poll.seen}
+    starts = {partition: poll.asked for partition, poll in history.final.items()}
+    kept.update(_retained_away(history, starts))
+    taken: dict[tuple[TopicPartition, str], float] = {}
     for restart in history.restarts:
-        kept.update(_taken(restart))
+        for place in _taken(restart):
+            taken.setdefault(place, restart.at)
     for send in history.sends:
-        if send.outcome == "ok":
-            for index, value in enumerate(send.values):
-                if (send.partition, value) not in kept:
-                    yield f"I1 {value} was acknowledged at {_at(send, index)} and is gone"
+        if send.outcome != "ok":
+            continue
+        for index, value in enumerate(send.values):
+            lost_at = taken.get((send.partition, value))
+            if lost_at is not None:
+                if send.partition.topic in history.durable_topics and send.ended <= lost_at:
+                    yield f"I1 {value} at {_at(send, index)} was flushed, acknowledged, and lost with the power"
+            elif (send.partition, value) not in kept and not 0 <= send.base_offset < starts.get(send.partition, 0):
+                yield f"I1 {value} was acknowledged at {_at(send, index)} and is gone"
+
+
+def _retained_away(history: History, starts: dict[TopicPartition, int]) -> Iterator[tuple[TopicPartition, str]]:
+    """What was seen at an offset that lies before the beginning of the log now."""
+    for poll in history.polls:
+        yield from ((poll.partition, value) for offset, value in poll.seen if offset < starts.get(poll.partition, 0))
+    for restart in history.restarts:
+        for partition, dump in restart.before.items():
+            yield from ((partition, value) for offset, value in dump.seen if offset < starts.get(partition, 0))
 
 
 def duplicates(history: History) -> Iterator[str]:
@@ -152,6 +175,16 @@ def skips(history: History) -> Iterator[str]:
             next_offset[key] = offset + 1
 
 
+def false_resets(history: History) -> Iterator[str]:
+    losses = [restart.at for restart in history.restarts if restart.kind == "power"]
+    for reset in history.resets:
+        if reset.earliest <= reset.position and not any(at <= reset.at for at in losses):
+            yield (
+                f"I7 {reset.consumer} was sent away from {reset.partition}@{reset.position} at {reset.at:.3f}, "
+                f"and the log begins at @{reset.earliest}"
+            )
+
+
 def watermarks(history: History, lives: Lives) -> Iterator[str]:
     # Compared within one consumer: answers to two of them may overtake each other on their ways.
     highest: dict[tuple[str, TopicPartition, int], int] = {}
@@ -178,14 +211,16 @@ def recoveries(history: History) -> Iterator[str]:
         for partition, before in restart.before.items():
             after = restart.after.get(partition)
             if after is None:
-                if before.seen and (restart.kind != "power" or before.synced_end):
+                if before.seen and (restart.kind != "power" or before.synced_end > before.base):
                     yield f"I13 {partition} did not come back after a {restart.kind}"
                 continue
-            end, old_end = _end(after), _end(before)
-            if after.seen != before.seen[: len(after.seen)]:
+            end, old_end = after.end, before.end
+            if not _agree(before.seen, after.seen):
                 yield f"I13 {partition} is no prefix of what it was before the {restart.kind} at {restart.at:.3f}"
             if restart.kind != "power" and end < old_end:
                 yield f"I13 {partition} came back from a {restart.kind} with @{end} of @{old_end}"
+            if restart.kind != "power" and after.base < before.base:
+                yield f"I13 {partition} began at @{before.base} and came back with @{after.base}"
             if end < before.synced_end:
                 yield f"I13 {partition} was synced to @{before.synced_end} and came back with @{end}"
 
@@ -194,7 +229,8 @@ def dumps(history: History) -> Iterator[str]:
     """What the clients read at the end is what the files hold."""
     for partition, dump in history.dumps.items():
         final = history.final.get(partition)
-        if final is not None and final.seen != dump.seen:
+        # Retention may have come between the two.
+        if final is not None and tuple(seen for seen in final.seen if seen.offset >= dump.base) != dump.seen:
             yield f"I3 {partition}: the final read has {len(final.seen)} records, the files {len(dump.seen)}, or others"
 
 
@@ -235,13 +271,18 @@ def _taken(restart: Restart) -> Iterator[tuple[TopicPartition, str]]:
         return
     for partition, before in restart.before.items():
         after = restart.after.get(partition)
-        kept = len(after.seen) if after is not None else 0
-        for _, value in before.seen[kept:]:
-            yield partition, value
+        end = after.end if after is not None else 0
+        for offset, value in before.seen:
+            if offset >= end:
+                yield partition, value
 
 
-def _end(dump: Dump | None) -> int:
-    return dump.seen[-1].offset + 1 if dump is not None and dump.seen else 0
+def _agree(before: tuple[Seen, ...], after: tuple[Seen, ...]) -> bool:
+    """Whether two dumps hold the same where both hold something; a power loss may undo a deletion at the start."""
+    known = dict(before)
+    return all(known.get(offset, value) == value for offset, value in after) and (
+        not after or not before or after[-1].offset <= before[-1].offset
+    )
 
 
 def _at(send: Send, index: int) -> str:

@@ -21,7 +21,7 @@ from sordini.protocol.messages.list_offsets import (
 from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_header, read_records
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from tests.sim.client import Connection, ProtocolViolation
-from tests.sim.history import History, Poll, Seen
+from tests.sim.history import History, Poll, Reset, Seen
 from tests.sim.network import Address, SimNetwork
 
 REQUEST_TIMEOUT_S = 5.0
@@ -71,7 +71,7 @@ class Consumer:
         self._session_id = 0
         self._session_epoch = 0
         self._told: dict[TopicPartition, int] = {}
-        self._resets = 1
+        self._resets = dict.fromkeys(topics, 1)
         self.positions = dict.fromkeys(sorted(topics), 0)
         self.high_watermarks = dict.fromkeys(sorted(topics), -1)
         self.connection: Connection | None = None
@@ -175,8 +175,11 @@ class Consumer:
     async def _take(self, connection: Connection, partition: TopicPartition, data: PartitionData, began: float) -> None:
         code = ErrorCode(data.error_code)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.positions[partition] = await self._end(connection, partition, EARLIEST)
-            self._resets += 1
+            # Told of only when it is known where the log begins; nothing of the old session is then ever read.
+            earliest = await self._end(connection, partition, EARLIEST)
+            asked, self.positions[partition] = self.positions[partition], earliest
+            self._resets[partition] += 1
+            self._history.resets.append(Reset(self._name, partition, self._loop.time(), asked, earliest))
             return
         if code:
             raise _TryAgain(code.name)
@@ -189,7 +192,7 @@ class Consumer:
         self._history.polls.append(
             Poll(
                 consumer=self._name,
-                session=self._resets,
+                session=self._resets[partition],
                 began=began,
                 at=self._loop.time(),
                 partition=partition,

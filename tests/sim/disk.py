@@ -13,7 +13,8 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from tests.crash.forgetful_disk import Died, ForgetfulDisk, ForgetfulFile, _Node
+from tests.crash.forgetful_disk import Died, ForgetfulDisk, ForgetfulFile
+from tests.crash.forgetful_nodes import Node
 from tests.sim.loop import SimClock, SimLoop, SimProcess
 from tests.sim.trace import Trace
 
@@ -29,7 +30,7 @@ WRITING = ("write", "create", "mkdir")
 class SimDisk(ForgetfulDisk):
     """The disk port for one process. The process dies with its disk when a fault says so, and the other way round."""
 
-    def __init__(self, loop: SimLoop, trace: Trace, seed: int, process: SimProcess, root: _Node | None = None) -> None:
+    def __init__(self, loop: SimLoop, trace: Trace, seed: int, process: SimProcess, root: Node | None = None) -> None:
         super().__init__(SimClock(loop).now_ms)
         self._loop = loop
         self._trace = trace

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol
 
 from tests.sim.client import Connection
+from tests.sim.disk import SimDisk
 from tests.sim.network import SimSocket
-from tests.sim.world import World
+from tests.sim.world import LOG_DIRECTORIES, World
 
 Fault = Literal[
-    "reset", "half_open", "slow_link", "sleeper", "clock_jump", "disk_full", "stop", "kill", "die_writing", "power"
+    "reset",
+    "half_open",
+    "slow_link",
+    "sleeper",
+    "clock_jump",
+    "disk_full",
+    "short_write",
+    "stop",
+    "kill",
+    "die_writing",
+    "die_starting",
+    "die_stopping",
+    "disk_error",
+    "power",
+    "power_starting",
 ]
-GENTLE: tuple[Fault, ...] = ("reset", "half_open", "slow_link", "sleeper", "clock_jump", "disk_full")
-KILLING: tuple[Fault, ...] = (*GENTLE, "stop", "kill", "kill", "die_writing")
-PULLING_THE_PLUG: tuple[Fault, ...] = (*KILLING, "power", "power")
+GENTLE: tuple[Fault, ...] = ("reset", "half_open", "slow_link", "sleeper", "clock_jump", "disk_full", "short_write")
+KILLING: tuple[Fault, ...] = (*GENTLE, "stop", "kill", "kill", "die_writing", "die_starting", "die_stopping")
+FAILING: tuple[Fault, ...] = (*KILLING, "disk_error", "disk_error", "disk_full", "short_write")
+PULLING_THE_PLUG: tuple[Fault, ...] = (*KILLING, "power", "power", "power_starting")
 PATIENCE_S = 3.0
+DEATHS_MAX = 4
 
 
 class Client(Protocol):
@@ -47,6 +65,7 @@ class Faults:
             await self._strikes()[kind]()
 
     def _strikes(self) -> dict[Fault, Callable[[], Awaitable[None]]]:
+        world = self._world
         return {
             "reset": self._reset,
             "half_open": self._half_open,
@@ -54,10 +73,15 @@ class Faults:
             "sleeper": self._sleeper,
             "clock_jump": self._clock_jump,
             "disk_full": self._disk_full,
-            "stop": lambda: self._world.restart("stop", self._pause()),
-            "kill": lambda: self._world.restart("kill", self._pause()),
+            "short_write": self._short_write,
+            "stop": lambda: world.restart("stop", self._pause()),
+            "kill": lambda: world.restart("kill", self._pause()),
             "die_writing": self._die_writing,
-            "power": lambda: self._world.restart("power", self._pause()),
+            "die_starting": lambda: world.restart("kill", self._pause(), self._dying_start()),
+            "die_stopping": self._die_stopping,
+            "disk_error": self._disk_error,
+            "power": lambda: world.restart("power", self._pause()),
+            "power_starting": lambda: world.restart("power", self._pause(), self._dying_start()),
         }
 
     async def _reset(self) -> None:
@@ -90,14 +114,42 @@ class Faults:
         await asyncio.sleep(self._random.uniform(0.2, 2.0))
         self._world.disk.heal()
 
+    async def _short_write(self) -> None:
+        """Some of the next writes take only half of what they are given."""
+        for _ in range(self._random.randint(1, 5)):
+            self._world.disk.shorten(self._random.randint(1, 20))
+
     async def _die_writing(self) -> None:
-        """Die inside one of the next calls that change the disk, a share of a write done; or right here."""
+        """Die inside one of the next calls that change the disk, a share of a write done; or after a while."""
         self._world.disk.die_at(self._random.randint(1, 12), share=self._random.random())
-        patience = self._world.loop.time() + PATIENCE_S
-        # Polling costs nothing on a virtual clock.
-        while self._world.process.alive and self._world.loop.time() < patience:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        await asyncio.wait([self._world.process.died], timeout=PATIENCE_S)
         await self._world.restart("kill", self._pause())
+
+    def _dying_start(self) -> Callable[[SimDisk, int], None]:
+        """The next processes die in the middle of their start, a few times over, the last of them lives."""
+        deaths = self._random.randint(1, DEATHS_MAX)
+        calls = [self._random.randint(1, 30) for _ in range(deaths)]
+
+        def prepare(disk: SimDisk, failed: int) -> None:
+            if failed < deaths:
+                disk.die_at(calls[failed], share=self._random.random())
+
+        return prepare
+
+    async def _die_stopping(self) -> None:
+        self._world.disk.die_at(self._random.randint(1, 40), share=self._random.random())
+        await self._world.restart("stop", self._pause())
+
+    async def _disk_error(self) -> None:
+        """One log directory, or now and then both, gives I/O errors; later the disk is changed and all is well."""
+        world = self._world
+        where = LOG_DIRECTORIES if self._random.random() < 0.2 else (self._random.choice(LOG_DIRECTORIES),)
+        kinds = self._random.choice((("write",), ("sync", "sync directory"), ("write", "create", "rename", "sync")))
+        world.disk_failed = True
+        world.disk.fail_while(lambda kind, path: kind in kinds and path.startswith(where), errno.EIO)
+        await asyncio.wait([world.process.died], timeout=self._random.uniform(0.2, 3.0))
+        end = self._random.choice(("stop", "kill"))
+        await world.restart(end, self._pause())
 
     def _some_socket(self) -> SimSocket | None:
         sockets = self._world.network.connections(self._world.process)

@@ -57,6 +57,22 @@ class Dump:
     seen: tuple[Seen, ...]
     synced_end: int = 0
     """The first offset that was not yet forced to the disk."""
+    base: int = 0
+    """The first segment's name: where an empty log begins and ends."""
+
+    @property
+    def end(self) -> int:
+        return self.seen[-1].offset + 1 if self.seen else self.base
+
+
+class Reset(NamedTuple):
+    """A consumer was told that its position lies outside of the log, and where the log begins."""
+
+    consumer: str
+    partition: TopicPartition
+    at: float
+    position: int
+    earliest: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +93,14 @@ class History:
     sends: list[Send] = dataclasses.field(default_factory=list)
     polls: list[Poll] = dataclasses.field(default_factory=list)
     restarts: list[Restart] = dataclasses.field(default_factory=list)
+    resets: list[Reset] = dataclasses.field(default_factory=list)
+    durable_topics: frozenset[str] = frozenset()
+    """Topics with flush.messages=1: what they acknowledge survives a power loss."""
     final: dict[TopicPartition, Poll] = dataclasses.field(default_factory=dict)
     dumps: dict[TopicPartition, Dump] = dataclasses.field(default_factory=dict)
     forgotten_producers: list[tuple[float, str]] = dataclasses.field(default_factory=list)
     """When a producer was told that its sequences are unknown though nothing of it was open."""
+    fenced: int = 0
+    """How often a batch of an epoch of the past was refused, as it must be."""
+    fenced_in: list[tuple[float, str]] = dataclasses.field(default_factory=list)
+    """When a batch of an epoch of the past was taken."""

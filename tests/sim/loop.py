@@ -58,6 +58,8 @@ class SimProcess:
         self.alive = True
         self._loop = loop
         self._on_death: list[Callable[[], None]] = []
+        self.died = loop.create_future()
+        """Done when the process has ended; for the world to wait on."""
         # A dict and not a set: tasks die in the order they were made. Dead tasks stay here, referenced, because
         # collecting a suspended coroutine would run its `finally` blocks, which a killed process never does.
         self.tasks: dict[asyncio.Task[Any], None] = {}
@@ -83,6 +85,8 @@ class SimProcess:
             return
         self.alive = False
         self._loop.forget(self)
+        if not self.died.done():
+            self.died.set_result(None)
         for callback in self._on_death:
             callback()
 

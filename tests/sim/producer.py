@@ -40,6 +40,8 @@ STATE_LOST = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
 )
 APPENDED = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+NEW_EPOCH_CHANCE = 0.02
+"""Of each batch sent while nothing is open: the producer begins a new epoch of its own, as KIP-360 lets it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class ProducerRules:
     records_max: int = 5
     padding_max: int = 400
     codec_chance: float = 0.2
+    zombie_chance: float = 0.0
+    """After the first batch of a new epoch: send one of the old epoch, too, which must be refused."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -96,6 +100,7 @@ class Producer:
         self._producer_id = -1
         self._producer_epoch = -1
         self._sequences: dict[TopicPartition, int] = {}
+        self._past: dict[TopicPartition, tuple[int, int]] = {}
         self._unanswered: deque[_Batch] = deque()
         self.connection: Connection | None = None
         self.last_acknowledged = 0.0
@@ -120,6 +125,8 @@ class Producer:
         answers = deque((batch, self._send(connection, batch)) for batch in self._unanswered)
         next_batch = self._loop.time()
         while self._loop.time() < until or (answers and self._loop.time() < give_up):
+            if not answers and self._rules.idempotent and self._random.random() < NEW_EPOCH_CHANCE:
+                self._begin_epoch()
             if self._loop.time() < until and len(answers) < self._rules.in_flight:
                 batch = self._new_batch()
                 answer = self._send(connection, batch)
@@ -161,6 +168,9 @@ class Producer:
         code = ErrorCode(answer.error_code)
         if code in APPENDED:
             self._settle(batch, "ok", answer.base_offset if code == ErrorCode.NONE else -1)
+            past = self._past.pop(batch.partition, None)
+            if past is not None and self._random.random() < self._rules.zombie_chance:
+                self._send_from_the_past(batch.partition, *past)
         elif not self._rules.idempotent:
             self._settle(batch, "info", -1)
         elif code in STATE_LOST and batch is self._unanswered[0]:
@@ -169,6 +179,7 @@ class Producer:
             self._settle_all("info")
             self._producer_id = -1
             self._sequences.clear()
+            self._past.clear()
             raise _TryAgain(code.name)
         else:
             raise _TryAgain(code.name)
@@ -180,6 +191,34 @@ class Producer:
         if answer.error_code:
             raise _TryAgain(ErrorCode(answer.error_code).name)
         self._producer_id, self._producer_epoch = answer.producer_id, answer.producer_epoch
+
+    def _begin_epoch(self) -> None:
+        """Nothing is open: count from 0 again under the next epoch."""
+        self._past.update((tp, (self._producer_epoch, sequence)) for tp, sequence in self._sequences.items())
+        self._producer_epoch += 1
+        self._sequences.clear()
+
+    def _send_from_the_past(self, partition: TopicPartition, epoch: int, sequence: int) -> None:
+        """A batch that was under way when its producer moved on. Its value is not among the attempted ones."""
+        connection = self.connection
+        if connection is None or self._rules.acks == 0:
+            return
+        record = Record(0, self._clock.now_ms(), b"", f"{self._name} of epoch {epoch}".encode())
+        encoded = build_batch(
+            [record], producer_id=self._producer_id, producer_epoch=epoch, base_sequence=sequence
+        )
+        answer = self._send(connection, _Batch(partition, (), encoded, sequence, self._loop.time()))
+        if answer is not None:
+            answer.add_done_callback(self._judge_past)
+
+    def _judge_past(self, answer: asyncio.Future[ProduceResponse]) -> None:
+        if answer.cancelled() or answer.exception() is not None:
+            return
+        code = answer.result().responses[0].partition_responses[0].error_code
+        if code == ErrorCode.NONE:
+            self._history.fenced_in.append((self._loop.time(), self._name))
+        elif code == ErrorCode.INVALID_PRODUCER_EPOCH:
+            self._history.fenced += 1
 
     def _new_batch(self) -> _Batch:
         partition = self._random.choice(self._partitions)

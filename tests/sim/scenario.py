@@ -16,14 +16,15 @@ from sordini.protocol.types import TopicId, TopicPartition
 from tests.sim.admin import create_topics
 from tests.sim.checkers import check
 from tests.sim.consumer import Consumer, ConsumerRules
-from tests.sim.faults import GENTLE, KILLING, PULLING_THE_PLUG, Fault, Faults
+from tests.sim.faults import FAILING, GENTLE, KILLING, PULLING_THE_PLUG, Fault, Faults
+from tests.sim.files import index_findings
 from tests.sim.history import History, Poll
 from tests.sim.loop import Deadlock, Runaway, run
 from tests.sim.producer import Producer, ProducerRules
+from tests.sim.trace import LINES_KEPT
 from tests.sim.world import ADDRESS, Broker, World
 
-TOPICS = {"orders": 2, "audit": 1}
-TOPIC_CONFIGS = {"segment.bytes": "30000", "index.interval.bytes": "1000"}
+TOPICS = {"audit": 1, "ledger": 1, "orders": 2}
 QUIET_S = 8.0
 FINAL_S = 30.0
 LINES_SHOWN = 40
@@ -39,6 +40,12 @@ class Scenario:
     faults: Sequence[Fault]
     producers: tuple[ProducerRules, ...]
     consumers: tuple[ConsumerRules, ...]
+    settings: dict[str, str] = dataclasses.field(default_factory=dict)
+    topics: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def durable_topics(self) -> frozenset[str]:
+        return frozenset(name for name, config in self.topics.items() if config.get("flush.messages") == "1")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +59,8 @@ class Verdict:
     polled: int
     faults: dict[str, int]
     steps: int
+    seconds: float
+    fenced: int
     last_lines: list[str]
 
     def text(self) -> str:
@@ -61,33 +70,84 @@ class Verdict:
 
 
 def scenario(seed: int) -> Scenario:
-    """Seeds go round through gentle runs, runs with killed processes and runs with power losses."""
+    """Seeds go round through killed processes, failing disks, power losses and gentle runs."""
     source = random.Random(f"scenario {seed}")
+    faults = (PULLING_THE_PLUG, KILLING, FAILING, PULLING_THE_PLUG, GENTLE)[seed % 5]
+    # A power loss may make the broker forget an epoch, and then it may take a batch of the one before.
+    zombies = 0.0 if faults is PULLING_THE_PLUG else 0.8
     return Scenario(
         seed=seed,
-        seconds=source.uniform(12, 30),
-        faults=(KILLING, PULLING_THE_PLUG, GENTLE)[seed % 3],
+        seconds=source.uniform(12, 40),
+        faults=faults,
         producers=(
-            ProducerRules(version=source.choice((3, 7, 9, 13)), gap_mean_s=source.choice((0.04, 0.1))),
-            ProducerRules(version=source.choice((5, 8, 12)), in_flight=source.choice((1, 5))),
+            ProducerRules(
+                version=source.choice((3, 7, 9, 13)), gap_mean_s=source.choice((0.04, 0.1)), zombie_chance=zombies
+            ),
+            ProducerRules(
+                version=source.choice((5, 8, 12)), in_flight=source.choice((1, 5)), zombie_chance=zombies
+            ),
             ProducerRules(idempotent=False, acks=source.choice((-1, 1, 0)), in_flight=source.choice((1, 3))),
         ),
         consumers=(
             ConsumerRules(version=source.choice((4, 10, 11, 17)), total_bytes=source.choice((2_000, 50_000))),
             ConsumerRules(version=source.choice((7, 11, 12, 13)), incremental=True, wait_ms=500, min_bytes=200),
         ),
+        settings=_settings(source),
+        topics=_topics(source),
     )
 
 
-def run_seed(plan: Scenario, build: Callable[[World], Broker]) -> Verdict:
+def _settings(source: random.Random) -> dict[str, str]:
+    settings = {
+        "num.network.threads": str(source.choice((1, 2, 3))),
+        "log.index.size.max.bytes": source.choice(("120", "2048")),
+        "sordini.open.segments.max": source.choice(("16", "4096")),
+    }
+    if source.random() < 0.5:
+        settings["broker.id"] = "7"
+    return settings
+
+
+def _topics(source: random.Random) -> dict[str, dict[str, str]]:
+    """One topic that keeps everything, one that flushes everything, one that forgets, all with small segments."""
+    configs = {
+        name: {
+            "segment.bytes": str(source.choice((6_000, 20_000, 60_000))),
+            "index.interval.bytes": source.choice(("0", "1000", "4096")),
+        }
+        for name in TOPICS
+    }
+    configs["ledger"]["flush.messages"] = "1"
+    if source.random() < 0.7:
+        configs["orders"]["retention.bytes"] = str(source.choice((15_000, 60_000)))
+    if source.random() < 0.5:
+        configs["orders"]["retention.ms"] = str(source.choice((4_000, 600_000)))
+    if source.random() < 0.3:
+        configs["orders"]["segment.ms"] = "3000"
+    if source.random() < 0.3:
+        configs["audit"]["flush.ms"] = "1000"
+    return configs
+
+
+def run_seed(
+    plan: Scenario, build: Callable[[World], Broker], lines_kept: int | None = LINES_KEPT
+) -> Verdict:
     """Run one scenario on a broker that `build` makes, and judge it."""
-    world = World(plan.seed, build)
+    world = World(plan.seed, build, plan.settings, lines_kept)
+    world.history.durable_topics = plan.durable_topics
     story = _Story(world, plan)
+    began = world.loop.time()
     try:
         run(world.loop, story.tell())
     except (Exception, Runaway, Deadlock) as error:  # noqa: BLE001 - every way to fail is a finding with a seed.
         story.findings.append(f"the run broke: {error!r}")
-    findings = story.findings + [f"stray exception: {text}" for text in world.loop.stray] + check(world.history)
+    findings = [
+        *story.findings,
+        *world.findings,
+        *world.log.bugs,
+        *(f"stray exception: {text}" for text in world.loop.stray),
+        *check(world.history),
+    ]
     return Verdict(
         seed=plan.seed,
         findings=findings,
@@ -96,6 +156,8 @@ def run_seed(plan: Scenario, build: Callable[[World], Broker]) -> Verdict:
         polled=sum(len(poll.seen) for poll in world.history.polls),
         faults=story.faults,
         steps=world.loop.steps,
+        seconds=world.loop.time() - began,
+        fenced=world.history.fenced,
         last_lines=list(world.trace.lines),
     )
 
@@ -110,10 +172,11 @@ class _Story:
 
     async def tell(self) -> None:
         world, plan = self._world, self._plan
-        await world.start()
+        if not await world.start():
+            raise RuntimeError("the broker did not come up on an empty disk")
         world.admit()
         now = world.loop.time
-        topics = await create_topics(world.network, ADDRESS, TOPICS, TOPIC_CONFIGS, now() + 30)
+        topics = await create_topics(world.network, ADDRESS, TOPICS, plan.topics, now() + 30)
         quiet_from = now() + plan.seconds
         await self._work(topics, quiet_from)
         for producer, rules in zip(self.producers, plan.producers, strict=True):
@@ -122,6 +185,7 @@ class _Story:
         await self._read_all(topics, now() + FINAL_S)
         await world.stop()
         world.history.dumps = world.dumps()
+        self.findings += index_findings(world.disk.visible_tree())
 
     async def _work(self, topics: dict[TopicPartition, TopicId], quiet_from: float) -> None:
         world, plan = self._world, self._plan
@@ -134,6 +198,7 @@ class _Story:
             for index, rules in enumerate(plan.consumers)
         ]
         faults = Faults(world, [*self.producers, *consumers], plan.faults)
+        self.faults = faults.struck
         end = quiet_from + QUIET_S
         async with asyncio.TaskGroup() as group:
             group.create_task(faults.run(quiet_from, FAULT_GAP_S))
@@ -141,9 +206,9 @@ class _Story:
                 group.create_task(producer.run(end, end + QUIET_S))
             for consumer in consumers:
                 group.create_task(consumer.run(end + 2))
-        self.faults = faults.struck
 
     async def _read_all(self, topics: dict[TopicPartition, TopicId], give_up: float) -> None:
+        """Read everything that is there; what counts of a partition is what follows the last reset."""
         world = self._world
         read = History()
         reader = Consumer("final", world.network, ADDRESS, topics, read, ConsumerRules(total_bytes=1 << 20), 0)
@@ -151,5 +216,11 @@ class _Story:
         ends = await reader.ends(give_up)
         await reader.run_to(ends, give_up)
         for partition, end in ends.items():
-            seen = tuple(record for poll in read.polls if poll.partition == partition for record in poll.seen)
-            world.history.final[partition] = Poll("final", 1, began, world.loop.time(), partition, 0, seen, end)
+            resets = [reset.earliest for reset in read.resets if reset.partition == partition]
+            start = resets[-1] if resets else 0
+            polls = [poll for poll in read.polls if poll.partition == partition and poll.session == len(resets) + 1]
+            seen = tuple(record for poll in polls for record in poll.seen)
+            world.history.final[partition] = Poll(
+                "final", 1, began, world.loop.time(), partition, start, seen, max([end, *(p.high_watermark for p in polls)])
+            )
+        world.history.resets += read.resets

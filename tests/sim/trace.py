@@ -8,15 +8,17 @@ from collections import deque
 from tests.sim.loop import SimLoop
 
 LINES_KEPT = 400
+BUGS = frozenset({"connection closed by a bug", "request failed", "abandoning a request failed", "answer cut off"})
 
 
 class Trace:
     """Two runs did the same exactly when their digests are equal."""
 
-    def __init__(self, loop: SimLoop) -> None:
+    def __init__(self, loop: SimLoop, lines_kept: int | None = LINES_KEPT) -> None:
+        """`lines_kept` of None keeps all of them, for a reader who follows one run."""
         self._loop = loop
         self._hash = hashlib.sha256()
-        self.lines: deque[str] = deque(maxlen=LINES_KEPT)
+        self.lines: deque[str] = deque(maxlen=lines_kept)
         self.count = 0
 
     def note(self, *fields: object) -> None:
@@ -36,6 +38,8 @@ class TraceLog:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
+        self.bugs: list[str] = []
+        """Errors that no fault explains: the broker caught a bug of its own."""
 
     def debug(self, event: str, **fields: object) -> None:
         self._note("debug", event, fields)
@@ -47,6 +51,8 @@ class TraceLog:
         self._note("warning", event, fields)
 
     def error(self, event: str, **fields: object) -> None:
+        if event in BUGS:
+            self.bugs.append(f"{event}: {fields}")
         self._note("error", event, fields)
 
     def _note(self, level: str, event: str, fields: dict[str, object]) -> None:

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
-from typing import Literal, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, Protocol
 
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import TopicPartition
-from tests.sim.client import ProtocolViolation
-from tests.sim.consumer import records_in
 from tests.sim.disk import SimDisk
-from tests.sim.history import Dump, History, Restart, Seen
+from tests.sim.files import dumps_of
+from tests.sim.history import Dump, History, Restart
 from tests.sim.loop import SimClock, SimLoop, SimProcess
 from tests.sim.network import Address, SimNetwork
 from tests.sim.store import DurableNodes, open_store
-from tests.sim.trace import Trace, TraceLog
+from tests.sim.trace import LINES_KEPT, Trace, TraceLog
 
 ADDRESS: Address = ("broker", 9092)
-LOG_DIRECTORY = "/data"
+LOG_DIRECTORIES = ("/data/a", "/data/b")
 START_S_MAX = 30.0
-STOP_S_MAX = 30.0
+STOP_S_MAX = 60.0
+STARTS_MAX = 40
+EndKind = Literal["stop", "kill", "power"]
 
 
 class Broker(Protocol):
@@ -39,17 +39,26 @@ class Broker(Protocol):
 
 
 class World:
-    """Everything of one run. `build` makes a broker that listens on ADDRESS and keeps its logs in LOG_DIRECTORY."""
+    """Everything of one run. `build` makes a broker that listens on ADDRESS, with its logs in LOG_DIRECTORIES."""
 
-    def __init__(self, seed: int, build: Callable[[World], Broker]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        build: Callable[[World], Broker],
+        settings: dict[str, str] | None = None,
+        lines_kept: int | None = LINES_KEPT,
+    ) -> None:
         self.seed = seed
+        self.settings = settings or {}
         self.loop = SimLoop(seed)
-        self.trace = Trace(self.loop)
+        self.trace = Trace(self.loop, lines_kept)
         self.network = SimNetwork(self.loop, self.trace, seed)
         self.clock = SimClock(self.loop)
         self.log = TraceLog(self.trace)
         self.history = History()
         self.coordination = DurableNodes()
+        self.findings: list[str] = []
+        self.disk_failed = False
         self.processes = 1
         self.process = self._new_process()
         self.disk = SimDisk(self.loop, self.trace, seed, self.process)
@@ -64,27 +73,37 @@ class World:
         """The coordination store, opened by the process that runs now."""
         return await open_store(self.coordination, self.process, self.disk, self.clock)
 
-    async def start(self) -> None:
-        """Bring the broker up; raises what its start raises, or TimeoutError."""
+    def ended_by_itself(self, process: SimProcess, error: BaseException, *, is_disk: bool) -> None:
+        """A broker's `run` raised. With a failed disk that may happen, otherwise it is a finding."""
+        self.trace.note("ended by itself", process.name, type(error).__name__)
+        if not (is_disk and self.disk_failed):
+            self.findings.append(f"{process.name} ended by itself at {self.loop.time():.3f}: {error!r}")
+
+    async def start(self) -> bool:
+        """Bring the broker up; whether it lived to serve. Raises TimeoutError when it neither serves nor ends."""
         self.network.admits = False
         self._broker = self._build(self)
-        async with asyncio.timeout(START_S_MAX):
-            await self.process.spawn(self._broker.start())
-        self.trace.note("started", self.process.name)
+        lives = await self._until_death(self._broker.start(), START_S_MAX)
+        self.trace.note("started" if lives else "died starting", self.process.name)
+        return lives
 
     def admit(self) -> None:
         """Let the clients in."""
         self.network.admits = True
 
     async def stop(self) -> None:
-        """End the broker as an operator does."""
+        """End the broker as an operator does; it may die at it."""
         assert self._broker is not None
-        async with asyncio.timeout(STOP_S_MAX):
-            await self.process.spawn(self._broker.stop())
+        await self._until_death(self._broker.stop(), STOP_S_MAX)
         self.process.kill()
 
-    async def restart(self, kind: Literal["stop", "kill", "power"], pause: float) -> None:
-        """End the broker in one of three ways, or find it dead, and start the next process after a pause."""
+    async def restart(
+        self, kind: EndKind, pause: float, prepare: Callable[[SimDisk, int], None] | None = None
+    ) -> None:
+        """End the broker in one of three ways, or find it dead, and start the next process after a pause.
+
+        `prepare` gets each new process's disk, and how many have failed to start, before the process is started.
+        """
         if kind == "stop" and self.process.alive:
             await self.stop()
         if kind == "power":
@@ -93,53 +112,43 @@ class World:
         self.process.kill()
         self.trace.note("ended", self.process.name, kind)
         before, at = self.dumps(), self.loop.time()
-        await asyncio.sleep(pause)
-        old_disk = self.disk
-        self.processes += 1
-        self.process = self._new_process()
-        if kind == "power":
-            self.disk = old_disk.after_power_loss(self.process)
+        for failed in range(STARTS_MAX):
+            await asyncio.sleep(pause)
+            self._next_process(has_power=kind != "power" or failed > 0)
+            if prepare is not None:
+                prepare(self.disk, failed)
+            if await self.start():
+                break
         else:
-            self.disk = old_disk.after_kill(self.process)
-        await self.start()
+            raise TimeoutError(f"the broker did not come up in {STARTS_MAX} attempts")
+        self.disk.heal()
+        self.disk_failed = False
         self.history.restarts.append(Restart(kind, at, before, self.dumps()))
         self.admit()
 
     def dumps(self) -> dict[TopicPartition, Dump]:
         """Every partition's log as the page cache has it, and how much of it is on the disk for certain."""
-        visible = _logs(self.disk.visible_tree())
-        synced = _logs(self.disk.synced_tree())
-        return {
-            partition: Dump(self.loop.time(), partition, seen, _end(synced.get(partition, ())))
-            for partition, seen in visible.items()
-        }
+        return dumps_of(self.loop.time(), self.disk.visible_tree(), self.disk.synced_tree())
+
+    def _next_process(self, *, has_power: bool) -> None:
+        old_disk = self.disk
+        self.processes += 1
+        self.process = self._new_process()
+        self.disk = old_disk.after_kill(self.process) if has_power else old_disk.after_power_loss(self.process)
+
+    async def _until_death(self, work: Coroutine[Any, Any, None], seconds_max: float) -> bool:
+        """Run something in the broker's process; False when the process ended first."""
+        process = self.process
+        task = process.spawn(work)
+        done, _ = await asyncio.wait(
+            [task, process.died], timeout=seconds_max, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not done:
+            raise TimeoutError(f"{process.name} neither finished nor ended within {seconds_max} s")
+        if not process.alive:
+            return False
+        await task
+        return True
 
     def _new_process(self) -> SimProcess:
         return self.loop.process(f"broker-{self.processes}")
-
-
-def _logs(tree: dict[str, bytes]) -> dict[TopicPartition, tuple[Seen, ...]]:
-    found: dict[TopicPartition, list[Seen]] = {}
-    for path, data in sorted(tree.items()):
-        directory, _, name = path.rpartition("/")
-        topic, _, number = directory.rpartition("/")[2].rpartition("-")
-        if not directory.startswith(LOG_DIRECTORY) or not name.endswith(".log") or not number.isdigit():
-            continue
-        seen = found.setdefault(TopicPartition(topic, int(number)), [])
-        for record in _until_damage(path, data):
-            if seen and record.offset != seen[-1].offset + 1:
-                break
-            seen.append(record)
-    return {partition: tuple(seen) for partition, seen in found.items()}
-
-
-def _until_damage(path: str, data: bytes) -> Iterator[Seen]:
-    """The records up to the first byte that is not a right batch: where a recovery would cut."""
-    try:
-        yield from records_in(path, memoryview(data))
-    except (ProtocolViolation, BrokerError):
-        return
-
-
-def _end(seen: tuple[Seen, ...]) -> int:
-    return seen[-1].offset + 1 if seen else 0

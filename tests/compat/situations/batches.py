@@ -43,9 +43,9 @@ def batch(values: int | list[bytes] = 1, **fields: Any) -> bytes:
     if isinstance(values, int):
         values = [record(b"value %d" % i, offset_delta=i, timestamp_delta=i) for i in range(values)]
     count = len(values)
-    payload = fields.get("payload", b"".join(values))
+    payload: bytes = fields.get("payload", b"".join(values))
     base_timestamp = fields.get("base_timestamp", THEN)
-    covered = (
+    covered: bytes = (
         struct.pack(
             ">hiqqqhii",
             fields.get("attributes", 0),
@@ -90,7 +90,7 @@ def describe(records: bytes | None) -> Any:
     entries: list[Values] = []
     position = 0
     while len(records) - position >= 17:
-        offset, size = struct.unpack_from(">qi", records, position)
+        _offset, size = struct.unpack_from(">qi", records, position)
         if position + 12 + size > len(records):
             break
         magic = records[position + 16]
@@ -101,11 +101,11 @@ def describe(records: bytes | None) -> Any:
 
 
 def _describe_batch(entry: bytes) -> Values:
-    offset, size, epoch, magic, crc = struct.unpack_from(">qiibI", entry)
+    base_offset, size, epoch, magic, crc = struct.unpack_from(">qiibI", entry)
     names = "attributes last_offset_delta base_timestamp max_timestamp producer_id producer_epoch base_sequence count"
     values = dict(zip(names.split(), struct.unpack_from(">hiqqqhii", entry, 21), strict=True))
     return {
-        "base_offset": offset,
+        "base_offset": base_offset,
         "size": size,
         "leader_epoch": epoch,
         "magic": magic,

@@ -1,38 +1,112 @@
 """Where Sordini answers otherwise than Apache Kafka 3.9.1 on purpose: what, and why.
 
-This is the whole list; docs/compatibility.md is written from it. A difference that no longer occurs is a
-failure too, so the list cannot outlive its reasons.
+This is the whole list; docs/compatibility.md is written from it. An entry for one situation whose difference
+no longer occurs is a failure too, so that the list cannot outlive its reasons.
 """
 
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 ANYTHING = object()
+ABSENT = "(not there)"
 
 
 class Difference(NamedTuple):
-    """sentence: of the situation; path: pattern of the leaves that may differ; ours: what they must be then."""
+    """sentence, path: patterns of the situations and of the leaves that may differ; ours: what they are then."""
 
     sentence: str
     path: str
     ours: Any
     why: str
 
-    def permits(self, leaf: Any) -> bool:
-        return self.ours is ANYTHING or bool(leaf == self.ours)
+    def permits(self, path: str, leaf: Any) -> bool:
+        return fnmatchcase(path, self.path) and (self.ours is ANYTHING or bool(leaf == self.ours))
+
+    @property
+    def must_occur(self) -> bool:
+        """Whether it is about one situation alone, where it has to be seen."""
+        return "*" not in self.sentence
 
 
-_NO_ANSWER = (
-    "Apache Kafka meets a null pointer here and leaves the client without any answer; a refusal lets the client go on."
-)
-_CODEC = "Apache Kafka answers UNKNOWN_SERVER_ERROR, which producers retry for minutes; the codec is what is wrong."
-_GARBAGE = "Apache Kafka answers UNKNOWN_SERVER_ERROR with a stack trace in its log; the bytes are what is wrong."
-_FILLER = (
-    "Apache Kafka announces the size before it converts to the old format and fills what is left over with "
-    "bytes of no meaning; we send what there is."
-)
+def allowed_in(sentence: str) -> list[Difference]:
+    return [one for one in DIFFERENCES if fnmatchcase(sentence, one.sentence)]
+
+
+def _several(sentence: str, leaves: dict[str, Any], why: str) -> Iterator[Difference]:
+    return (Difference(sentence, path, ours, why) for path, ours in leaves.items())
+
 
 DIFFERENCES: list[Difference] = [
-    Difference("Produce of null and of empty records", "null v*", "(not there)", _NO_ANSWER),
-    Difference("Produce of null and of empty records", "null v*/error_code", 87, _NO_ANSWER),
-    Difference("Produce of null and of empty records", "null v*/*", ANYTHING, _NO_ANSWER),
+    Difference(
+        "Produce *",
+        "*log_start_offset",
+        -1,
+        "Beside an error no client reads the log's start. Apache Kafka fills it in when the refusal came late "
+        "on its path and -1 when it came early; ours is always -1.",
+    ),
+    *_several(
+        "Produce of null and of empty records",
+        {
+            "null v?": ABSENT,
+            "null v?/error_code": 87,
+            "null v?/index": 0,
+            "null v?/base_offset": -1,
+            "null v?/log_append_time_ms": -1,
+            "null v9/record_errors": [],
+            "null v9/error_message": ANYTHING,
+        },
+        "Apache Kafka stumbles over a null pointer and never answers, so that the client waits for its timeout. "
+        "INVALID_RECORD is what it answers to an empty set.",
+    ),
+    Difference(
+        "Produce of an unknown codec, and of bytes that are not what their codec says",
+        "codec ?/error_code",
+        76,
+        "Apache Kafka answers UNKNOWN_SERVER_ERROR and logs a stack trace; UNSUPPORTED_COMPRESSION_TYPE names "
+        "what is wrong.",
+    ),
+    *_several(
+        "Produce v2 of a message set that lies",
+        {"codec ? in magic 1/error_code": 76, "garbage gzip/error_code": 2},
+        "Apache Kafka answers UNKNOWN_SERVER_ERROR or INVALID_RECORD, as the exception happens to be; the codec "
+        "is unknown there, and the bytes are corrupt here.",
+    ),
+    Difference(
+        "*",
+        "*records/bytes_left_over",
+        ANYTHING,
+        "Apache Kafka announces a size before it converts to the old format, or reads up to the byte limit, and "
+        "ends with bytes of no whole batch, which clients throw away. Ours need not be as many.",
+    ),
+    Difference(
+        "Metadata v12 by name and id at once, and by neither",
+        "neither/topics/0/error_code",
+        42,
+        "A topic asked for by neither name nor id is the request's mistake; Apache Kafka answers "
+        "UNKNOWN_SERVER_ERROR and logs a stack trace.",
+    ),
+    Difference(
+        "CreateTopics with a manual assignment, right and wrong",
+        "*/topics/0/error_code",
+        39,
+        "A replica on a broker that is not there, no replica at all, or a negative partition: Apache Kafka makes "
+        "a topic that never gets a leader and answers REQUEST_TIMED_OUT. We make none.",
+    ),
+    *_several(
+        "CreateTopics with an assignment of one partition twice",
+        {
+            "topics/0/error_code": 39,
+            "topics/0/configs": [],
+            "topics/0/num_partitions": -1,
+            "topics/0/replication_factor": -1,
+        },
+        "Apache Kafka takes the last of two contradicting rows without a word; we refuse.",
+    ),
+    Difference(
+        "DeleteTopics by id, and by an unknown id",
+        "neither/responses/0/error_code",
+        42,
+        "A topic named by neither name nor id is the request's mistake and not one of authorisation.",
+    ),
 ]

@@ -20,7 +20,7 @@ def fetch(broker: Broker, topic: str, offset: int, *, version: int = 11, **given
         owner[name] = value
     entry: Values = {"partitions": [partition]}
     if version >= 13:
-        entry["topic_id"] = given.get("topic_id", None) or broker.topic_id(topic)
+        entry["topic_id"] = given.get("topic_id") or broker.topic_id(topic)
         fields.pop("topic_id", None)
     else:
         entry["topic"] = topic
@@ -183,13 +183,12 @@ def leader_epochs(broker: Broker) -> Any:
 @situation("Fetch v12 with a last fetched epoch")
 def last_fetched_epochs(broker: Broker) -> Any:
     topic = _filled(broker, "fetch-last-epoch")
-    seen = {
+    return {
         f"epoch {epoch} at {offset}": fetch(
             broker, topic, offset, version=12, last_fetched_epoch=epoch, current_leader_epoch=0
         )
         for epoch, offset in ((0, 3), (1, 3), (5, 10), (0, 10), (0, 12))
     }
-    return seen
 
 
 @situation("Fetch with read_committed fills last stable offset and aborted transactions")

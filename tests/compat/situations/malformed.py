@@ -3,7 +3,7 @@
 import struct
 from typing import Any
 
-from tests.compat.situations.definitions import varint
+from tests.compat.situations.definitions import Values, varint
 from tests.compat.situations.registry import situation
 from tests.compat.situations.wire import Broker, header
 
@@ -132,9 +132,13 @@ def long_tagged_field(broker: Broker) -> Any:
 @situation("bytes left over behind a whole request")
 def trailing_bytes(broker: Broker) -> Any:
     seen = {}
-    for api, version in (("ApiVersions", 0), ("Metadata", 1), ("Metadata", 9), ("InitProducerId", 0)):
-        fields = {"topics": []} if api == "Metadata" else {}
-        fields = {"transactional_id": None, "transaction_timeout_ms": 1000} if api == "InitProducerId" else fields
+    cases: list[tuple[str, int, Values]] = [
+        ("ApiVersions", 0, {}),
+        ("Metadata", 1, {"topics": []}),
+        ("Metadata", 9, {"topics": []}),
+        ("InitProducerId", 0, {"transactional_id": None, "transaction_timeout_ms": 1000}),
+    ]
+    for api, version, fields in cases:
         body = broker.definitions.encode(f"{api}Request", version, fields)
         conversation = broker.connect()
         try:

@@ -31,7 +31,7 @@ def situation(sentence: str) -> Callable[[Play], Play]:
     return register
 
 
-_TEXTS = {"error_message", "message"}
+_TEXTS = {"error_message", "batch_index_error_message"}
 _OWN_IDENTITY = {"host", "port", "cluster_id"}
 _SOME_NUMBER = {"session_id", "log_append_time_ms"}
 
@@ -47,6 +47,8 @@ def normalise(value: Any, prefix: str, key: str = "", *, keep_texts: bool = Fals
         return [normalise(inner, prefix, key, keep_texts=keep_texts) for inner in value]
     if key == "records":
         return normalise(describe(value), prefix, keep_texts=keep_texts)
+    if key in _TEXTS and not keep_texts:
+        return "any text or none"
     if isinstance(value, bytes):
         return _normalise_bytes(value, key)
     if key in _OWN_IDENTITY:
@@ -56,8 +58,6 @@ def normalise(value: Any, prefix: str, key: str = "", *, keep_texts: bool = Fals
     if key == "producer_id":
         return "some" if value >= 0 else value
     if isinstance(value, str):
-        if key in _TEXTS and not keep_texts:
-            return "text" if value else value
         return value.replace(prefix, "P")
     return value
 

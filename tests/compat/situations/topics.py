@@ -218,14 +218,13 @@ def delete_by_id(broker: Broker) -> Any:
 @situation("DeleteTopics of unknown, invalid and repeated names")
 def delete_wrong(broker: Broker) -> Any:
     name = broker.create("delete-twice")
-    seen = {
+    return {
         "unknown": broker.ask("DeleteTopics", 4, timeout_ms=5000, topic_names=[broker.name("delete-nowhere")]),
         "invalid": broker.ask("DeleteTopics", 4, timeout_ms=5000, topic_names=["in valid"]),
         "empty": broker.ask("DeleteTopics", 4, timeout_ms=5000, topic_names=[]),
         "repeated v6": broker.ask("DeleteTopics", 6, timeout_ms=5000, topics=[{"name": name}, {"name": name}]),
         "repeated v4": broker.ask("DeleteTopics", 4, timeout_ms=5000, topic_names=[name, name]),
     }
-    return seen
 
 
 @situation("a deleted topic is gone from Metadata, Produce and Fetch")

@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import WireError
@@ -22,7 +22,7 @@ def framed(body):
     return struct.pack(">i", len(body)) + body
 
 
-def receive(reader, data, settle=True):
+def receive(reader, data, *, settle=True):
     """Bring bytes in as a socket would, and return the frames that became whole."""
     frames = []
     while data:
@@ -46,6 +46,7 @@ bodies = st.lists(sizes, min_size=1, max_size=8).map(
 )
 
 
+@settings(max_examples=60)
 @given(bodies, st.data())
 def test_chunking_does_not_matter(expected, data):
     stream = b"".join(framed(body) for body in expected)
@@ -63,6 +64,7 @@ def test_chunking_does_not_matter(expected, data):
 steps = st.lists(st.tuples(st.integers(1, 20_000), st.booleans(), st.booleans()), max_size=20)
 
 
+@settings(max_examples=60)
 @given(bodies, steps)
 def test_frames_that_must_wait_are_found_again_in_order(expected, script):
     reader = FrameReader(MAX, BufferPool())

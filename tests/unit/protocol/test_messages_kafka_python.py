@@ -16,11 +16,13 @@ from tests.unit.protocol.samples import every_version, present_fields, sample
 
 with warnings.catch_warnings():  # It loads its definitions through a deprecated function of importlib.
     warnings.simplefilter("ignore")
-    from kafka.protocol import admin, consumer, metadata, producer
+    from kafka.protocol import admin, consumer, metadata, producer, sasl
 
 
 def theirs(cls: type) -> Any:
-    return next(found for part in (producer, consumer, metadata, admin) if (found := getattr(part, cls.__name__, None)))
+    return next(
+        found for part in (producer, consumer, metadata, admin, sasl) if (found := getattr(part, cls.__name__, None))
+    )
 
 
 CASES = [(cls, version) for cls, version in every_version() if version >= theirs(cls).valid_versions[0]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +57,6 @@ def test_entries_always_rise_in_epoch_and_offset(assigned: list[tuple[int, int]]
     for epoch, offset in assigned:
         cache.assign(epoch, offset)
         entries = cache.entries
-        assert all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:], strict=False))
+        assert all(one[0] < two[0] and one[1] < two[1] for one, two in itertools.pairwise(entries))
         assert cache.latest == epoch
         assert cache.epoch_at(offset) == epoch

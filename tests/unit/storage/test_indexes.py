@@ -29,10 +29,8 @@ def test_an_offset_is_found_as_in_a_sorted_list(steps: list[int], asked: list[in
         offset += step
         offsets.append(offset)
         index.append(offset, 100 * (number + 1), entries_max=2_000)
-    for target in [*asked, *offsets[::97]]:
-        found = bisect_right(offsets, 1_000 + target) if target < 1_000 else bisect_right(offsets, target)
-        wanted = 1_000 + target if target < 1_000 else target
-        assert index.lookup(wanted) == 100 * found
+    for target in [*(1_000 + number for number in asked), *offsets[::97]]:
+        assert index.lookup(target) == 100 * bisect_right(offsets, target)
 
 
 def test_an_active_index_is_padded_and_a_trimmed_one_is_not() -> None:

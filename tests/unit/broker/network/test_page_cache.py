@@ -38,7 +38,7 @@ def file(tmp_path):
 
 def old_cache(file, clock):
     """A cache for whom the file was written long ago."""
-    clock.ms = os.stat(file.path).st_mtime_ns // 1_000_000 + NEWEST_MS + 1000
+    clock.ms = os.fstat(file.fileno()).st_mtime_ns // 1_000_000 + NEWEST_MS + 1000
     return SystemPageCache(clock, inline)
 
 
@@ -72,7 +72,7 @@ def test_a_range_that_was_seen_to_be_warm_is_believed_for_a_while(file, clock, m
 def test_the_newest_bytes_of_a_file_that_was_just_written_are_not_probed(file, clock, monkeypatch):
     probe = Refusing(BlockingIOError())
     monkeypatch.setattr(page_cache.os, "preadv", probe)
-    clock.ms = os.stat(file.path).st_mtime_ns // 1_000_000
+    clock.ms = os.fstat(file.fileno()).st_mtime_ns // 1_000_000
     cache = SystemPageCache(clock, inline)
     assert cache.is_warm(file, SIZE - 100_000, 100_000)
     assert not probe.calls
@@ -93,9 +93,7 @@ async def test_a_cold_range_is_read_in_a_thread_with_what_follows_and_then_belie
 
 
 @pytest.mark.parametrize("error", [OSError(95, "not supported"), OSError(22, "invalid")])
-async def test_where_probing_is_refused_everything_but_the_newest_bytes_is_read_ahead(
-    file, clock, monkeypatch, error
-):
+async def test_where_probing_is_refused_everything_but_the_newest_bytes_is_read_ahead(file, clock, monkeypatch, error):
     probe = Refusing(error)
     monkeypatch.setattr(page_cache.os, "preadv", probe)
     cache = old_cache(file, clock)
@@ -104,7 +102,7 @@ async def test_where_probing_is_refused_everything_but_the_newest_bytes_is_read_
     assert len(probe.calls) == 1, "a refusal is remembered"
     await cache.warm(file, 0, 10)
     assert cache.is_warm(file, 0, 10)
-    clock.ms = os.stat(file.path).st_mtime_ns // 1_000_000
+    clock.ms = os.fstat(file.fileno()).st_mtime_ns // 1_000_000
     assert cache.is_warm(file, SIZE - 10, 10)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -46,8 +47,7 @@ def fetched(tag, *slices, trailer=b"end"):
 
 
 def content(file):
-    with open(file.path, "rb") as opened:
-        return opened.read()
+    return Path(file.path).read_bytes()
 
 
 async def expect(client, file, tag, *ranges):

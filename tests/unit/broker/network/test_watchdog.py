@@ -31,7 +31,7 @@ async def test_a_stall_is_logged_once_with_the_stack_that_held_the_loop():
     def hold_the_loop():
         while not log.lines:
             time.sleep(0.001)  # What a turn that takes too long looks like from outside.
-        time.sleep(0.2)
+        time.sleep(0.05)
 
     hold_the_loop()
     ((level, event, fields),) = log.lines

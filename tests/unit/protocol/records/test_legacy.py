@@ -44,7 +44,7 @@ def a_message(value: bytes | None, *, magic: int = 1, attributes: int = 0, offse
 values = st.none() | st.binary(max_size=100)
 
 
-@settings(max_examples=40)
+@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.tuples(values, values, st.integers(0, 2**40)), min_size=1, max_size=8),
     st.sampled_from([0, 1]),
@@ -60,8 +60,8 @@ def test_messages_read_back_as_they_were_written(
     assert read_all(written) == as_format(records, magic)
 
 
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("codec", [0, 1, 2, 3])
+# aiokafka knows no lz4 in format 0.
+@pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)])
 def test_aiokafka_reads_what_we_write(magic: int, codec: int) -> None:
     records = some_records(20, base_offset=500, key=b"k")
     theirs = MemoryRecords(legacy.write_messages(records, magic, codec=codec))
@@ -72,8 +72,7 @@ def test_aiokafka_reads_what_we_write(magic: int, codec: int) -> None:
     assert read == as_format(records, magic)
 
 
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("codec", [0, 1, 2, 3])
+@pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)])
 def test_we_read_what_aiokafka_writes(magic: int, codec: int) -> None:
     records = some_records(20, key=b"k")
     builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
@@ -198,19 +197,20 @@ def test_damaged_messages_are_corrupt() -> None:
         assert refused(struct.pack(">qi", 0, length) + bytes(30)) == ErrorCode.CORRUPT_MESSAGE
 
 
-@settings(max_examples=80)
+@settings(deadline=None, max_examples=80)
 @given(st.sampled_from([0, 1]), st.sampled_from([0, 1, 2, 3]), st.data())
 def test_a_flipped_bit_is_corrupt_or_only_moves_an_offset(magic: int, codec: int, data: st.DataObject) -> None:
     written = bytearray(legacy.write_messages(some_records(1), magic, codec=codec))
     at = data.draw(st.integers(0, len(written) - 1))
     written[at] ^= 1 << data.draw(st.integers(0, 7))
-    if at >= 12:
-        assert refused(bytes(written)) in {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD} or written[16] == 2
+    try:
+        read_all(bytes(written))
+    except BrokerError as refusal:
+        code = refusal.code
     else:
-        try:
-            read_all(bytes(written))
-        except BrokerError as refusal:
-            assert refusal.code in {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD}
+        code = ErrorCode.NONE
+    # A size that is too long leaves no whole message; the offset stands outside the CRC.
+    assert code in {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD} or at < 12 or written[16] == 2
 
 
 def test_aiokafka_agrees_on_the_checksum_of_a_message() -> None:

@@ -1,0 +1,64 @@
+"""The two kinds of store under contract, each test with an empty tree of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from sordini.broker.clock import SystemClock
+from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination.worker import Worker
+from sordini.replication.ports import Session, SessionState
+
+_chroots = itertools.count()
+
+
+class Store:
+    """One kind of store under test."""
+
+    def __init__(
+        self, open_session: Callable[[], Awaitable[Session]], expire: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        self.open_session = open_session
+        self.expire = expire
+
+
+@pytest.fixture(params=["embedded", "zookeeper"])
+async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[Store]:
+    if request.param == "embedded":
+        worker = Worker("test")
+        embedded = await EmbeddedStore.open(str(tmp_path / "store.db"), worker.offload, SystemClock())
+        yield Store(embedded.open_session, lambda session: session.expire())
+        await embedded.close()
+        worker.close()
+        return
+    from sordini.broker.coordination.zookeeper import ZooKeeperStore
+
+    address = request.getfixturevalue("zookeeper")
+    ensemble = ZooKeeperStore(
+        f"{address}/contract/{next(_chroots)}", session_timeout_ms=6_000, connection_timeout_ms=20_000
+    )
+    yield Store(ensemble.open_session, lambda session: expire_in_zookeeper(address, session))
+    await ensemble.close()
+
+
+async def expire_in_zookeeper(address: str, session: Any) -> None:
+    """Take the session over from another connection and close it there: its first owner finds it expired."""
+    from kazoo.client import KazooClient
+
+    expired = asyncio.Event()
+    session.on_state(lambda state: expired.set() if state is SessionState.EXPIRED else None)
+    double = KazooClient(address, client_id=session._client.client_id)
+    await asyncio.to_thread(double.start)
+    await asyncio.to_thread(double.stop)
+    double.close()
+    await asyncio.wait_for(expired.wait(), 20)
+
+
+@pytest.fixture
+async def session(store: Store) -> Session:
+    return await store.open_session()

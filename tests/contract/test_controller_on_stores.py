@@ -1,0 +1,99 @@
+"""A broker's whole life with its controller, the same on the embedded store and on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from sordini.broker.clock import SystemClock
+from sordini.protocol.types import BrokerId, TopicId, TopicPartition
+from sordini.replication.controller import paths, topics, znodes
+from sordini.replication.controller.cluster import Answer, Broker, Command, Endpoint, LeaderAndIsr, PartitionState
+from sordini.replication.controller.controller import Controller
+from sordini.replication.controller.producer_ids import ProducerIdBlocks
+from sordini.replication.controller.registration import Registration, cluster_id, ensure_base_paths
+from sordini.replication.ports import Session, WatchKind
+from tests.contract.conftest import Store
+
+TOPIC_ID = TopicId(b"0123456789abcdef")
+
+
+class Silent:
+    def info(self, event: str, **fields: object) -> None: ...
+
+    warning = error = info
+
+
+class Obedient:
+    """A channel to brokers that do as they are told, and tells of the partitions it was told to lead."""
+
+    def __init__(self) -> None:
+        self.led: asyncio.Queue[tuple[BrokerId, PartitionState]] = asyncio.Queue()
+
+    def set_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None: ...
+
+    def send(self, broker_id: BrokerId, command: Command, answered: Callable[[Answer], None]) -> None:
+        if isinstance(command, LeaderAndIsr):
+            for info in command.partitions:
+                self.led.put_nowait((broker_id, info.state))
+        asyncio.get_running_loop().call_soon(answered, Answer())
+
+
+async def begin(session: Session, broker_id: int, channel: Obedient) -> Controller:
+    broker = Broker(BrokerId(broker_id), 0, (Endpoint("PLAINTEXT", "h", 9092),))
+    await Registration(session, broker, SystemClock(), Silent(), session_timeout_ms=6_000).register()
+    controller = Controller(session, BrokerId(broker_id), channel, SystemClock(), Silent())
+    await controller.start()
+    return controller
+
+
+async def gone(session: Session, path: str) -> None:
+    event = asyncio.Event()
+    while await session.exists(path, watch=lambda e: event.set() if e.kind is WatchKind.DELETED else None):
+        await asyncio.wait_for(event.wait(), 20)
+
+
+@pytest.mark.parametrize("rounds", [2])
+async def test_topics_are_made_led_and_deleted(store: Store, session: Session, rounds: int) -> None:
+    await ensure_base_paths(session)
+    assert len(await cluster_id(session)) == 22
+    channel = Obedient()
+    controller = await begin(session, 0, channel)
+    for _ in range(rounds):
+        await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {})
+        broker_id, state = await asyncio.wait_for(channel.led.get(), 20)
+        assert (broker_id, state.leader, state.leader_epoch) == (0, 0, 0)
+        await topics.delete_topic(session, "t")
+        await gone(session, paths.delete_topic("t"))
+        assert await session.exists(paths.topic("t")) is None
+    assert await ProducerIdBlocks(session, BrokerId(0)).next() == 0
+    await controller.stop()
+    assert await session.exists(paths.CONTROLLER) is None
+
+
+async def test_when_a_controllers_session_expires_another_broker_leads_its_partitions(
+    store: Store, session: Session
+) -> None:
+    await ensure_base_paths(session)
+    other = await store.open_session()
+    first = await begin(other, 1, Obedient())
+    channel = Obedient()
+    second = await begin(session, 2, channel)
+    await topics.create_topic(session, "t", {0: (BrokerId(1), BrokerId(2))}, TOPIC_ID, {})
+    await first.caught_up()
+    await store.expire(other)
+    await asyncio.wait_for(first.over(), 20)
+    while True:
+        _, state = await asyncio.wait_for(channel.led.get(), 20)
+        if state.leader == 2:
+            break
+    assert second.is_active
+    assert not first.is_active
+    data, _ = await session.get(paths.state(TopicPartition("t", 0)))
+    stored = znodes.decode_state(TopicPartition("t", 0), data)
+    assert isinstance(stored, PartitionState)
+    assert (stored.leader, stored.isr) == (2, (BrokerId(2),))
+    await second.stop()
+    await first.stop()

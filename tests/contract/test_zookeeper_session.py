@@ -1,0 +1,142 @@
+"""What the ZooKeeper session does when the server does not: nothing that holds the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sordini.broker.coordination.zookeeper import ZooKeeperSession, ZooKeeperStore
+from sordini.replication.ports import ConnectionLoss, CoordinationError, SessionState, StoreUnusable
+
+
+class Valve:
+    """A proxy before a real server that can stop passing bytes, or hang up."""
+
+    def __init__(self, target: str) -> None:
+        self._host, _, port = target.partition(":")
+        self._port = int(port)
+        self.open = asyncio.Event()
+        self.open.set()
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def start(self) -> str:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        self._server.close()
+        self.hang_up()
+        await asyncio.sleep(0)
+
+    def hang_up(self) -> None:
+        for writer in self._writers:
+            writer.close()
+        self._writers.clear()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream, upwriter = await asyncio.open_connection(self._host, self._port)
+        self._writers |= {writer, upwriter}
+        await asyncio.gather(self._pass(reader, upwriter), self._pass(upstream, writer), return_exceptions=True)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                await self.open.wait()
+                writer.write(data)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+async def valve(zookeeper: str) -> AsyncIterator[tuple[Valve, str]]:
+    valve = Valve(zookeeper)
+    yield valve, await valve.start()
+    valve.open.set()
+    await valve.stop()
+
+
+async def heard(session: ZooKeeperSession, state: SessionState) -> None:
+    """Wait for a state; set the ear before what causes it."""
+    if session.state is state:
+        return
+    event = asyncio.Event()
+    session.on_state(lambda now: event.set() if now is state else None)
+    await asyncio.wait_for(event.wait(), 30)
+
+
+async def test_nobody_answering_is_said_in_time_with_the_address() -> None:
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()  # Connections are taken by the kernel, and nothing ever answers.
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        store = ZooKeeperStore(address, session_timeout_ms=1_000, connection_timeout_ms=300)
+        with pytest.raises(StoreUnusable, match=f"{address} answered within 300 ms"):
+            await store.open_session()
+        await store.close()
+
+
+async def test_a_hung_server_suspends_the_session_and_the_loop_goes_on(valve: tuple[Valve, str]) -> None:
+    gate, address = valve
+    store = ZooKeeperStore(f"{address}/hung/once", session_timeout_ms=4_000, connection_timeout_ms=20_000)
+    session = await store.open_session()
+    await session.create("/a")
+    gate.open.clear()
+    waiting = asyncio.ensure_future(session.get("/a"))
+    turns = 0
+    while session.state is SessionState.CONNECTED:
+        await asyncio.sleep(0.005)
+        turns += 1
+    assert turns > 10, "the loop was running all the while"
+    with pytest.raises(ConnectionLoss):
+        await waiting
+    with pytest.raises(ConnectionLoss):
+        await session.get("/a")
+    gate.open.set()
+    gate.hang_up()
+    await heard(session, SessionState.CONNECTED)
+    assert (await session.get("/a"))[0] == b""
+    await store.close()
+
+
+async def test_a_broken_connection_loses_watches_and_keeps_the_session(valve: tuple[Valve, str]) -> None:
+    gate, address = valve
+    store = ZooKeeperStore(f"{address}/broken", session_timeout_ms=6_000, connection_timeout_ms=20_000)
+    session = await store.open_session()
+    await session.create("/e", ephemeral=True)
+    fired: list[object] = []
+    await session.get("/e", watch=fired.append)
+    identity = session.session_id
+    suspended = asyncio.ensure_future(heard(session, SessionState.SUSPENDED))
+    await asyncio.sleep(0)
+    gate.hang_up()
+    await suspended
+    await heard(session, SessionState.CONNECTED)
+    assert session.session_id == identity
+    stat = await session.exists("/e")
+    assert stat is not None
+    assert stat.ephemeral_owner == identity
+    await session.set("/e", b"x")
+    assert not fired
+    await store.close()
+
+
+async def test_closing_while_the_server_hangs_ends_within_the_session_timeout(valve: tuple[Valve, str]) -> None:
+    gate, address = valve
+    store = ZooKeeperStore(address, session_timeout_ms=4_000, connection_timeout_ms=20_000)
+    session = await store.open_session()
+    gate.open.clear()
+    waiting = asyncio.ensure_future(session.get("/"))
+    await asyncio.sleep(0)
+    await asyncio.wait_for(store.close(), 10)
+    with pytest.raises(CoordinationError):
+        await waiting
+
+
+def test_a_wrong_chroot_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="not the path of a node"):
+        ZooKeeperStore("h:2181/a//b", session_timeout_ms=1, connection_timeout_ms=1)

@@ -1,0 +1,64 @@
+"""Run many simulated seeds: `python -m tests.sim --seeds 0-99`.
+
+Prints what each finding run found, and in the end how much was tried. Exits with 1 when anything was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import pathlib
+import sys
+import time
+
+from tests.sim.broker import SimBroker
+from tests.sim.scenario import Verdict, run_seed, scenario
+from tests.sim.trace import LINES_KEPT
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    parser.add_argument("--seeds", default="0-99", metavar="A-B", help="the seeds to run, both ends included")
+    parser.add_argument("--digests", action="store_true", help="print every run's digest, to compare two machines")
+    parser.add_argument("--until-finding", action="store_true", help="stop at the first seed that finds something")
+    parser.add_argument("--trace", metavar="FILE", help="write every line of the last run's trace")
+    arguments = parser.parse_args()
+    first, _, last = arguments.seeds.partition("-")
+    began = time.monotonic()
+    verdicts: list[Verdict] = []
+    for seed in range(int(first), int(last or first) + 1):
+        verdict = run_seed(scenario(seed), SimBroker, None if arguments.trace else LINES_KEPT)
+        verdicts.append(verdict)
+        if arguments.digests:
+            sys.stdout.write(f"{seed} {verdict.digest}\n")
+        if verdict.findings:
+            sys.stdout.write(f"{verdict.text()}\n")
+            sys.stdout.flush()
+            if arguments.until_finding:
+                break
+        if arguments.trace:
+            pathlib.Path(arguments.trace).write_text("\n".join(verdict.last_lines) + "\n")
+    bad = [verdict for verdict in verdicts if verdict.findings]
+    sys.stderr.write(_summary(verdicts, bad, time.monotonic() - began))
+    return 1 if bad else 0
+
+
+def _summary(verdicts: list[Verdict], bad: list[Verdict], seconds: float) -> str:
+    faults: collections.Counter[str] = collections.Counter()
+    for verdict in verdicts:
+        faults.update(verdict.faults)
+    lines = [
+        f"{len(verdicts)} seeds in {seconds:.1f} s ({len(verdicts) * 60 / seconds:.1f} a minute), "
+        f"{sum(verdict.seconds for verdict in verdicts):.0f} virtual seconds",
+        f"{faults.total()} faults: {', '.join(f'{kind} {count}' for kind, count in sorted(faults.items()))}",
+        f"{sum(verdict.acknowledged for verdict in verdicts)} records acknowledged, "
+        f"{sum(verdict.polled for verdict in verdicts)} polled, "
+        f"{sum(verdict.fenced for verdict in verdicts)} batches of past epochs refused",
+        f"{sum(len(verdict.findings) for verdict in bad)} findings in {len(bad)} seeds: "
+        f"{' '.join(str(verdict.seed) for verdict in bad) or 'none'}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

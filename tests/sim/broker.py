@@ -1,0 +1,82 @@
+"""The production server, put together as broker/process.py does it, on the ports of a simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from sordini.broker.config import build_config
+from sordini.broker.server import Ports, Server, StartRefused
+from sordini.storage.errors import StorageError
+from tests.sim.disk import SimPageCache
+from tests.sim.world import ADDRESS, LOG_DIRECTORIES, World
+
+ENTRIES = {
+    "listeners": f"PLAINTEXT://{ADDRESS[0]}:{ADDRESS[1]}",
+    "log.dirs": ",".join(LOG_DIRECTORIES),
+    # A thread that watches the loop would look at the machine's clock.
+    "sordini.stall.threshold.ms": "-1",
+    # What a broker does every few minutes happens several times in a run.
+    "log.retention.check.interval.ms": "2000",
+    "log.segment.delete.delay.ms": "3000",
+    "log.flush.offset.checkpoint.interval.ms": "5000",
+    "log.flush.start.offset.checkpoint.interval.ms": "4000",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "sordini.open.segments.max": "16",
+}
+
+
+class SimBroker:
+    """One process's broker. It ends its process when it ends by itself, and says so to the world."""
+
+    def __init__(self, world: World) -> None:
+        config, unknown = build_config({**ENTRIES, **world.settings})
+        assert not unknown, unknown
+        ports = Ports(
+            clock=world.clock,
+            randomness=world.randomness(),
+            disk=world.disk,
+            network=world.network,
+            page_cache=SimPageCache(world.disk, world.seed),
+            open_store=world.open_store,
+        )
+        explicit = frozenset([*ENTRIES, *world.settings])
+        self._world = world
+        self._process = world.process
+        self._server = Server(config, explicit, ports, world.log)
+        self._ready = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Return when the broker serves; never, when it ends before."""
+        self._life = asyncio.create_task(self._live())
+        await self._ready.wait()
+
+    async def stop(self) -> None:
+        """Stop as SIGTERM does, and return when the last file is closed."""
+        assert self._life is not None
+        self._stop.set()
+        await self._life
+
+    async def _live(self) -> None:
+        try:
+            await self._server.run(self._stop, self._ready.set)
+        except Exception as error:  # noqa: BLE001 - the process ends; whether it may is the world's to say.
+            if self._process.alive:  # What dead code says while it unwinds is of no interest.
+                self._world.ended_by_itself(self._process, error, is_disk=_is_disk(error))
+                self._process.kill()
+
+
+def _is_disk(error: BaseException) -> bool:
+    """Whether everything in a group of errors comes from a failed disk."""
+    causes = list(_leaves(error))
+    return all(isinstance(cause, StorageError | StartRefused | OSError) for cause in causes)
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error

@@ -1,0 +1,204 @@
+"""What holds for the controller's machine whatever happens, in whatever order it hears of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+from sordini.replication.controller import paths
+from sordini.replication.controller.cluster import LeaderAndIsr, PartitionState, StopReplica
+from tests.scenarios.controller_world import World
+
+BROKERS = (1, 2, 3)
+TOPICS = ("a", "b")
+PARTITION = st.permutations(BROKERS).flatmap(
+    lambda order: st.integers(1, 3).map(lambda count: tuple(BrokerId(b) for b in order[:count]))
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("flip"), st.sampled_from(BROKERS)),
+        st.tuples(st.just("bounce"), st.sampled_from(BROKERS)),
+        st.tuples(st.just("topic"), st.sampled_from(TOPICS), st.lists(PARTITION, min_size=1, max_size=2)),
+        st.tuples(st.just("delete"), st.sampled_from(TOPICS)),
+        st.tuples(st.just("shrink"), st.sampled_from(TOPICS)),
+        st.tuples(st.just("elect"), st.sampled_from(BROKERS)),
+        st.tuples(st.just("answer"), st.sampled_from((0, 0, 0, 56))),
+        st.tuples(st.just("look"), st.sampled_from(("brokers", "topics", "deletions"))),
+    ),
+    max_size=25,
+)
+
+
+class Judge:
+    """Remembers who was told to lead in which epoch, per life of a partition."""
+
+    def __init__(self) -> None:
+        self.leaders: dict[tuple[TopicPartition, bytes, int], BrokerId | None] = {}
+        self.seen = 0
+
+    def look(self, world: World) -> None:
+        for _, command in world.sent[self.seen :]:
+            if isinstance(command, LeaderAndIsr):
+                for info in command.partitions:
+                    key = (info.topic_partition, info.topic_id, info.state.leader_epoch)
+                    assert self.leaders.setdefault(key, info.state.leader) == info.state.leader, key
+        self.seen = len(world.sent)
+        if world.cluster is not None:
+            for topic in world.cluster.topics.values():
+                for partition, known in topic.states.items():
+                    assert known.state.isr, "the in-sync set is never empty"
+                    assert known.state.leader is None or known.state.leader in known.state.isr
+                    assert set(known.state.isr) <= set(topic.assignment.replicas[partition])
+
+
+def carry_out(world: World, step: tuple[object, ...]) -> None:
+    match step:
+        case ("flip", int(broker)):
+            flip(world, broker)
+        case ("bounce", int(broker)) if world.tree.stat(paths.broker(BrokerId(broker))):
+            world.broker_goes(broker)
+            world.broker_comes(broker)
+        case ("topic", str(name), list(replicas)) if not world.tree.stat(paths.topic(name)):
+            lives = len(world.sent).to_bytes(4, "big") + name.encode()
+            world.topic_made(name, dict(enumerate(replicas)), topic_id=lives.ljust(16, b"."))
+        case ("delete", str(name)) if world.tree.stat(paths.topic(name)):
+            if not world.tree.stat(paths.delete_topic(name)):
+                world.deletion_wanted(name)
+        case ("shrink", str(name)):
+            shrink(world, TopicPartition(name, 0))
+        case ("elect", int(broker)):
+            world.elect(broker)
+        case ("answer", int(error)) if world.answers and world.cluster is not None:
+            world.answer(error)
+        case ("look", "brokers"):
+            world.look_at_brokers()
+        case ("look", "topics"):
+            world.look_at_topics()
+        case ("look", "deletions"):
+            world.look_at_topics()
+            world.look_at_deletions()
+
+
+def flip(world: World, broker: int) -> None:
+    if world.tree.stat(paths.broker(BrokerId(broker))):
+        world.broker_goes(broker)
+    else:
+        world.broker_comes(broker)
+
+
+def shrink(world: World, topic_partition: TopicPartition) -> None:
+    """A leader of an old protocol writes a smaller in-sync set itself."""
+    known = world.state(topic_partition)
+    if known is not None and known.state.leader is not None:
+        world.state_written(topic_partition, replace(known.state, isr=(known.state.leader,)))
+
+
+def settle(world: World) -> None:
+    """The machine hears of everything, all brokers are there, and they answer all they are asked."""
+    for broker in BROKERS:
+        if not world.tree.stat(paths.broker(BrokerId(broker))):
+            world.broker_comes(broker)
+    world.look_at_brokers()
+    world.look_at_topics()
+    world.look_at_deletions()
+    for broker in BROKERS:  # What was blocked by a refusal is tried again in another life.
+        while world.answers:
+            world.answer()
+        world.broker_goes(broker)
+        world.broker_comes(broker)
+        world.look_at_brokers()
+    while world.answers:
+        world.answer()
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS)
+def test_no_epoch_has_two_leaders_and_every_leader_is_in_sync(steps: list[tuple[object, ...]]) -> None:
+    world, judge = World(), Judge()
+    for broker in BROKERS:
+        world.broker_comes(broker)
+    world.elect()
+    for step in steps:
+        carry_out(world, step)
+        judge.look(world)
+    settle(world)
+    judge.look(world)
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS)
+def test_what_brokers_are_told_is_in_the_store_already(steps: list[tuple[object, ...]]) -> None:
+    world = World()
+    for broker in BROKERS:
+        world.broker_comes(broker)
+    world.elect()
+    for step in steps:
+        told = len(world.sent)
+        carry_out(world, step)
+        for _, command in world.sent[told:]:
+            if isinstance(command, LeaderAndIsr):
+                for info in command.partitions:
+                    stored = world.state(info.topic_partition)
+                    if stored is not None and stored.version == info.partition_epoch:
+                        assert stored.state == info.state
+                    else:
+                        assert stored is None or stored.version > info.partition_epoch
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS)
+def test_once_all_is_heard_everything_is_led_or_gone_and_a_new_controller_would_think_the_same(
+    steps: list[tuple[object, ...]],
+) -> None:
+    world = World()
+    for broker in BROKERS:
+        world.broker_comes(broker)
+    world.elect()
+    for step in steps:
+        carry_out(world, step)
+    settle(world)
+    before = world.cluster
+    assert before is not None
+    assert not before.deletions
+    assert world.deletions() == frozenset()
+    assert before.topics.keys() == world.topics().keys()
+    for topic in before.topics.values():
+        assert topic.states.keys() == topic.assignment.replicas.keys()
+        assert all(known.state.leader is not None for known in topic.states.values())
+    world.said.clear()
+    world.elect()
+    after = world.cluster
+    assert after is not None
+    assert replace(after, epoch=before.epoch, controller_id=before.controller_id) == before
+    assert not any(line.startswith(("set", "create", "delete")) for line in world.said), world.said
+
+
+def test_a_replica_is_deleted_only_of_a_topic_that_somebody_wants_deleted() -> None:
+    world = World()
+    world.broker_comes(1)
+    world.topic_made("kept", {0: (BrokerId(1),)})
+    world.topic_made("gone", {0: (BrokerId(1),)})
+    world.elect()
+    world.deletion_wanted("gone")
+    world.look_at_deletions()
+    stopped = {s.topic_partition.topic for _, c in world.sent if isinstance(c, StopReplica) for s in c.partitions}
+    assert stopped == {"gone"}
+
+
+def test_a_state_written_by_another_between_reading_and_deciding_is_not_overwritten() -> None:
+    world = World()
+    for broker in BROKERS:
+        world.broker_comes(broker)
+    partition = TopicPartition("t", 0)
+    world.topic_made("t", {0: (BrokerId(1), BrokerId(2), BrokerId(3))})
+    world.elect()
+    smaller = PartitionState(BrokerId(1), LeaderEpoch(0), (BrokerId(1), BrokerId(3)), 1)
+    world.state_written(partition, smaller)
+    world.broker_goes(1)
+    world.look_at_brokers()
+    known = world.state(partition)
+    assert known is not None
+    assert known.state.leader == 3, "2 had left the in-sync set, though the controller did not know"

@@ -1,0 +1,155 @@
+"""How a broker makes itself known, the cluster's id, settings' changes and producer ids."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from sordini.protocol.types import BrokerId
+from sordini.replication.controller import paths, znodes
+from sordini.replication.controller.cluster import Broker, Endpoint
+from sordini.replication.controller.configs import NOTES_KEPT_MS, ConfigChanges, read_config
+from sordini.replication.controller.producer_ids import ProducerIdBlocks
+from sordini.replication.controller.registration import (
+    DuplicateBrokerId,
+    Registration,
+    cluster_id,
+    ensure_base_paths,
+)
+from sordini.replication.ports import StoreUnusable
+
+BROKER = Broker(BrokerId(4), 0, (Endpoint("PLAINTEXT", "h", 9092),))
+
+
+async def test_a_registration_dies_with_its_session_and_its_epoch_is_its_creation(
+    store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
+) -> None:
+    other = await store.open_session()
+    epoch = await Registration(other, BROKER, clock, log, session_timeout_ms=1).register()
+    data, stat = await session.get("/brokers/ids/4")
+    assert (stat.czxid, stat.version, stat.ephemeral_owner) == (epoch, 1, other.session_id)
+    assert znodes.decode_broker(BrokerId(4), data, epoch) == Broker(BROKER.broker_id, epoch, BROKER.endpoints)
+    await other.close()
+    assert await session.exists("/brokers/ids/4") is None
+
+
+async def test_an_id_that_is_taken_is_refused_after_the_session_timeout(
+    store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
+) -> None:
+    await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
+    other = await store.open_session()
+    with pytest.raises(DuplicateBrokerId, match=r"broker id 4 .* broker\.id"):
+        await Registration(other, BROKER, clock, log, session_timeout_ms=0).register()
+
+
+async def test_a_broker_waits_for_its_own_former_session_to_end(
+    store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
+) -> None:
+    first = await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
+    other = await store.open_session()
+    second = asyncio.ensure_future(Registration(other, BROKER, clock, log, session_timeout_ms=60_000).register())
+    await log.line("broker id is taken, waiting for its session to end")
+    await session.expire()
+    assert await second > first
+
+
+async def test_registering_twice_in_one_session_is_one_registration(
+    session: EmbeddedSession, clock: Any, log: Any
+) -> None:
+    registration = Registration(session, BROKER, clock, log, session_timeout_ms=0)
+    assert await registration.register() == await registration.register()
+    await registration.unregister()
+    assert await session.exists("/brokers/ids/4") is None
+
+
+async def test_base_paths_are_made_once_and_found_the_next_time(session: EmbeddedSession) -> None:
+    await ensure_base_paths(session)
+    for path in paths.BASE_PATHS:
+        data, stat = await session.get(path)
+        assert (data, stat.version) == (b"", 0)
+
+
+async def test_the_cluster_keeps_the_id_that_was_drawn_first(session: EmbeddedSession) -> None:
+    first = await cluster_id(session, lambda count: bytes(range(count)))
+    assert first == "AAECAwQFBgcICQoLDA0ODw"
+    assert await cluster_id(session, bytes) == first
+    await session.set(paths.CLUSTER_ID, b"{}")
+    with pytest.raises(StoreUnusable, match="/cluster/id"):
+        await cluster_id(session)
+
+
+# Settings.
+
+
+async def announce(session: EmbeddedSession, entity_path: str, config: dict[str, str]) -> None:
+    await session.create(paths.config(entity_path), znodes.encode_config(config), make_parents=True)
+    await session.create(paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity_path), sequential=True)
+
+
+async def test_changes_are_heard_in_order_and_those_before_the_start_are_replayed(
+    session: EmbeddedSession, clock: Any, log: Any
+) -> None:
+    heard: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
+    await announce(session, "topics/a", {"retention.ms": "1"})
+    changes = ConfigChanges(session, lambda path, config: heard.put_nowait((path, dict(config))), clock, log)
+    await changes.start()
+    assert heard.get_nowait() == ("topics/a", {"retention.ms": "1"})
+    await announce(session, "brokers/4", {"x": "y"})
+    await session.create(paths.CONFIG_CHANGE_PREFIX, b"not json", sequential=True)
+    await announce(session, "topics/b", {})
+    assert [(await asyncio.wait_for(heard.get(), 20))[0] for _ in range(2)] == ["brokers/4", "topics/b"]
+    assert "unreadable note of a change left out" in log.events
+    await changes.stop()
+
+
+async def test_old_notes_are_removed_once_dealt_with(session: EmbeddedSession, clock: Any, log: Any) -> None:
+    await announce(session, "topics/a", {})
+    clock.ms += NOTES_KEPT_MS + 1
+    await announce(session, "topics/b", {})
+    heard: list[str] = []
+    changes = ConfigChanges(session, lambda path, _: heard.append(path), clock, log)
+    await changes.start()
+    await changes.stop()
+    assert heard == ["topics/a", "topics/b"]
+    assert await session.children(paths.CONFIG_CHANGES) == ["config_change_0000000001"]
+
+
+async def test_an_entity_without_a_node_has_no_settings(session: EmbeddedSession) -> None:
+    assert await read_config(session, "topics/none") == {}
+
+
+# Producer ids.
+
+
+async def test_producer_ids_are_unique_across_brokers_and_come_in_blocks(
+    store: EmbeddedStore, session: EmbeddedSession
+) -> None:
+    one, two = ProducerIdBlocks(session, BrokerId(1)), ProducerIdBlocks(await store.open_session(), BrokerId(2))
+    assert one.at_once() is None
+    ids = await asyncio.gather(*(blocks.next() for _ in range(1500) for blocks in (one, two)))
+    assert len(set(ids)) == 3000
+    assert min(ids) == 0
+    data, stat = await session.get(paths.PRODUCER_ID_BLOCK)
+    assert stat.version == 4
+    block = znodes.decode_producer_id_block(data)
+    assert isinstance(block, znodes.ProducerIdBlock)
+    assert block.end == 4000
+    at_hand = one.at_once()
+    assert at_hand is not None
+    assert at_hand not in ids
+
+
+async def test_a_damaged_block_is_not_guessed_at(session: EmbeddedSession) -> None:
+    await session.set(paths.PRODUCER_ID_BLOCK, b'{"version":1}')
+    with pytest.raises(StoreUnusable, match="/latest_producer_id_block"):
+        await ProducerIdBlocks(session, BrokerId(1)).next()
+
+
+async def test_ids_that_have_run_out_are_refused(session: EmbeddedSession) -> None:
+    last = znodes.ProducerIdBlock(BrokerId(1), 2**63 - 1500, 2**63 - 500)
+    await session.set(paths.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(last))
+    with pytest.raises(StoreUnusable, match="run out"):
+        await ProducerIdBlocks(session, BrokerId(1)).next()

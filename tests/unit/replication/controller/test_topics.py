@@ -1,0 +1,146 @@
+"""What topics may be called, where their replicas go, and how they are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sordini.broker.coordination.embedded import EmbeddedSession
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import BrokerId, TopicId
+from sordini.replication.controller import paths, topics, znodes
+
+TOPIC_ID = TopicId(b"0123456789abcdef")
+BROKERS = [BrokerId(b) for b in (0, 1, 2)]
+
+
+def plan(name: str = "t", **changes: Any) -> Any:
+    wanted = {
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [],
+        "brokers": BROKERS,
+        "existing": [],
+        "default_partitions": 1,
+        "default_replication_factor": 1,
+    }
+    return topics.plan_topic(name, **(wanted | changes))
+
+
+def test_the_documents_table_of_three_brokers_comes_out() -> None:
+    # Partition i on broker i mod n, its j-th replica on (i + j) mod n (the fourth document's table; s = 0).
+    assert topics.place_from(0, BROKERS, range(3), 2) == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
+
+
+@given(st.text(min_size=1), st.sets(st.integers(0, 99), min_size=1, max_size=9), st.integers(1, 30), st.data())
+def test_replicas_are_on_different_brokers_evenly_and_always_alike(
+    name: str, brokers: set[int], partitions: int, data: st.DataObject
+) -> None:
+    factor = data.draw(st.integers(1, len(brokers)))
+    placed = topics.place(name, [BrokerId(b) for b in brokers], partitions, factor)
+    assert placed == topics.place(name, sorted((BrokerId(b) for b in brokers), reverse=True), partitions, factor)
+    assert all(len(set(held)) == factor for held in placed.values())
+    leads = [sum(held[0] == broker for held in placed.values()) for broker in brokers]
+    assert max(leads) - min(leads) <= 1
+
+
+def test_added_partitions_go_on_where_the_topic_ended() -> None:
+    whole = topics.place("t", BROKERS, 5, 2)
+    assert topics.place("t", BROKERS, 3, 2) | topics.place("t", BROKERS, 2, 2, first_partition=3) == whole
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"])
+def test_names_that_are_allowed(name: str) -> None:
+    topics.check_topic_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "a/b", "é", "a\n", "a\x00"])
+def test_names_that_are_refused(name: str) -> None:
+    with pytest.raises(BrokerError) as refusal:
+        topics.check_topic_name(name)
+    assert refusal.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_defaults_hold_where_the_request_leaves_the_choice() -> None:
+    placed = plan(default_partitions=4, default_replication_factor=2)
+    assert len(placed) == 4
+    assert {len(held) for held in placed.values()} == {2}
+    assert len(plan(num_partitions=2, default_partitions=4)) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"existing": ["t"]}, ErrorCode.TOPIC_ALREADY_EXISTS),
+        ({"num_partitions": 0}, ErrorCode.INVALID_PARTITIONS),
+        ({"num_partitions": -2}, ErrorCode.INVALID_PARTITIONS),
+        ({"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({"replication_factor": 4}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({"brokers": []}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({"name": "no spaces"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "a.b", "existing": ["a_b"]}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "no spaces", "num_partitions": 0}, ErrorCode.INVALID_PARTITIONS),
+        ({"assignments": [(0, [0])], "num_partitions": 1}, ErrorCode.INVALID_REQUEST),
+        ({"assignments": [(0, [0])], "replication_factor": 1}, ErrorCode.INVALID_REQUEST),
+        ({"assignments": [(0, [0, 1]), (1, [0])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": [(0, [0, 0])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": [(0, [])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": [(0, [0]), (2, [0])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": [(0, [0]), (0, [1])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_what_is_refused_with_which_code(changes: dict[str, Any], code: ErrorCode) -> None:
+    with pytest.raises(BrokerError) as refusal:
+        plan(**changes)
+    assert refusal.value.code == code
+
+
+def test_a_manual_assignment_is_taken_as_it_is_even_on_brokers_nobody_knows() -> None:
+    assert plan(assignments=[(1, [7]), (0, [0])]) == {0: (0,), 1: (7,)}
+
+
+def test_only_names_with_dots_or_underscores_collide() -> None:
+    assert topics.colliding("a.b", ["a_b", "ab", "a.b", "a.b.c"]) == ["a_b"]
+    assert topics.colliding("ab", ["a_b"]) == []
+
+
+async def test_a_topic_and_its_settings_are_written_together(session: EmbeddedSession) -> None:
+    await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {"retention.ms": "5"})
+    data, stat = await session.get(paths.topic("t"))
+    assert znodes.decode_topic("t", data, 0) == znodes.TopicAssignment("t", {0: (BrokerId(0),)}, TOPIC_ID)
+    config, config_stat = await session.get(paths.topic_config("t"))
+    assert znodes.decode_config("topics/t", config) == {"retention.ms": "5"}
+    assert stat.czxid == config_stat.czxid
+
+
+async def test_making_a_topic_twice_is_refused_and_leaves_its_settings_alone(session: EmbeddedSession) -> None:
+    await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {"retention.ms": "5"})
+    with pytest.raises(BrokerError) as refusal:
+        await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {})
+    assert refusal.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
+    config, _ = await session.get(paths.topic_config("t"))
+    assert znodes.decode_config("topics/t", config) == {"retention.ms": "5"}
+
+
+async def test_settings_that_were_left_behind_are_replaced(session: EmbeddedSession) -> None:
+    await session.create(paths.topic_config("t"), znodes.encode_config({"old": "x"}))
+    await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {"new": "y"})
+    config, _ = await session.get(paths.topic_config("t"))
+    assert znodes.decode_config("topics/t", config) == {"new": "y"}
+
+
+async def test_deleting_a_topic_asks_the_controller_and_asking_twice_is_fine(session: EmbeddedSession) -> None:
+    await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {})
+    await topics.delete_topic(session, "t")
+    await topics.delete_topic(session, "t")
+    assert await session.children(paths.DELETE_TOPICS) == ["t"]
+    with pytest.raises(BrokerError) as refusal:
+        await topics.delete_topic(session, "ghost")
+    assert refusal.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_new_topic_id_never_looks_like_an_option() -> None:
+    assert all(not znodes.topic_id_text(topics.new_topic_id()).startswith("-") for _ in range(500))

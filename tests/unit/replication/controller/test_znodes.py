@@ -1,0 +1,188 @@
+"""What the nodes hold, byte for byte as Apache Kafka writes it, and read whatever stands there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition, topic_id_text
+from sordini.replication.controller import znodes
+from sordini.replication.controller.cluster import Broker, Endpoint, Malformed, PartitionState, TopicAssignment
+
+PARTITION = TopicPartition("t", 0)
+BROKER = Broker(BrokerId(3), 77, (Endpoint("PLAINTEXT", "h", 9092),))
+
+
+def test_a_broker_is_written_as_version_five() -> None:
+    assert znodes.encode_broker(BROKER, 1_700_000_000_000) == (
+        b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
+        b'"endpoints":["PLAINTEXT://h:9092"],"jmx_port":-1,"port":9092,"host":"h","version":5,'
+        b'"timestamp":"1700000000000"}'
+    )
+
+
+def test_a_broker_without_a_plaintext_endpoint_has_no_host_for_old_readers_and_keeps_its_rack() -> None:
+    broker = Broker(BrokerId(1), 5, (Endpoint("INTERNAL", "::1", 9093, "SASL_SSL"),), rack="r1")
+    value = json.loads(znodes.encode_broker(broker, 0))
+    assert (value["host"], value["port"], value["rack"]) == (None, -1, "r1")
+    assert value["endpoints"] == ["INTERNAL://[::1]:9093"]
+    assert znodes.decode_broker(BrokerId(1), json.dumps(value).encode(), 5) == broker
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"version":4,"endpoints":["PLAINTEXT://h:9092"],"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"}}',
+        '{"version":3,"endpoints":["PLAINTEXT://h:9092"],"timestamp":1}',
+        '{"version":6,"new":{"x":[1]},"endpoints":["PLAINTEXT://h:9092"],"features":{"f":{"min":1}}}',
+    ],
+)
+def test_other_versions_of_a_broker_are_understood(text: str) -> None:
+    assert znodes.decode_broker(BrokerId(3), text.encode(), 77) == BROKER
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"null", b"\xff\xfe\xfa", b'{"version":5}', b'{"endpoints":["h:9092"]}', b"[" * 100_000]
+)
+def test_a_malformed_broker_is_a_value_that_says_so(data: bytes) -> None:
+    broker = znodes.decode_broker(BrokerId(3), data, 1)
+    assert isinstance(broker, Malformed)
+    assert broker.path == "/brokers/ids/3"
+    assert broker.reason
+
+
+def test_a_topic_is_written_as_version_three_with_its_id() -> None:
+    topic = TopicAssignment("t", {0: (BrokerId(1), BrokerId(2))}, TopicId(bytes(range(16))))
+    assert znodes.encode_topic(topic) == (
+        b'{"removing_replicas":{},"partitions":{"0":[1,2]},"topic_id":"AAECAwQFBgcICQoLDA0ODw",'
+        b'"adding_replicas":{},"version":3}'
+    )
+
+
+def test_a_topic_of_an_old_broker_has_no_id() -> None:
+    topic = znodes.decode_topic("t", b'{"version":1,"partitions":{"0":[1],"1":[2]}}', 4)
+    assert topic == TopicAssignment("t", {0: (BrokerId(1),), 1: (BrokerId(2),)}, NO_TOPIC_ID, version=4)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"version":3,"partitions":{}}',
+        b'{"version":3,"partitions":{"0":[]}}',
+        b'{"version":3,"partitions":{"x":[1]}}',
+        b'{"version":3,"partitions":{"0":["1"]}}',
+        b'{"version":3,"partitions":{"0":[1]},"topic_id":"short"}',
+        b'{"version":3,"partitions":{"0":[true]}}',
+    ],
+)
+def test_a_topic_that_makes_no_sense_is_malformed(data: bytes) -> None:
+    assert isinstance(znodes.decode_topic("t", data, 0), Malformed)
+
+
+def test_a_state_is_written_as_version_one() -> None:
+    state = PartitionState(BrokerId(1), LeaderEpoch(4), (BrokerId(1), BrokerId(2)), 7)
+    assert znodes.encode_state(state) == (b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":4,"isr":[1,2]}')
+    leaderless = PartitionState(None, LeaderEpoch(4), (BrokerId(1),), 7, recovering=True)
+    assert znodes.encode_state(leaderless) == (
+        b'{"controller_epoch":7,"leader":-1,"version":1,"leader_epoch":4,"isr":[1],"leader_recovery_state":1}'
+    )
+
+
+def test_a_controller_is_read_from_both_versions() -> None:
+    assert znodes.decode_controller(b'{"version":1,"brokerid":2,"timestamp":"5"}') == 2
+    assert znodes.encode_controller(BrokerId(2), 5) == (
+        b'{"version":2,"brokerid":2,"timestamp":"5","kraftControllerEpoch":-1}'
+    )
+    assert znodes.decode_controller(znodes.encode_controller(BrokerId(2), 5)) == 2
+
+
+def test_a_change_is_read_from_both_kinds_of_note() -> None:
+    assert znodes.decode_config_change(b'{"version":2,"entity_path":"topics/t1"}') == "topics/t1"
+    assert znodes.decode_config_change(b'{"version":1,"entity_type":"topics","entity_name":"t1"}') == "topics/t1"
+    assert isinstance(znodes.decode_config_change(b'{"version":2,"entity_path":""}'), Malformed)
+
+
+def test_settings_are_all_text() -> None:
+    config = {"retention.ms": "5", "cleanup.policy": "compact"}
+    assert znodes.encode_config(config) == (b'{"version":1,"config":{"retention.ms":"5","cleanup.policy":"compact"}}')
+    assert znodes.decode_config("topics/t", znodes.encode_config(config)) == config
+    assert znodes.decode_config("topics/t", b"") == {}
+    assert isinstance(znodes.decode_config("topics/t", b'{"config":[]}'), Malformed)
+
+
+def test_a_block_of_producer_ids_ends_inclusively_on_paper() -> None:
+    block = znodes.ProducerIdBlock(BrokerId(3), 2000, 3000)
+    data = znodes.encode_producer_id_block(block)
+    assert data == b'{"version":1,"broker":3,"block_start":"2000","block_end":"2999"}'
+    assert znodes.decode_producer_id_block(data) == block
+    assert znodes.decode_producer_id_block(b"") is None
+
+
+def test_a_cluster_id_has_twenty_two_characters() -> None:
+    data = znodes.encode_cluster_id("AAECAwQFBgcICQoLDA0ODw")
+    assert data == b'{"version":"1","id":"AAECAwQFBgcICQoLDA0ODw"}'
+    assert znodes.decode_cluster_id(data) == "AAECAwQFBgcICQoLDA0ODw"
+    assert isinstance(znodes.decode_cluster_id(b'{"version":"1","id":"x"}'), Malformed)
+
+
+IDS = st.integers(0, 2**31 - 1).map(BrokerId)
+
+
+@given(
+    st.dictionaries(st.integers(0, 99), st.lists(IDS, min_size=1).map(tuple), min_size=1),
+    st.binary(min_size=16, max_size=16),
+)
+def test_a_topic_is_read_as_it_was_written(replicas: dict[int, tuple[BrokerId, ...]], topic_id: bytes) -> None:
+    topic = TopicAssignment("t", replicas, TopicId(topic_id), version=3)
+    assert znodes.decode_topic("t", znodes.encode_topic(topic), 3) == topic
+    assert topic_id == bytes(16) or topic_id_text(TopicId(topic_id)).encode() in znodes.encode_topic(topic)
+
+
+@given(st.none() | IDS, st.integers(0, 2**31 - 1), st.lists(IDS).map(tuple), st.integers(0, 99), st.booleans())
+def test_a_state_is_read_as_it_was_written(
+    leader: BrokerId | None, epoch: int, isr: tuple[BrokerId, ...], controller_epoch: int, recovering: int
+) -> None:
+    state = PartitionState(leader, LeaderEpoch(epoch), isr, controller_epoch, bool(recovering))
+    assert znodes.decode_state(PARTITION, znodes.encode_state(state)) == state
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "endpoints",
+                    "partitions",
+                    "leader",
+                    "leader_epoch",
+                    "isr",
+                    "controller_epoch",
+                    "version",
+                    "config",
+                    "id",
+                    "0",
+                ]
+            ),
+            inner,
+        )
+    ),
+)
+
+
+@settings(max_examples=60)
+@given(st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
+def test_no_bytes_in_a_node_raise(data: bytes) -> None:
+    znodes.decode_broker(BrokerId(1), data, 1)
+    znodes.decode_topic("t", data, 0)
+    znodes.decode_state(PARTITION, data)
+    znodes.decode_controller(data)
+    znodes.decode_controller_epoch(data)
+    znodes.decode_cluster_id(data)
+    znodes.decode_config("topics/t", data)
+    znodes.decode_config_change(data)
+    znodes.decode_producer_id_block(data)

@@ -1,0 +1,397 @@
+"""One log: appending, reading, rolling, cutting, and what a bad disk does to it."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.records.batch import Record, build_batch, read_header
+from sordini.storage.errors import StorageError
+from sordini.storage.log import Log
+from sordini.storage.log_values import Appended
+from tests.build import a_batch, an_idempotent_batch, writable
+from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
+
+HOUR_MS = 3_600_000
+
+
+def a_log(disk: ForgetfulDisk | None = None, **settings: Any) -> Log:
+    config = SMALL._replace(**settings)
+    manager = a_manager(disk or a_disk(), config)
+    manager.open(0)
+    return manager.create(PARTITION, TOPIC_ID, config)
+
+
+def put(log: Log, batch: bytes | None = None, *, epoch: int = 0, now_ms: int = 0) -> Appended:
+    buffer = writable(batch if batch is not None else a_batch(2))
+    return log.append(buffer, [(0, read_header(buffer))], epoch, now_ms)
+
+
+def log_file(log: Log, base: int = 0) -> str:
+    return f"{log.directory}/{base:020d}.log"
+
+
+def code_of(action: Any) -> ErrorCode:
+    with pytest.raises(BrokerError) as raised:
+        action()
+    return raised.value.code
+
+
+def test_offsets_and_the_leader_epoch_are_stamped_into_the_batches() -> None:
+    disk = a_disk()
+    log = a_log(disk)
+    assert put(log, a_batch(3, base_offset=77), epoch=4) == Appended(0, 3, -1, 0, False)
+    assert put(log, a_batch(2), epoch=4).base_offset == 3
+    stored = disk.contents(log_file(log))
+    first = read_header(stored)
+    second = read_header(stored, first.size)
+    assert (first.base_offset, second.base_offset, second.partition_leader_epoch) == (0, 3, 4)
+    assert log.epochs.entries == [(4, 0)]
+
+
+def test_several_batches_leave_in_one_write() -> None:
+    disk = a_disk()
+    log = a_log(disk)
+    first, second = a_batch(2), a_batch(3)
+    buffer = writable(first + second)
+    before = len(disk.log)
+    batches = [(0, read_header(buffer)), (len(first), read_header(buffer, len(first)))]
+    assert log.append(buffer, batches, 0, 0) == Appended(0, 5, -1, 0, False)
+    assert disk.log[before:] == [("write", log_file(log))]
+    assert [offset for offset, _ in contents(log)] == list(range(5))
+
+
+def test_a_duplicate_is_answered_with_its_first_offset_and_not_written() -> None:
+    disk = a_disk()
+    log = a_log(disk)
+    put(log, a_batch(4))
+    put(log, an_idempotent_batch(2, sequence=0))
+    put(log, an_idempotent_batch(3, sequence=2))
+    before = disk.contents(log_file(log))
+    assert put(log, an_idempotent_batch(2, sequence=0)) == Appended(4, 6, -1, 0, True)
+    assert put(log, an_idempotent_batch(3, sequence=2)).base_offset == 6
+    assert disk.contents(log_file(log)) == before
+    assert code_of(lambda: put(log, an_idempotent_batch(2, sequence=9))) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.log_end_offset == 9
+
+
+def test_a_read_starts_with_the_batch_that_holds_the_offset() -> None:
+    log = a_log()
+    for _ in range(9):
+        put(log, a_batch(5))
+    piece = log.read(12, 10_000, 45, whole_first=True)
+    assert piece is not None
+    assert (piece.base, read_header(piece.read()).base_offset) == (10, 10)
+
+
+def test_a_read_never_passes_its_upper_bound_nor_a_segment() -> None:
+    log = a_log()
+    for _ in range(9):
+        put(log)
+    ends = [log.segments.end_of(number, 18) for number in range(len(log.segments))]
+    assert len(ends) > 1
+    for start in range(0, 18, 2):
+        for below in range(start, 20, 2):
+            piece = log.read(start, 10_000, below, whole_first=True)
+            if piece is None:
+                assert start >= min(below, 18)
+                continue
+            data, position, last = piece.read(), 0, -1
+            while position < len(data):
+                header = read_header(data, position)
+                last = header.last_offset
+                position += header.size
+            assert last + 1 == min(below, 18, next(end for end in ends if end > start))
+
+
+def test_a_small_limit_cuts_the_batch_unless_the_first_must_be_whole() -> None:
+    log = a_log()
+    size = len(a_batch(2))
+    put(log)
+    put(log)
+    cut, whole, more = (
+        log.read(0, limit, 4, whole_first=first) for limit, first in ((10, False), (10, True), (size + 7, True))
+    )
+    assert cut is not None
+    assert whole is not None
+    assert more is not None
+    assert (cut.size, whole.size, more.size) == (10, size, size + 7)
+    assert log.read(0, 0, 4, whole_first=False) is None
+
+
+def test_reading_outside_the_log_is_out_of_range_and_at_its_end_is_empty() -> None:
+    log = a_log()
+    put(log)
+    assert log.read(2, 100, 2, whole_first=True) is None
+    assert log.read(1, 100, 1, whole_first=True) is None
+    assert code_of(lambda: log.read(3, 100, 2, whole_first=True)) is ErrorCode.OFFSET_OUT_OF_RANGE
+    log.advance_log_start(2)
+    assert code_of(lambda: log.read(1, 100, 2, whole_first=True)) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_slice_outlives_the_deletion_of_its_segment() -> None:
+    disk = a_disk()
+    log = a_log(disk, retention_bytes=0)
+    for _ in range(12):
+        put(log)
+    piece = log.read(0, 10_000, 24, whole_first=True)
+    assert piece is not None
+    before = piece.read()
+    assert log.apply_retention(0, 24)[0] == 0
+    for path in log.take_due(1_000):
+        disk.remove(path)
+    assert not disk.exists(log_file(log))
+    assert piece.read() == before
+    piece.release()
+    piece.release()
+    assert not any("00000000000000000000" in name for name in disk.list_directory(log.directory))
+
+
+def test_deleted_files_wait_under_another_name_and_the_start_moves() -> None:
+    disk = a_disk()
+    log = a_log(disk, retention_bytes=1_000)
+    for _ in range(20):
+        put(log)
+    removed = log.apply_retention(5_000, 40)
+    assert removed
+    assert log.log_start_offset == log.segments.all()[0].base > 0
+    assert disk.exists(log_file(log) + ".deleted")
+    assert log.take_due(5_999) == []
+    assert log_file(log) + ".deleted" in log.take_due(6_000)
+
+
+def test_a_segment_rolls_when_it_is_full_and_is_named_by_its_first_offset() -> None:
+    log = a_log(segment_bytes=2 * len(a_batch(2)))
+    for _ in range(5):
+        put(log)
+    assert [segment.base for segment in log.segments.all()] == [0, 4, 8]
+
+
+def test_a_segment_rolls_when_its_first_record_is_old() -> None:
+    log = a_log(segment_ms=HOUR_MS)
+    for timestamp in (0, HOUR_MS, HOUR_MS + 1):
+        put(log, a_batch(1, timestamp=timestamp))
+    assert [segment.base for segment in log.segments.all()] == [0, 2]
+
+
+def test_the_drawn_jitter_makes_a_segment_roll_earlier() -> None:
+    log = a_log(segment_ms=HOUR_MS, segment_jitter_ms=HOUR_MS)
+    put(log, a_batch(1, timestamp=0))
+    put(log, a_batch(1, timestamp=HOUR_MS - 1))
+    assert len(log.segments) == 2
+
+
+def test_a_segment_rolls_when_its_index_is_full() -> None:
+    log = a_log(segment_bytes=1 << 20, segment_index_bytes=48, index_interval_bytes=1)
+    for number in range(9):
+        put(log, a_batch(1, timestamp=number))
+    assert [segment.index.count for segment in log.segments.all()] == [3, 3, 0]
+
+
+def test_a_roll_trims_the_old_indexes_pads_the_new_and_takes_a_snapshot() -> None:
+    disk = a_disk()
+    log = a_log(disk, segment_bytes=1 << 20, segment_index_bytes=100)
+    for _ in range(8):
+        put(log)
+    assert disk.file_size(f"{log.directory}/{0:020d}.index") == 96
+    log.roll(0)
+    index, times = (disk.contents(f"{log.directory}/{0:020d}.{kind}") for kind in ("index", "timeindex"))
+    assert len(index) == 8 * log.segments.all()[0].index.count
+    assert len(times) == 12
+    assert disk.exists(f"{log.directory}/{16:020d}.snapshot")
+    assert log.roll(0) is False
+
+
+def test_more_than_a_segment_holds_is_refused() -> None:
+    log = a_log(segment_bytes=100)
+    assert code_of(lambda: put(log, a_batch(20))) is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert log.log_end_offset == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=1, max_size=25),
+    st.integers(0, 61),
+    st.sampled_from([0, 1, 2, 3, 4]),
+)
+def test_a_time_is_found_exactly_whatever_the_order_of_times(batches: list[list[int]], asked: int, codec: int) -> None:
+    log = a_log()
+    times: list[int] = []
+    for stamps in batches:
+        put(log, build_batch([Record(at, stamp, None, b"x") for at, stamp in enumerate(stamps)], codec=codec))
+        times += stamps
+    found = log.find_timestamp(asked, log.log_end_offset)
+    offset = next((offset for offset, timestamp in enumerate(times) if timestamp >= asked), None)
+    assert (None if found is None else found.offset) == offset
+    latest = log.max_timestamp()
+    assert latest is not None
+    assert (latest.timestamp, latest.offset) == (max(times), times.index(max(times)))
+
+
+def test_a_time_beyond_the_high_watermark_is_not_found() -> None:
+    log = a_log()
+    put(log, a_batch(4, timestamp=100))
+    assert log.find_timestamp(102, 2) is None
+    found = log.find_timestamp(101, 2)
+    assert found is not None
+    assert (found.offset, found.timestamp, found.leader_epoch) == (1, 101, 0)
+
+
+def test_a_cut_is_announced_before_it_happens_and_drops_whole_batches() -> None:
+    log = a_log()
+    for _ in range(12):
+        put(log)
+    seen: list[tuple[int, int]] = []
+    log.on_truncate = lambda cut, offset: seen.append((offset, cut.log_end_offset))
+    held = contents(log)
+    assert log.truncate_to(7)
+    assert seen == [(7, 24)]
+    assert log.log_end_offset == 6
+    assert contents(log) == held[:6]
+    assert not log.truncate_to(6)
+    put(log)
+    assert contents(log)[:6] == held[:6]
+    assert log.log_end_offset == 8
+
+
+def test_a_cut_takes_back_what_producers_sent() -> None:
+    log = a_log()
+    for sequence in range(0, 20, 2):
+        put(log, an_idempotent_batch(2, sequence=sequence))
+    log.truncate_to(8)
+    assert code_of(lambda: put(log, an_idempotent_batch(2, sequence=20))) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert put(log, an_idempotent_batch(2, sequence=8)).base_offset == 8
+
+
+def test_aborted_transactions_are_found_by_range_and_bound_stable_reads() -> None:
+    disk = a_disk()
+    log = a_log(disk)
+    put(log)
+    put(log, an_idempotent_batch(2, producer_id=5, transactional=True))
+    assert log.last_stable_offset(4) == 2
+    marker = [Record(0, 1, b"\0\0\0\0", b"\0\0\0\0\0\3")]
+    put(log, build_batch(marker, producer_id=5, producer_epoch=0, transactional=True, control=True))
+    assert log.last_stable_offset(4) == 2
+    assert log.last_stable_offset(5) == 5
+    assert [tuple(aborted) for aborted in log.aborted_transactions(3, 5)] == [(5, 2, 4, 5)]
+    assert log.aborted_transactions(5, 9) == []
+    assert log.aborted_transactions(0, 2) == []
+    stored = disk.contents(f"{log.directory}/{0:020d}.txnindex")
+    assert stored.hex() == "0000" + "0000000000000005" + "0000000000000002" + "0000000000000004" + "0000000000000005"
+
+
+async def test_flush_is_due_after_so_many_records_and_moves_the_recovery_point() -> None:
+    disk = a_disk()
+    log = a_log(disk, flush_messages=4)
+    put(log)
+    assert not log.needs_flush
+    put(log)
+    assert log.needs_flush
+    await log.flush()
+    assert (log.recovery_point, log.unflushed_messages, log.needs_flush) == (4, 0, False)
+
+
+async def test_a_cut_during_a_flush_keeps_the_recovery_point_below_it() -> None:
+    disk = a_disk()
+    log = a_log(disk)
+    for _ in range(4):
+        put(log)
+
+    async def cut() -> None:
+        disk.before_offload = None
+        log.truncate_to(4)
+
+    disk.before_offload = cut
+    await log.flush()
+    assert log.recovery_point == 0
+
+
+async def test_a_failed_sync_takes_the_directory_offline() -> None:
+    disk = a_disk()
+    log = a_log(disk)
+    put(log)
+    disk.fail_while(lambda kind, path: kind == "sync" and path.endswith(".log"), errno.EIO)
+    with pytest.raises(StorageError):
+        await log.flush()
+    disk.heal()
+    with pytest.raises(StorageError):
+        put(log)
+    assert log.recovery_point == 0
+
+
+def test_a_short_write_is_cut_back_and_refused() -> None:
+    disk = a_disk()
+    log = a_log(disk)
+    put(log)
+    before = disk.contents(log_file(log))
+    disk.shorten(1)
+    assert code_of(lambda: put(log)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert disk.contents(log_file(log)) == before
+    assert put(log).base_offset == 2
+
+
+def test_a_full_disk_refuses_writes_and_heals() -> None:
+    disk = a_disk()
+    log = a_log(disk)
+    put(log)
+    disk.fail_while(lambda kind, _: kind in ("write", "create"), errno.ENOSPC)
+    for _ in range(3):
+        assert code_of(lambda: put(log, an_idempotent_batch(sequence=0))) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(contents(log)) == 2
+    disk.heal()
+    assert put(log, an_idempotent_batch(sequence=0)) == Appended(2, 5, -1, 0, False)
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".snapshot"])
+def test_a_disk_that_fills_up_anywhere_never_loses_what_was_answered(suffix: str) -> None:
+    disk = a_disk()
+    log = a_log(disk)
+
+    def is_full(kind: str, path: str) -> bool:
+        # Cutting a file needs no room.
+        is_cut = kind == "truncate" and suffix == ".log"
+        return path.endswith(suffix) and not is_cut and len(disk.log) % 3 != 0
+
+    disk.fail_while(is_full, errno.ENOSPC)
+    answered = 0
+    for _ in range(60):
+        with suppress(BrokerError):
+            answered = put(log).end_offset
+    assert answered == log.log_end_offset > 0
+    assert [offset for offset, _ in contents(log)] == list(range(answered))
+    disk.heal()
+    for segment in log.segments.all():
+        assert disk.file_size(segment.handle.path) == segment.size
+
+
+def test_a_broken_disk_takes_the_directory_offline_and_is_told_once() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, SMALL)
+    told: list[StorageError] = []
+    manager.on_offline = told.append
+    put(log)
+    disk.fail(1, errno.EIO)
+    for _ in range(2):
+        with pytest.raises(StorageError) as raised:
+            put(log)
+        assert raised.value.directory == "/data"
+    assert [failure.directory for failure in told] == ["/data"]
+    assert manager.offline_directories == ["/data"]
+
+
+def test_a_failed_cut_back_takes_the_directory_offline() -> None:
+    disk = a_disk()
+    log = a_log(disk)
+    put(log)
+    disk.fail_while(lambda kind, _: kind in ("write", "truncate"), errno.ENOSPC)
+    with pytest.raises(StorageError):
+        put(log)

@@ -1,0 +1,250 @@
+"""Log directories: whose they are, what is in them, and the jobs that keep them."""
+
+from __future__ import annotations
+
+import errno
+import random
+
+import pytest
+
+from sordini.protocol.types import TopicPartition
+from sordini.storage import names
+from sordini.storage.errors import StorageError, WrongDirectory
+from sordini.storage.log_config import LogConfig
+from sordini.storage.log_manager import Identity, LogManager
+from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.crash.store import OFTEN, PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
+from tests.unit.storage.test_log import put
+
+CLUSTER = "c" * 22
+
+
+def a_manager_of(disk: ForgetfulDisk, *directories: str, broker: int = 1, cluster: str = CLUSTER) -> LogManager:
+    return LogManager(disk, directories, Identity(broker, cluster), lambda _: SMALL, random.Random(1), OFTEN)
+
+
+def test_a_new_directory_is_marked_as_this_brokers() -> None:
+    disk = a_disk()
+    a_manager(disk).open(0)
+    text = disk.contents("/data/meta.properties").decode()
+    assert sorted(text.splitlines()) == ["broker.id=1", f"cluster.id={CLUSTER}", "version=0"]
+
+
+async def test_another_brokers_or_clusters_directory_is_refused() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    await manager.close()
+    with pytest.raises(WrongDirectory, match="holds the logs of broker 1, this is broker 2"):
+        a_manager_of(disk, "/data", broker=2).open(0)
+    with pytest.raises(WrongDirectory, match=f"belongs to cluster {CLUSTER}"):
+        a_manager_of(disk, "/data", cluster="d" * 22).open(0)
+    assert disk.exists("/data/.kafka_cleanshutdown")
+    a_manager(disk).open(0)
+
+
+def test_a_meta_properties_of_another_version_is_refused() -> None:
+    disk = a_disk()
+    disk.replace("/data/meta.properties", b"version=1\nnode.id=1\n")
+    with pytest.raises(WrongDirectory, match="version"):
+        a_manager(disk).open(0)
+
+
+def test_unknown_keys_of_meta_properties_are_kept() -> None:
+    disk = a_disk()
+    disk.replace("/data/meta.properties", b"#a comment\nversion=0\ndirectory.id=abc\n")
+    a_manager(disk).open(0)
+    assert b"directory.id=abc" in disk.contents("/data/meta.properties")
+
+
+def test_a_second_process_is_refused_while_the_first_runs() -> None:
+    disk = a_disk()
+    a_manager(disk).open(0)
+    with pytest.raises(WrongDirectory, match=r"\.lock"):
+        a_manager(disk).open(0)
+
+
+async def test_the_lock_is_let_go_at_the_end_and_after_a_failed_start() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    await manager.close()
+    disk.replace("/data/replication-offset-checkpoint", b"junk")
+    with pytest.raises(StorageError):
+        a_manager(disk).open(0)
+    disk.replace("/data/replication-offset-checkpoint", b"")
+    a_manager(disk).open(0)
+
+
+async def test_logs_are_spread_over_the_directories_and_one_that_fails_goes_offline_alone() -> None:
+    disk = a_disk()
+    manager = a_manager_of(disk, "/data/a", "/data/b")
+    manager.open(0)
+    logs = [manager.create(TopicPartition("t", number), TOPIC_ID, SMALL) for number in range(4)]
+    assert sorted(log.home.path for log in logs) == ["/data/a", "/data/a", "/data/b", "/data/b"]
+    disk.fail_while(lambda kind, path: kind == "write" and path.startswith("/data/a"), errno.EIO)
+    for log in logs:
+        if log.home.path == "/data/a":
+            with pytest.raises(StorageError):
+                put(log)
+        else:
+            put(log)
+    assert (manager.online_directories, manager.offline_directories) == (["/data/b"], ["/data/a"])
+    assert manager.create(TopicPartition("t", 4), TOPIC_ID, SMALL).home.path == "/data/b"
+    await manager.close()
+    assert disk.exists("/data/b/.kafka_cleanshutdown")
+    assert not disk.exists("/data/a/.kafka_cleanshutdown")
+
+
+def test_a_directory_that_cannot_be_loaded_is_offline_from_the_start() -> None:
+    disk = a_disk()
+    disk.replace("/data/a/recovery-point-offset-checkpoint", b"junk")
+    manager = a_manager_of(disk, "/data/a", "/data/b")
+    manager.open(0)
+    assert manager.offline_directories == ["/data/a"]
+
+
+async def test_one_partition_in_two_directories_stops_the_start() -> None:
+    disk = a_disk()
+    for directory in ("/data/a", "/data/b"):
+        disk.make_directory(f"{directory}/t-0")
+    with pytest.raises(StorageError, match="t-0 is also in"):
+        a_manager_of(disk, "/data/a", "/data/b").open(0)
+
+
+async def test_a_deleted_partition_is_renamed_at_once_and_removed_later() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, SMALL)
+    put(log)
+    piece = log.read(0, 100, 2, whole_first=True)
+    assert piece is not None
+    manager.delete(PARTITION, 5_000)
+    assert manager.get(PARTITION) is None
+    condemned = [name for name in disk.list_directory("/data") if name.endswith("-delete")]
+    assert len(condemned) == 1
+    assert condemned[0].startswith("orders-3.")
+    assert len(condemned[0]) == len("orders-3.") + 32 + len("-delete")
+    await manager.tick(5_999)
+    assert disk.exists(f"/data/{condemned[0]}")
+    await manager.tick(6_000)
+    assert not disk.exists(f"/data/{condemned[0]}")
+    assert piece.read()
+    again = manager.create(PARTITION, TOPIC_ID, SMALL)
+    assert again.log_end_offset == 0
+
+
+async def test_a_partition_made_again_inherits_no_checkpoint_of_the_former_one() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, SMALL)
+    for _ in range(10):
+        put(log)
+    await log.flush()
+    log.advance_log_start(15)
+    await manager.tick(0)
+    await manager.tick(60_000)
+    assert b"orders 3 15" in disk.contents("/data/log-start-offset-checkpoint")
+    manager.delete(PARTITION, 0)
+    put(manager.create(PARTITION, TOPIC_ID, SMALL))
+    survivor = disk.killed()
+    again = a_manager(survivor)
+    again.open(0)
+    found = again.get(PARTITION)
+    assert found is not None
+    assert (found.log_start_offset, found.log_end_offset) == (0, 2)
+
+
+def test_a_directory_left_to_be_removed_is_not_a_partition_and_strange_ones_are_left_alone() -> None:
+    disk = a_disk()
+    for name in ("t-0.0123456789abcdef0123456789abcdef-delete", "lost+found", "t-1.aa-stray", "t-2.bb-future"):
+        disk.make_directory(f"/data/{name}")
+    manager = a_manager(disk)
+    findings = manager.open(0)
+    assert manager.logs() == []
+    assert len(findings) == 3
+
+
+async def test_tick_moves_the_recovery_point_to_the_active_segment_and_writes_it_down() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, SMALL)
+    for _ in range(10):
+        put(log)
+    await manager.tick(0)
+    assert log.recovery_point == log.segments.active.base > 0
+    await manager.tick(1_000)
+    expected = f"0\n1\norders 3 {log.recovery_point}\n".encode()
+    assert disk.contents("/data/recovery-point-offset-checkpoint") == expected
+
+
+async def test_tick_syncs_whole_logs_whose_flush_time_has_come() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, SMALL._replace(flush_ms=500))
+    put(log)
+    await manager.tick(499)
+    assert log.recovery_point == 0
+    await manager.tick(500)
+    assert log.recovery_point == 2
+
+
+async def test_tick_deletes_by_retention_and_removes_the_files_after_their_delay() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, SMALL._replace(retention_bytes=500))
+    for _ in range(20):
+        put(log)
+    await manager.tick(0)
+    await manager.tick(1_000)
+    assert log.log_start_offset == 0
+    log.high_watermark = 40
+    await manager.tick(2_000)
+    assert log.log_start_offset > 0
+    assert any(name.endswith(".deleted") for name in disk.list_directory(log.directory))
+    await manager.tick(3_000)
+    assert not any(name.endswith(".deleted") for name in disk.list_directory(log.directory))
+
+
+async def test_a_log_that_does_not_close_keeps_the_marker_away() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    put(manager.create(PARTITION, TOPIC_ID, SMALL))
+    disk.fail_while(lambda kind, path: kind == "sync" and path.endswith(".snapshot"), errno.EIO)
+    await manager.close()
+    assert not disk.exists("/data/.kafka_cleanshutdown")
+
+
+async def test_many_partitions_share_a_few_open_files() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    logs = [manager.create(TopicPartition("t", number), TOPIC_ID, SMALL) for number in range(30)]
+    for _ in range(8):
+        for log in logs:
+            put(log)
+    # Four files, and the lock.
+    assert disk.open_files <= OFTEN.open_files_max + 1
+    assert all(len(contents(log)) == 16 for log in logs)
+    await manager.close()
+    assert disk.open_files == 0
+
+
+def test_names_of_partitions_and_of_what_is_not_one() -> None:
+    assert names.partition_of("a-b.c_d-17") == TopicPartition("a-b.c_d", 17)
+    for name in ("orders", "orders-", "-3", "orders-03", "orders-99999999999", "orders-3.ab-delete", "a+b-1"):
+        assert names.partition_of(name) is None
+    long = names.condemned_name(TopicPartition("x" * 249, 12), 1)
+    assert len(long) == 255
+    assert long.endswith("-12." + "0" * 31 + "1-delete")
+
+
+def test_settings_default_to_apache_kafkas() -> None:
+    assert LogConfig().segment_bytes == 1_073_741_824
+    assert LogConfig().segment_index_bytes == 10_485_760

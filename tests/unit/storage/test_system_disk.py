@@ -1,0 +1,86 @@
+"""The real disk does what the forgetful one promises in its place."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sordini.storage.disk import SystemDisk
+from sordini.storage.log_manager import Identity, LogManager
+from tests.crash.store import PARTITION, SMALL, TOPIC_ID, contents
+from tests.unit.storage.test_log import put
+
+
+def test_appends_go_after_the_end_and_writes_where_they_are_told(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    file = disk.open(f"{tmp_path}/f", create=True)
+    assert file.append((b"abc", b"def")) == 6
+    assert file.append((memoryview(b"ghi"),)) == 3
+    assert file.write_at(1, b"XY") == 2
+    assert file.read_at(0, 100) == b"aXYdefghi"
+    file.truncate(4)
+    assert file.append((b"!",)) == 1
+    assert (file.size(), file.read_at(2, 3)) == (5, b"Yd!")
+    file.truncate(8)
+    assert file.read_at(5, 9) == bytes(3)
+    file.sync()
+    file.close()
+    file.close()
+    assert disk.file_size(f"{tmp_path}/f") == 8
+
+
+def test_another_process_sees_the_lock(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    path = f"{tmp_path}/.lock"
+    attempt = f"import fcntl; fcntl.lockf(open({path!r}, 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+
+    def is_refused() -> bool:
+        return subprocess.run([sys.executable, "-S", "-c", attempt], check=False, capture_output=True).returncode != 0
+
+    lock = disk.lock(path)
+    assert is_refused()
+    lock.close()
+    assert not is_refused()
+
+
+async def test_a_log_on_the_real_disk_survives_a_clean_and_an_unclean_restart(tmp_path: Path) -> None:
+    disk = SystemDisk()
+
+    def a_manager() -> LogManager:
+        return LogManager(disk, [str(tmp_path)], Identity(1, "c" * 22), lambda _: SMALL, random.Random(1))
+
+    manager = a_manager()
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, SMALL)
+    for _ in range(12):
+        put(log)
+    await log.flush()
+    held = contents(log)
+    for clean in (True, False, True):
+        await manager.close(clean=clean)
+        manager = a_manager()
+        manager.open(0)
+        found = manager.get(PARTITION)
+        assert found is not None
+        assert contents(found) == held
+    await manager.close()
+    disk.close()
+
+
+def test_missing_files_and_taken_locks_are_errors(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    with pytest.raises(FileNotFoundError):
+        disk.open(f"{tmp_path}/none")
+    with pytest.raises(FileNotFoundError):
+        disk.file_size(f"{tmp_path}/none")
+    disk.make_directory(f"{tmp_path}/a/b")
+    disk.make_directory(f"{tmp_path}/a/b")
+    assert disk.is_directory(f"{tmp_path}/a/b")
+    assert disk.list_directory(f"{tmp_path}/a") == ["b"]
+    disk.sync_directory(f"{tmp_path}/a")
+    disk.remove_directory(f"{tmp_path}/a/b")
+    assert not disk.exists(f"{tmp_path}/a/b")
