@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.declare import NEVER
 
 
 def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> None:
@@ -13,6 +14,8 @@ def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> Non
         "LIST_OFFSETS": (0, 11, 6),
         "METADATA": (0, 13, 9),
         "FIND_COORDINATOR": (0, 6, 3),
+        "SASL_HANDSHAKE": (0, 1, NEVER),
+        "SASL_AUTHENTICATE": (0, 2, 2),
         "API_VERSIONS": (0, 4, 3),
         "CREATE_TOPICS": (0, 7, 5),
         "DELETE_TOPICS": (0, 6, 4),

@@ -16,7 +16,7 @@ import pytest
 
 from sordini.protocol import primitives
 from sordini.protocol.api import APIS, Api, ApiKey
-from sordini.protocol.declare import EMPTY, ArrayOf, Field, Kind, Struct, flexible_from
+from sordini.protocol.declare import EMPTY, NEVER, ArrayOf, Field, Kind, Struct, flexible_from
 from tests.unit.protocol.samples import present_fields
 
 OLD, NEW = "3.9.1", "4.2.0"
@@ -87,6 +87,8 @@ def defined_default(field: dict[str, Any]) -> Any:
         return None  # Only tagged structs stand alone; ours are None when not sent.
     if text == "string":
         return default or ""
+    if text == "bytes":
+        return b""
     if text == "bool":
         return default in {"true", True}
     return bytes(16) if text == "uuid" else int(str(default or 0), 0)
@@ -113,7 +115,7 @@ def declared_shape(kind: Kind, version: int) -> Any:
     if isinstance(kind, primitives.Fixed):
         names = {"b": "int8", "h": "int16", "i": "int32", "q": "int64", "?": "bool", "16s": "uuid"}
         return names[kind.letter]
-    return {primitives.Text: "string", primitives.RecordBytes: "records"}[type(kind)]
+    return {primitives.Text: "string", primitives.Blob: "bytes", primitives.RecordBytes: "records"}[type(kind)]
 
 
 def declared_default(field: Field) -> Any:
@@ -126,7 +128,8 @@ def test_every_field_is_declared_as_the_definition_has_it(api: Api, release: str
     for cls in (api.request, api.response):
         definition = definitions(release)[cls.__name__]
         structs = {common["name"]: common["fields"] for common in definition.get("commonStructs", [])}
-        assert flexible_from(cls) == bounds(definition["flexibleVersions"]).start
+        flexible = definition["flexibleVersions"]
+        assert flexible_from(cls) == (NEVER if flexible == "none" else bounds(flexible).start)
         assert definition["apiKey"] == api.key
         for version in bounds(definition["validVersions"]):
             assert declared(cls, version) == defined(definition["fields"], structs, version), version

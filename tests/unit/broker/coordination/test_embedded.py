@@ -29,7 +29,6 @@ from sordini.replication.ports import (
     WatchEvent,
 )
 
-
 SOURCES = Path(__file__).resolve().parents[4] / ".import"
 
 

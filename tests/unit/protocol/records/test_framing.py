@@ -64,7 +64,7 @@ def test_right_records_pass_every_way_with_one_answer(records: list[Record]) -> 
 
 
 @settings(deadline=None, max_examples=120)
-@given(st.sampled_from([(40, 3), (70, 20), (90, 64)]), st.data())
+@given(st.sampled_from([(3, 3), (40, 3), (70, 20), (90, 64)]), st.data())
 def test_a_changed_byte_is_judged_as_the_letter_judges_it(shape: tuple[int, int], data: st.DataObject) -> None:
     count, size = shape
     body = bytearray(a_body(uniform_records(count, size, key=b"k")))
@@ -104,12 +104,32 @@ def test_an_absurd_count_is_refused_at_once(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [3, 30, 200])
-@pytest.mark.parametrize("where", [0, -1])
-def test_offsets_that_do_not_count_up_are_refused(count: int, where: int) -> None:
-    records = uniform_records(count)
-    records[where] = records[where]._replace(offset=records[where].offset + 1)
-    body = b"".join(a_record(record.offset) for record in records)
-    assert scanned(body, count) == ErrorCode.INVALID_RECORD
+@pytest.mark.parametrize("where", [0, 2, -1])
+@pytest.mark.parametrize("jump", [1, -1, 64, 128, 8192])
+def test_offsets_that_do_not_count_up_are_refused(count: int, where: int, jump: int) -> None:
+    offsets = list(range(count))
+    offsets[where] += jump
+    assert scanned(b"".join(map(a_record, offsets)), count) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("count", [150, 200])
+def test_an_offset_of_two_bytes_is_compared_in_both(count: int) -> None:
+    offsets = list(range(count))
+    offsets[140] += 64  # The lower of its two bytes is that of the right offset.
+    assert scanned(b"".join(map(a_record, offsets)), count) == ErrorCode.INVALID_RECORD
+
+
+NEGATIVE = {
+    "a length": b"\x0f\x00\x00\x00\x01\x02x\x00",
+    "a longer length": b"\x91\x01\x00\x00\x00\x01\x82\x01" + bytes(65) + b"\x00",
+    "a value's length": b"\x0e\x00\x00\x00\x01\x03\x00\x00",
+    "a key's length": b"\x0e\x00\x00\x00\x03\x00\x01\x00",
+}
+
+
+@pytest.mark.parametrize("which", NEGATIVE)
+def test_a_negative_number_is_not_taken_for_the_positive_one_beside_it(which: str) -> None:
+    assert scanned(NEGATIVE[which], 1) == by_the_letter(NEGATIVE[which], 1) == ErrorCode.INVALID_RECORD
 
 
 def a_record(
