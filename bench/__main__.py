@@ -7,9 +7,12 @@ within 5 % (the JVM needs it; at most ten runs), then measured in turns. The tab
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,7 @@ THEIRS = "Apache Kafka 3.9.1"
 def main() -> None:
     arguments = _arguments()
     arguments.ours = "Second Apache Kafka" if arguments.apache_only else "Sordini"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # So that the brokers are stopped too.
     build()
     with tempfile.TemporaryDirectory(prefix="bench-", dir=arguments.directory) as directory:
         try:
@@ -86,21 +90,27 @@ def _start(label: str, *, is_java: bool, directory: Path, zookeeper: str) -> tup
 
 
 def _work(work: Work, theirs: Bench, ours: Bench, rounds: int) -> list[str]:
-    figures: dict[str, list[Figures]] = {theirs.label: [], ours.label: []}
-    topics = {}
+    """Settle both brokers on one kind of work, then let them take turns."""
+    is_reading = work.kind == "consume"
+    turns: list[Callable[[], Figures]] = []
+    topics = []
     for bench in (theirs, ours):
-        is_reading = work.kind == "consume"
-        topics[bench.label] = bench.filled_topic(work.records) if is_reading else bench.new_topic()
-        runs = settle(lambda bench=bench: bench.measure(work, topics[bench.label]))  # type: ignore[misc]
+        if is_reading:
+            topics.append((bench, bench.filled_topic(work.records)))
+            turns.append(partial(bench.measure, work, topics[-1][1]))
+        else:
+            turns.append(partial(bench.measure_afresh, work))
+        runs = settle(turns[-1])
         _say(f"{work.name}, {bench.label}: {'not settled' if runs is None else f'settled after {runs} runs'}")
+    seen: tuple[list[Figures], list[Figures]] = ([], [])
     for _ in range(rounds):
-        for bench in (theirs, ours):
-            figures[bench.label].append(bench.measure(work, topics[bench.label]))
-    for label, seen in figures.items():
-        _say(f"  {label}: " + ", ".join(f"{one.per_second:,.0f}/s {one.cpu_us:.2f} µs" for one in seen))
-    for bench in (theirs, ours):
-        bench.drop_topic(topics[bench.label])
-    return table.work_rows(work, figures[theirs.label], figures[ours.label])
+        for side, turn in zip(seen, turns, strict=True):
+            side.append(turn())
+    for bench, side in zip((theirs, ours), seen, strict=True):
+        _say(f"  {bench.label}: " + ", ".join(f"{one.per_second:,.0f}/s {one.cpu_us:.2f} µs" for one in side))
+    for bench, topic in topics:
+        bench.drop_topic(topic)
+    return table.work_rows(work, *seen)
 
 
 def _say(line: str) -> None:

@@ -7,6 +7,8 @@ a profiler, say).
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -54,6 +56,7 @@ def main() -> None:
     parser.add_argument("--at", nargs=2, metavar=("HOST:PORT", "PID"))
     parser.add_argument("--only", default="", help="only work whose name holds this text")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # So that the broker is stopped too.
     build()
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         directory = Path(name)

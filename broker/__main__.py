@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import click
 
 from sordini import __version__
+from sordini.broker.clock import SystemClock
 
-STARTED_NS = time.monotonic_ns()  # Of the process, near enough: what the ready line counts from.
+STARTED_MS = SystemClock().monotonic_ms()
+"""Of the process, near enough: what the ready line counts from."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,7 +47,7 @@ def serve(properties: str | None, overrides: tuple[str, ...], log_level: str) ->
     from sordini.broker.settings import ConfigError
 
     try:
-        code = run_broker(properties, overrides, log_level=log_level, started_ns=STARTED_NS)
+        code = run_broker(properties, overrides, log_level=log_level, started_ms=STARTED_MS)
     except ConfigError as error:
         click.echo(f"sordini: {error}", err=True)
         sys.exit(2)

@@ -21,6 +21,7 @@ from sordini.broker.settings import (
     integer,
     setting,
     settings_of,
+    string,
 )
 
 
@@ -74,6 +75,15 @@ class Config(NetworkSettings, LogSettings):
         integer(1),
         900000,
         "The longest timeout a transactional producer may ask for.",
+    )
+    zookeeper_connect: str = setting(
+        "zookeeper.connect", string, "", "host:port,.../chroot of a ZooKeeper; empty keeps the same in a local file."
+    )
+    zookeeper_connection_timeout_ms: int | None = setting(
+        "zookeeper.connection.timeout.ms",
+        integer(1),
+        None,
+        "How long to wait for ZooKeeper; unset is the session timeout.",
     )
     zookeeper_session_timeout_ms: int = setting(
         "zookeeper.session.timeout.ms", integer(1), 18000, "How long a silent broker's registration lives."

@@ -143,7 +143,7 @@ class Dispatcher:
             return call.frame(self._refusal(call, error))
 
     def later(self, call: Call, work: Awaitable[Any]) -> Pending:
-        """Answer a call when `work`, which runs as a task of the broker's, has its message."""
+        """Answer a call when `work`, which runs as a task of the broker's, has its message; None is no answer."""
         pending = Pending()
         self._spawn(self._finish(call, work, pending))
         return pending
@@ -151,7 +151,7 @@ class Dispatcher:
     async def _finish(self, call: Call, work: Awaitable[Any], pending: Pending) -> None:
         try:
             message = await work
-            parts = call.frame(message)
+            parts = None if message is None else call.frame(message)
         except AssertionError:
             raise
         except Exception as error:  # noqa: BLE001 - the fence, for answers that come later.

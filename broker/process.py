@@ -10,25 +10,24 @@ import gc
 import random
 import signal
 import sys
-import time
 from collections.abc import Sequence
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.config import Config, build_config
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.worker import Worker
+from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.logging import Logger
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.server import Ports, Server, StartRefused
 from sordini.broker.settings import ConfigError, read_properties
+from sordini.replication.ports import CoordinationStore
 from sordini.storage.disk import SystemDisk
 
 STORE_FILE = "coordination.sqlite"
 """In the first log directory, where Apache Kafka passes over files whose names it does not know."""
 
 
-def run_broker(properties: str | None, overrides: Sequence[str], *, log_level: str, started_ns: int) -> int:
+def run_broker(properties: str | None, overrides: Sequence[str], *, log_level: str, started_ms: int) -> int:
     """Run a broker until it is told to stop; the exit code. Raises ConfigError for a wrong configuration."""
     entries = read_entries(properties, overrides)
     config, unknown = build_config(entries)
@@ -40,7 +39,7 @@ def run_broker(properties: str | None, overrides: Sequence[str], *, log_level: s
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(_run(config, frozenset(entries) - frozenset(unknown), log, started_ns))
+        return runner.run(_run(config, frozenset(entries) - frozenset(unknown), log, started_ms))
 
 
 def read_entries(properties: str | None, overrides: Sequence[str]) -> dict[str, str]:
@@ -79,17 +78,15 @@ def choose_loop(config: Config) -> type[asyncio.AbstractEventLoop] | None:
     return asyncio.SelectorEventLoop
 
 
-async def _run(config: Config, explicit: frozenset[str], log: Logger, started_ns: int) -> int:
+async def _run(config: Config, explicit: frozenset[str], log: Logger, started_ms: int) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     disk, clock = SystemDisk(), SystemClock()
 
-    async def open_store() -> EmbeddedStore:
-        directory = config.log_directories[0]
-        disk.make_directory(directory)
-        return await EmbeddedStore.open(f"{directory}/{STORE_FILE}", Worker("coordination store").offload, clock)
+    async def open_store() -> CoordinationStore:
+        return await _open_store(config, disk, clock)
 
     ports = Ports(
         clock=clock,
@@ -102,7 +99,7 @@ async def _run(config: Config, explicit: frozenset[str], log: Logger, started_ns
     server = Server(config, explicit, ports, log)
 
     def ready() -> None:
-        seconds = (time.monotonic_ns() - started_ns) / 1e9
+        seconds = (clock.monotonic_ms() - started_ms) / 1000
         identity = server.identity
         assert identity is not None
         listeners = ", ".join(str(endpoint) for endpoint in server.bound)
@@ -118,3 +115,18 @@ async def _run(config: Config, explicit: frozenset[str], log: Logger, started_ns
         sys.stderr.write(f"sordini: {error}\n")
         return 1
     return 0
+
+
+async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock) -> CoordinationStore:
+    """ZooKeeper where one is configured, and otherwise the embedded store in the first log directory."""
+    if config.zookeeper_connect:
+        from sordini.broker.coordination.zookeeper import ZooKeeperStore  # Late: kazoo takes its time to import.
+
+        return ZooKeeperStore(
+            config.zookeeper_connect,
+            session_timeout_ms=config.zookeeper_session_timeout_ms,
+            connection_timeout_ms=config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms,
+        )
+    directory = config.log_directories[0]
+    disk.make_directory(directory)
+    return await open_embedded(f"{directory}/{STORE_FILE}", clock)

@@ -27,6 +27,7 @@ from sordini.broker.topic_configs import TopicConfigs
 from sordini.replication.controller import cluster
 from sordini.replication.controller.configs import ConfigChanges
 from sordini.replication.controller.controller import Controller
+from sordini.replication.controller.paths import BROKER_IDS
 from sordini.replication.controller.registration import DuplicateBrokerId, Registration, ensure_base_paths
 from sordini.replication.ports import CoordinationStore, Session, StoreUnusable
 from sordini.storage.disk import Disk
@@ -87,6 +88,12 @@ class Server:
     async def _run(self, session: Session, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         await ensure_base_paths(session)
         self.identity = await find_identity(self._config, self._ports.disk, session)
+        others = [name for name in await session.children(BROKER_IDS) if name != str(self.identity.broker_id)]
+        if others:
+            raise StartRefused(
+                f"zookeeper.connect={self._config.zookeeper_connect!r} is in use by brokers {sorted(others)}: "
+                "brokers do not replicate to each other yet, give this one a chroot of its own"
+            )
         topic_configs = topic_configs_of(self._config, self._explicit, session)
         logs = await self._open_logs(topic_configs)
         clean = False
@@ -148,6 +155,7 @@ class Server:
             session, self.identity.broker_id, channel, ports.clock, log, topic_ids=topic_ids(ports.randomness)
         )
         await controller.start()
+        self._spawn(controller.over())
         await channel.drained()
         self.watchdog.start()
         self._spawn(sockets.run())

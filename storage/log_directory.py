@@ -6,6 +6,7 @@ durably, after everything else was; and not at all when one of the logs did not 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -56,6 +57,8 @@ class LogDirectory:
             found = checkpoints.read_meta(disk, path)
         except DamagedFile as error:
             raise WrongDirectory(path, str(error)) from error
+        if found is None:
+            self._keep_name()
         meta, fields = found if found is not None else (checkpoints.Meta(None, None), {})
         if meta.broker_id not in (None, broker_id):
             raise WrongDirectory(path, f"holds the logs of broker {meta.broker_id}, this is broker {broker_id}")
@@ -63,6 +66,15 @@ class LogDirectory:
             raise WrongDirectory(path, f"belongs to cluster {meta.cluster_id}, this broker's is {cluster_id}")
         if meta != checkpoints.Meta(broker_id, cluster_id):
             checkpoints.write_meta(disk, path, broker_id, cluster_id, fields)
+
+    def _keep_name(self) -> None:
+        """A new directory: a power failure must not take its name away, with everything below it."""
+        parent = self.home.path.rstrip("/")
+        while "/" in parent:
+            parent = parent.rpartition("/")[0]
+            # Somebody else's directories may refuse, or live on what cannot be synced.
+            with contextlib.suppress(OSError):
+                self.home.disk.sync_directory(parent or "/")
 
     def load(self, config_of: Callable[[TopicPartition], LogConfig], now_ms: int) -> None:
         """Open every partition. Raises StorageError, OSError and DamagedFile: the directory is unusable."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.storage.checkpoints import sync_topic_id, write_epochs
-from sordini.storage.disk import File
+from sordini.storage.disk import Disk, File
 from sordini.storage.home import PASSING, Home
 from sordini.storage.names import SNAPSHOT, file_name
 from sordini.storage.open_files import Handle
@@ -59,6 +59,12 @@ async def flush(log: Log, *, rolled_only: bool) -> None:
     Raises StorageError, and BrokerError when no file can be opened. A cut meanwhile leaves the recovery point
     where the cut put it.
     """
+    # One at a time: a flush that runs has taken the log's marks of what else is unsynced, and may still fail.
+    async with log.segments.flushing:
+        await _flush(log, rolled_only=rolled_only)
+
+
+async def _flush(log: Log, *, rolled_only: bool) -> None:
     home = log.home
     home.check()
     active = log.segments.active
@@ -73,23 +79,24 @@ async def flush(log: Log, *, rolled_only: bool) -> None:
     epochs = log.epochs.entries if log.epochs.changed else None
     log.epochs.saved()
 
-    def sync() -> None:
+    def sync() -> bool:
         for _, file in pinned:
             file.sync()
         if log.is_closed:
             # Deleted meanwhile: another log may have the directory's name by now.
-            return
+            return True
         if topic_id_changed:
             sync_topic_id(home.disk, log.directory)
-        if epochs is not None:
-            write_epochs(home.disk, log.directory, epochs)
-        elif names_changed:
+        saved = epochs is None or _save_epochs(home.disk, log.directory, epochs)
+        if names_changed:
             home.disk.sync_directory(log.directory)
         if is_new:
             home.disk.sync_directory(home.path)
+        return saved
 
+    done = False
     try:
-        await home.disk.offload(sync)
+        done = await home.disk.offload(sync)
     except OSError as error:
         # Deleted meanwhile: there is nothing left to promise.
         if log.is_closed:
@@ -98,8 +105,25 @@ async def flush(log: Log, *, rolled_only: bool) -> None:
     finally:
         for handle, _ in pinned:
             handle.unpin()
+        if not done:
+            # Failed, cancelled, or no room for the epochs: the next flush does it again.
+            log.segments.names_changed = log.segments.names_changed or names_changed
+            log.is_new = log.is_new or is_new
+            log.topic_id_changed = log.topic_id_changed or topic_id_changed
+            log.epochs.changed = log.epochs.changed or epochs is not None
     if log.cuts == cuts:
         log.recovery_point = max(log.recovery_point, up_to)
+
+
+def _save_epochs(disk: Disk, directory: str, epochs: list[tuple[int, int]]) -> bool:
+    """Write the epochs down; False when there is no room. Recovery finds them in the batches, too."""
+    try:
+        write_epochs(disk, directory, epochs)
+    except OSError as error:
+        if takes_the_directory(error):
+            raise
+        return False
+    return True
 
 
 def _pinned(log: Log, handles: list[Handle]) -> list[tuple[Handle, File]]:

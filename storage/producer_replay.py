@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import BatchHeader, read_records
+from sordini.protocol.records.control import ABORT, COMMIT, read_marker
 from sordini.storage import batch_scan
 from sordini.storage.producer_state import AbortedTransaction, ProducerState, SentBatch, sequence_after
 from sordini.storage.segment import Segment
 
-ABORT = 0
-COMMIT = 1
-_KEY = struct.Struct(">hh")
-_VALUE = struct.Struct(">hi")
+REFILL_RECORDS = 1024
+REFILL_BYTES = 256 * 1024
 
 
 def apply_data(producers: ProducerState, header: BatchHeader, base_offset: int) -> None:
     """Fold a batch of records into the state; its header still has the producer's own base offset."""
     if header.producer_id < 0 or header.base_sequence < 0:
         return
+    sent = _sent(header, base_offset)
+    producers.apply(header.producer_id, header.producer_epoch, sent, is_transactional=header.is_transactional)
+
+
+def _sent(header: BatchHeader, base_offset: int) -> SentBatch:
     delta = header.last_offset_delta
-    sent = SentBatch(
+    return SentBatch(
         header.base_sequence,
         sequence_after(header.base_sequence, delta),
         base_offset,
         base_offset + delta,
         header.max_timestamp,
     )
-    producers.apply(header.producer_id, header.producer_epoch, sent, is_transactional=header.is_transactional)
 
 
 def apply_control(
@@ -39,21 +41,18 @@ def apply_control(
     if header.producer_id < 0:
         return None
     try:
-        record = next(read_records(batch, header))
-        _, kind = _KEY.unpack_from(record.key or b"")
-        _, coordinator_epoch = _VALUE.unpack_from(record.value or b"")
-    except (BrokerError, StopIteration, struct.error):
-        # Some other control record than a transaction's end: it says nothing about producers.
-        return None
-    if kind not in (ABORT, COMMIT):
+        marker = read_marker(next(read_records(batch, header)))
+    except (BrokerError, StopIteration):
+        return None  # Not a record that can be read: it says nothing about producers.
+    if marker.kind not in (ABORT, COMMIT):
         return None
     return producers.apply_marker(
         header.producer_id,
         header.producer_epoch,
         base_offset,
         header.max_timestamp,
-        coordinator_epoch,
-        commit=kind == COMMIT,
+        marker.coordinator_epoch,
+        commit=marker.kind == COMMIT,
     )
 
 
@@ -72,6 +71,46 @@ def apply_appended(
             apply_data(producers, header, base_offset)
         base_offset += header.last_offset_delta + 1
     return aborted
+
+
+def refill_windows(producers: ProducerState, segments: Sequence[Segment], interval_bytes: int) -> None:
+    """Find the batches before each producer's last one, which alone is in a snapshot, near the end of the log.
+
+    Without them a batch that is sent again after a restart would not be known for a duplicate, unless it was the
+    last one; Apache Kafka has that gap. Bounded, so a window that reaches further back stays short. Raises OSError.
+    """
+    epochs = producers.known()
+    if not epochs:
+        return
+    found: dict[int, list[SentBatch]] = {}
+    records, size = REFILL_RECORDS, REFILL_BYTES
+    spans: list[tuple[Segment, int]] = []
+    for segment in reversed(segments):
+        position = _near_end(segment, records, size, interval_bytes)
+        spans.append((segment, position))
+        size -= segment.size - position
+        if position or size <= 0:
+            break
+    for segment, position in reversed(spans):
+        for _, header in batch_scan.headers(segment.handle, position, segment.size):
+            if header.base_sequence < 0 or header.producer_epoch != epochs.get(header.producer_id):
+                continue
+            found.setdefault(header.producer_id, []).append(_sent(header, header.base_offset))
+    for producer_id, batches in found.items():
+        producers.refill(producer_id, batches)
+
+
+def _near_end(segment: Segment, records: int, size: int, interval_bytes: int) -> int:
+    """The position of a batch that lies no more than so many records and bytes before the segment's end."""
+    if segment.size <= size:
+        return 0
+    segment.load(interval_bytes)
+    while records:
+        position = segment.index.lookup(max(segment.base, segment.index.last_offset - records))
+        if segment.size - position <= size:
+            return position
+        records //= 4
+    return segment.index.last_position
 
 
 def replay(

@@ -122,6 +122,19 @@ class ProducerState:
             f"producer {producer_id} sent sequence {base_sequence}, its last was {producer.last_sequence}",
         )
 
+    def known(self) -> dict[int, int]:
+        """Epoch by producer id."""
+        return {producer_id: producer.epoch for producer_id, producer in self._producers.items()}
+
+    def refill(self, producer_id: int, batches: list[SentBatch]) -> None:
+        """Give back the window of a producer that came from a snapshot, which keeps its last batch only.
+
+        `batches` are its newest ones of the current epoch, oldest first; ignored unless they end with that batch.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is not None and producer.sent and producer.sent[-1][:4] == batches[-1][:4]:
+            producer.sent = batches[-WINDOW:]
+
     def check_transaction(self, producer_id: int, *, is_transactional: bool) -> None:
         """Refuse a batch outside the transaction that its producer has open (INVALID_TXN_STATE)."""
         if not is_transactional and producer_id in self._open:

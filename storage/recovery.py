@@ -26,7 +26,7 @@ from sordini.storage.leftovers import clear_leftovers
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_values import LogContents
-from sordini.storage.producer_replay import replay
+from sordini.storage.producer_replay import refill_windows, replay
 from sordini.storage.producer_state import ProducerState
 from sordini.storage.segment import Segment
 from sordini.storage.snapshots import newest_snapshot, remove_snapshots, write_snapshot
@@ -72,6 +72,7 @@ def open_log(home: Home, opening: Opening, now_ms: int) -> Log:
     epochs.truncate_from_start(start_offset)
     producers = _producers(disk, opening, segments, end_offset, recovered_from)
     producers.expire(now_ms, opening.config.producer_expiration_ms)
+    refill_windows(producers, segments, opening.config.index_interval_bytes)
     contents = LogContents(
         topic_id=topic_id,
         segments=segments,

@@ -6,6 +6,7 @@ keep a `.deleted` name until their time is up, and `take_due` gives them out to 
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 
 from sordini.storage import batch_scan
@@ -27,6 +28,7 @@ class SegmentList:
         "_limit",
         "_segments",
         "active",
+        "flushing",
         "names_changed",
         "recent",
     )
@@ -40,6 +42,8 @@ class SegmentList:
         self._limit: tuple[Segment, int, int] = (segments[-1], -1, 0)
         self.active = segments[-1]
         self.names_changed = False
+        self.flushing = asyncio.Lock()
+        """Held while files are synced beside the loop."""
         self.recent: dict[int, int] = {}
         """Positions of the newest batches in the active segment by base offset: what sequential readers ask for."""
 

@@ -80,14 +80,12 @@ class ProduceHandler:
         for partition in grown:
             partition.tell_waiters()
             needs_flush = needs_flush or partition.log.needs_flush
+        if acks == 0 and refused:
+            # There is no answer that could carry the error: a closed connection is how Kafka tells it.
+            raise WireError(f"produce with acks=0 was refused for {refused} partitions")
         if needs_flush:
-            return self._later(call, self._flush(grown, response))
-        if acks == 0:
-            if refused:
-                # There is no answer that could carry the error: a closed connection is how Kafka tells it.
-                raise WireError(f"produce with acks=0 was refused for {refused} partitions")
-            return None
-        return response
+            return self._later(call, self._flush(grown, response if acks else None))
+        return response if acks else None
 
     def _append(
         self,
@@ -116,8 +114,8 @@ class ProduceHandler:
             return _refused(data.index, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), partition)
         if not checked.batches:  # Old clients may send an empty message set: nothing was written anywhere.
             return PartitionProduceResponse(index=data.index, base_offset=-1)
-        if not appended.duplicate:
-            grown.append(partition)
+        # A duplicate, too, is answered only when it is flushed: its first answer may never have been sent.
+        grown.append(partition)
         return PartitionProduceResponse(
             index=data.index,
             base_offset=appended.base_offset,
@@ -125,10 +123,15 @@ class ProduceHandler:
             log_start_offset=appended.log_start_offset,
         )
 
-    async def _flush(self, grown: list[Partition], response: ProduceResponse) -> ProduceResponse:
-        for partition in grown:
-            if partition.log.needs_flush:
-                await partition.log.flush()
+    async def _flush(self, grown: list[Partition], response: ProduceResponse | None) -> ProduceResponse | None:
+        try:
+            for partition in grown:
+                if partition.log.needs_flush:
+                    await partition.log.flush()
+        except (BrokerError, StorageError):
+            if response is None:
+                return None  # acks=0: nobody waits to hear of it.
+            raise
         return response
 
     @staticmethod

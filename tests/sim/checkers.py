@@ -23,7 +23,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from sordini.protocol.types import TopicPartition
-from tests.sim.history import Dump, History, Restart, Seen, Send
+from tests.sim.history import History, Restart, Seen, Send
 
 Place = tuple[TopicPartition, int, int]
 END_OF_TIME = float("inf")

@@ -395,3 +395,12 @@ def test_a_failed_cut_back_takes_the_directory_offline() -> None:
     disk.fail_while(lambda kind, _: kind in ("write", "truncate"), errno.ENOSPC)
     with pytest.raises(StorageError):
         put(log)
+
+
+def test_a_bound_inside_a_batch_lets_the_whole_batch_through() -> None:
+    log = a_log(segment_bytes=1 << 20)
+    for _ in range(3):
+        put(log, a_batch(5))
+    piece = log.read(0, 10_000, 7, whole_first=True)
+    assert piece is not None
+    assert piece.size == 2 * len(a_batch(5))

@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 
+from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import NO_TOPIC_ID
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
@@ -293,3 +294,49 @@ async def test_an_empty_partition_directory_is_an_empty_log() -> None:
     _, log, _ = opened(disk)
     assert (log.log_start_offset, log.log_end_offset, log.topic_id) == (0, 0, NO_TOPIC_ID)
     assert put(log).base_offset == 0
+
+
+async def test_aborted_transactions_are_indexed_again_after_a_crash() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, SMALL)
+    put(log, an_idempotent_batch(2, transactional=True))
+    marker = [Record(0, 1, b"\0\0\0\0", b"\0\0\0\0\0\3")]
+    put(log, build_batch(marker, producer_id=7, producer_epoch=0, transactional=True, control=True))
+    log.roll(0)
+    put(log)
+    held = log.aborted_transactions(0, 9)
+    assert len(held) == 1
+    for _ in range(2):
+        disk = disk.killed()
+        assert opened(disk)[1].aborted_transactions(0, 9) == held
+
+
+async def test_a_snapshot_of_records_that_were_cut_and_replaced_is_not_used() -> None:
+    disk, _ = await stopped(clean=False)
+    other, _ = await stopped(clean=True)
+    stale = other.contents(path_of(40, ".snapshot"))
+    disk.replace(path_of(36, ".snapshot"), stale)
+    _, log, _ = opened(disk)
+    assert not disk.exists(path_of(36, ".snapshot"))
+    assert put(log, an_idempotent_batch(2, sequence=40)).base_offset == 40
+
+
+async def test_what_recovery_cuts_off_is_cut_on_the_disk_before_anything_is_appended() -> None:
+    disk, _ = await stopped(clean=False)
+    path = path_of(bases(disk)[-1], ".log")
+    disk.replace(path, disk.contents(path)[:-5])
+    opened(disk)
+    cut = disk.log.index(("truncate", path))
+    assert ("sync", path) in disk.log[cut:]
+
+
+async def test_a_cut_below_the_recovery_point_is_written_down_before_it_happens() -> None:
+    disk, _ = await stopped(clean=True)
+    _, log, _ = opened(disk)
+    before = len(disk.log)
+    log.truncate_to(10)
+    assert disk.contents("/data/recovery-point-offset-checkpoint") == b"0\n1\norders 3 10\n"
+    calls = [call for call in disk.log[before:] if call[0] in ("truncate", "rename") and ".tmp" not in call[1]]
+    assert calls[0] == ("rename", "/data/recovery-point-offset-checkpoint")

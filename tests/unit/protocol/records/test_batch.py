@@ -169,6 +169,24 @@ def test_no_bytes_make_reading_fail_in_another_way(body: bytes, codec: int, coun
     }
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x0e\x00\x00\x00\x01\x02v\x00" + b"\x00",  # A byte after the last record.
+        b"\x10\x00\x00\x00\x01\x02v\x00" + b"\x00",  # A byte at the end of a record.
+        b"\x0e\x00\x00\x00\x01\x04v\x00",  # A value longer than its record.
+        b"\x0e\x00\x00\x00\x01\x01\x02\x02",  # More headers than bytes.
+    ],
+)
+def test_records_that_do_not_fill_what_they_say_are_invalid(body: bytes) -> None:
+    right = b"\x0e\x00\x00\x00\x01\x02v\x00"
+    header = read_header(a_batch(1))
+    assert len(list(read_records(bytes(HEADER_SIZE) + right, header._replace(size=HEADER_SIZE + len(right))))) == 1
+    with pytest.raises(BrokerError) as refusal:
+        list(read_records(bytes(HEADER_SIZE) + body, header._replace(size=HEADER_SIZE + len(body))))
+    assert refusal.value.code == ErrorCode.INVALID_RECORD
+
+
 def test_a_timestamp_beyond_sixty_four_bits_is_invalid() -> None:
     batch = a_batch(2)
     header = read_header(batch)._replace(base_timestamp=2**63 - 1)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, read_header, stamp
-from sordini.protocol.records.compression import compress
+from sordini.protocol.records.compression import compress, decompress
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
 from tests.build import a_batch, some_records, writable
 
@@ -106,6 +106,16 @@ def test_gaps_that_compaction_left_stay_in_a_wrapper_of_format_1() -> None:
     assert [record.offset for record in read_all(converted)] == [10, 14, 15]
     [wrapper] = legacy.entries(converted)
     assert struct.unpack_from(">q", converted, wrapper.position) == (15,)
+
+
+@pytest.mark.parametrize(("magic", "first"), [(0, 10), (1, 0)])
+def test_offsets_inside_a_wrapper_are_absolute_in_format_0_and_count_from_0_in_format_1(magic: int, first: int) -> None:
+    wrapper = legacy.write_messages(some_records(3, base_offset=10), magic, codec=1)
+    value = wrapper[legacy._FIELDS_START[magic] + 8 :]
+    inner = decompress(1, value)
+    assert [struct.unpack_from(">q", inner, one.position)[0] for one in legacy.entries(inner)] == list(
+        range(first, first + 3)
+    )
 
 
 def test_control_batches_are_left_out_and_a_cut_tail_is_dropped() -> None:
