@@ -155,7 +155,7 @@ class Server:
             session, self.identity.broker_id, channel, ports.clock, log, topic_ids=topic_ids(ports.randomness)
         )
         await controller.start()
-        self._spawn(controller.over())
+        over = self._spawn(controller.over())
         await channel.drained()
         self.watchdog.start()
         self._spawn(sockets.run())
@@ -167,6 +167,7 @@ class Server:
         parts.replicas.resign_all()
         await sockets.close(config.shutdown_deadline_ms)
         self.watchdog.stop()
+        over.cancel()
         await controller.stop()
         await changes.stop()
         for task in list(self._tasks):
