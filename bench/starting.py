@@ -40,13 +40,17 @@ def timed_start(process: BrokerProcess) -> Start:
     """Start a broker, ask it for its API versions until it answers, then look at it idle for a second."""
     began = time.monotonic()
     process.launch()
-    while not _answers(process.port):
-        if not process.is_running or time.monotonic() - began > ANSWER_SECONDS_MAX:
-            raise SystemExit(f"{process.name} did not start\n{process.tail()}")
-        time.sleep(0.002)
-    took, used = time.monotonic() - began, cpu_seconds(process.pid)
-    process.wait_until(process.is_ready, ANSWER_SECONDS_MAX, "be ready")
-    time.sleep(1)
+    try:
+        while not _answers(process.port):
+            if not process.is_running or time.monotonic() - began > ANSWER_SECONDS_MAX:
+                raise SystemExit(f"{process.name} did not start\n{process.tail()}")
+            time.sleep(0.002)
+        took, used = time.monotonic() - began, cpu_seconds(process.pid)
+        process.wait_until(process.is_ready, ANSWER_SECONDS_MAX, "be ready")
+        time.sleep(1)
+    except BaseException:
+        process.kill()
+        raise
     return Start(took, used, resident_bytes(process.pid))
 
 

@@ -164,3 +164,13 @@ class BrokerError(Exception):
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.name)
         self.code = code
+
+
+class RecordsRefused(BrokerError):  # noqa: N818 - says what happened.
+    """A batch is refused for some of its records; `records` says which and why (KIP-467), the first hundred of them."""
+
+    LISTED_MAX = 100
+
+    def __init__(self, code: ErrorCode, message: str, records: list[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.records = records[: self.LISTED_MAX]

@@ -167,6 +167,8 @@ class Log:
             self.segments.roll(self.log_end_offset, now_ms)
         except OSError as error:
             raise self.home.wrong(error) from error
+        # Its records may be on the disk already, its indexes are not: they are made anew until the next flush.
+        self.recovery_point = min(self.recovery_point, active.base)
         log_files.take_snapshot(self)
         self._draw_segment_age()
         return True

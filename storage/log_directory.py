@@ -148,7 +148,7 @@ class LogDirectory:
     # Checkpoints.
 
     def recovery_points(self) -> dict[TopicPartition, int]:
-        return {partition: log.recovery_point for partition, log in self.logs.items()}
+        return {partition: _recovery_point(log) for partition, log in self.logs.items()}
 
     def log_starts(self) -> dict[TopicPartition, int]:
         """Only of logs that start later than their first segment: the others' start is that segment's name."""
@@ -244,3 +244,10 @@ class LogDirectory:
                 write = self.writer(name, offsets_of())
                 if write is not None:
                     write()
+
+
+def _recovery_point(log: Log) -> int:
+    """What may be written down: inside the active segment while it is written to, as its indexes are not synced."""
+    if log.is_closed:
+        return log.recovery_point
+    return min(log.recovery_point, max(log.segments.active.base, log.log_end_offset - 1))

@@ -111,6 +111,8 @@ async def _flush(log: Log, *, rolled_only: bool) -> None:
             log.is_new = log.is_new or is_new
             log.topic_id_changed = log.topic_id_changed or topic_id_changed
             log.epochs.changed = log.epochs.changed or epochs is not None
+    if not rolled_only and log.segments.active is not active:
+        up_to = active.base  # Rolled meanwhile: its indexes were not among the files.
     if log.cuts == cuts:
         log.recovery_point = max(log.recovery_point, up_to)
 

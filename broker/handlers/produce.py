@@ -9,8 +9,9 @@ from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
-from sordini.protocol.errors import BrokerError, ErrorCode, WireError
+from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused, WireError
 from sordini.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -128,10 +129,10 @@ class ProduceHandler:
             for partition in grown:
                 if partition.log.needs_flush:
                     await partition.log.flush()
-        except (BrokerError, StorageError):
+        except (BrokerError, StorageError) as error:
             if response is None:
                 return None  # acks=0: nobody waits to hear of it.
-            raise
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         return response
 
     @staticmethod
@@ -174,5 +175,9 @@ def _refused(index: int, error: BrokerError, partition: Partition | None) -> Par
         error_code=error.code,
         base_offset=-1,
         log_start_offset=partition.log.log_start_offset if partition is not None and looked_at else -1,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=why)
+            for batch_index, why in (error.records if isinstance(error, RecordsRefused) else ())
+        ],
         error_message=str(error),
     )

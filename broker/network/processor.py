@@ -96,8 +96,8 @@ class Processor:
             channel = next(self._unchecked, None)
             if channel is None:
                 self._unchecked = iter(list(self._channels))
-                continue
-            if channel in self._channels:
+                channel = next(self._unchecked, None)
+            if channel is not None and channel in self._channels:
                 channel.check(now_ms)
 
     def reset_holders(self, file: File, position: int) -> int:

@@ -7,11 +7,12 @@ records. What is checked, refused with which code, and where we differ, stands i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from crc32c import crc32c
 
-from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records import framing, legacy
 from sordini.protocol.records.batch import (
     CHECKED_FROM,
@@ -118,7 +119,7 @@ def _check_batch(
     else:
         max_timestamp = header.max_timestamp
         if _times_are_bounded(rules):
-            _check_times(header.base_timestamp, max_timestamp, rules, now_ms)
+            _check_ends(header, rules, now_ms)
     if records.readonly:
         records = memoryview(bytearray(records))
     if rules.log_append_time:
@@ -155,7 +156,7 @@ def _check_header(records: memoryview, header: BatchHeader, rules: ProduceRules,
             raise _invalid(f"sequence {sequence} and epoch {epoch} of producer {producer_id}")
     elif attributes & TRANSACTIONAL_BIT:
         raise _invalid("a transactional batch without a producer id")
-    if attributes & LOG_APPEND_TIME_BIT:
+    if attributes & LOG_APPEND_TIME_BIT and not rules.log_append_time:
         raise BrokerError(ErrorCode.INVALID_TIMESTAMP, "a client may not set the log append time")
     return codec
 
@@ -170,16 +171,18 @@ def _check_records(body: bytes, header: BatchHeader, rules: ProduceRules, now_ms
     """Check the expanded records; return the batch's true max timestamp."""
     least, greatest, has_null_key = framing.scan(body, header.record_count, want_keys=rules.key_required)
     if rules.key_required and has_null_key:
-        raise _invalid("a compacted topic takes no record without a key")
+        raise _refused(body, header, ErrorCode.INVALID_RECORD, _keyless)
     least += header.base_timestamp
     greatest += header.base_timestamp
     if least < _INT64_MIN or greatest > _INT64_MAX:
         raise BrokerError(ErrorCode.INVALID_TIMESTAMP, f"timestamps from {least} to {greatest}")
     if _times_are_bounded(rules):
-        if least <= NO_TIMESTAMP <= greatest and least != greatest:
-            _check_each_time(body, header, rules, now_ms)
-        else:
-            _check_times(least, greatest, rules, now_ms)
+        window = _window(rules, now_ms)
+        # A range says too little where records without a time stand among others.
+        if not window.holds(least) or not window.holds(greatest) or least <= NO_TIMESTAMP <= greatest:
+            wrong = _listed(body, header, window.why_not)
+            if wrong:
+                raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, wrong[0][1], wrong)
     return max(greatest, NO_TIMESTAMP)
 
 
@@ -189,24 +192,52 @@ def _times_are_bounded(rules: ProduceRules) -> bool:
     )
 
 
-def _check_times(least: int, greatest: int, rules: ProduceRules, now_ms: int) -> None:
-    """Refuse a range of times of which one end lies too far from now (KIP-937); -1 is no time."""
-    for timestamp in (least, greatest):
-        if timestamp != NO_TIMESTAMP and not (
-            -rules.timestamp_after_ms_max <= now_ms - timestamp <= rules.timestamp_before_ms_max
-        ):
+def _check_ends(header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
+    """The times of a batch that stays closed: what its header says of them."""
+    window = _window(rules, now_ms)
+    for timestamp in (header.base_timestamp, header.max_timestamp):
+        if not window.holds(timestamp):
             raise BrokerError(
                 ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp {timestamp} is not between {now_ms - rules.timestamp_before_ms_max} and "
-                f"{now_ms + rules.timestamp_after_ms_max}",
+                f"timestamp {timestamp} is not between {window.oldest_ms} and {window.newest_ms}",
             )
 
 
-def _check_each_time(body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
-    """The same where records without a time stand beside others: a range says too little."""
+class _Window(NamedTuple):
+    """The times a topic takes now (KIP-937), both ends included; -1 is no time, and always taken."""
+
+    oldest_ms: int
+    newest_ms: int
+
+    def holds(self, timestamp: int) -> bool:
+        return timestamp == NO_TIMESTAMP or self.oldest_ms <= timestamp <= self.newest_ms
+
+    def why_not(self, record: Record) -> str | None:
+        if self.holds(record.timestamp):
+            return None
+        return f"timestamp {record.timestamp} is not between {self.oldest_ms} and {self.newest_ms}"
+
+
+def _window(rules: ProduceRules, now_ms: int) -> _Window:
+    return _Window(now_ms - rules.timestamp_before_ms_max, now_ms + rules.timestamp_after_ms_max)
+
+
+def _keyless(record: Record) -> str | None:
+    return "a compacted topic takes no record without a key" if record.key is None else None
+
+
+def _listed(body: bytes, header: BatchHeader, why_not: Callable[[Record], str | None]) -> list[tuple[int, str]]:
+    """Which records of an expanded batch are wrong, and why."""
     plain = assemble_batch(header._replace(attributes=0), body)
-    for record in read_records(plain, read_header(plain)):
-        _check_times(record.timestamp, record.timestamp, rules, now_ms)
+    reasons = ((index, why_not(record)) for index, record in enumerate(read_records(plain, read_header(plain))))
+    return [(index, reason) for index, reason in reasons if reason is not None]
+
+
+def _refused(
+    body: bytes, header: BatchHeader, code: ErrorCode, why_not: Callable[[Record], str | None]
+) -> RecordsRefused:
+    wrong = _listed(body, header, why_not)
+    return RecordsRefused(code, wrong[0][1], wrong)
 
 
 def _recompress(records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int) -> CheckedBatches:
@@ -246,16 +277,11 @@ def _check_messages(
         if entry.magic != magic:
             raise _invalid(f"a message of format {entry.magic} among those of format {magic}")
         messages += legacy.read_entry(records, entry, rules.expanded_bytes_max)
-    for index, message in enumerate(messages):
-        if rules.key_required and message.key is None:
-            raise _invalid("a compacted topic takes no record without a key")
-        if message.timestamp < NO_TIMESTAMP:
-            raise BrokerError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {message.timestamp}")
-        if _times_are_bounded(rules):
-            _check_times(message.timestamp, message.timestamp, rules, now_ms)
-        messages[index] = message._replace(
-            offset=index, timestamp=now_ms if rules.log_append_time else message.timestamp
-        )
+    _check_each(messages, rules, now_ms)
+    messages = [
+        message._replace(offset=index, timestamp=now_ms if rules.log_append_time else message.timestamp)
+        for index, message in enumerate(messages)
+    ]
     batch = build_batch(
         messages,
         codec=source if rules.codec is None else rules.codec,
@@ -263,3 +289,19 @@ def _check_messages(
         log_append_time=rules.log_append_time,
     )
     return _rewritten(bytearray(batch), rules)
+
+
+def _check_each(messages: list[Record], rules: ProduceRules, now_ms: int) -> None:
+    """The keys and times of old messages."""
+    if rules.key_required:
+        wrong = [(index, why) for index, message in enumerate(messages) if (why := _keyless(message)) is not None]
+        if wrong:
+            raise RecordsRefused(ErrorCode.INVALID_RECORD, wrong[0][1], wrong)
+    for message in messages:
+        if message.timestamp < NO_TIMESTAMP:
+            raise BrokerError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {message.timestamp}")
+    if _times_are_bounded(rules):
+        window = _window(rules, now_ms)
+        wrong = [(index, why) for index, message in enumerate(messages) if (why := window.why_not(message)) is not None]
+        if wrong:
+            raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, wrong[0][1], wrong)

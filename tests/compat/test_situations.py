@@ -88,3 +88,9 @@ def test_definitions_encode_and_decode_alike() -> None:
             values["topics"][0]["name"] = "t"  # type: ignore[index]
         body = definitions.encode("MetadataRequest", version, values)
         assert definitions.decode("MetadataRequest", version, body)["allow_auto_topic_creation"] is True
+
+
+def test_only_an_array_that_may_be_null_says_so_and_not_its_elements() -> None:
+    definitions = Definitions(kafka_clients_jar(APACHE_KAFKA))
+    assert definitions.encode("MetadataRequest", 1, {"topics": [{"name": "t"}]}) == b"\0\0\0\1\0\1t"
+    assert definitions.encode("MetadataRequest", 1, {"topics": None}) == b"\xff\xff\xff\xff"

@@ -121,7 +121,7 @@ class Connection:
                 del self._out[:count]
         except OSError:
             # What the broker sent before it went is still to be read; the reader sees the end.
-            self._out.clear()
+            self._out = bytearray()  # The error's traceback may hold a view of the old one.
         self._loop.remove_writer(self.socket)
 
     def _on_readable(self) -> None:

@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
 import random
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from sordini.protocol.types import TopicId, TopicPartition
 from tests.sim.admin import create_topics
@@ -28,6 +30,8 @@ TOPICS = {"audit": 1, "ledger": 1, "orders": 2}
 QUIET_S = 8.0
 FINAL_S = 30.0
 LINES_SHOWN = 40
+OF_A_KIND_SHOWN = 3
+KIND_CHARACTERS = 40
 FAULT_GAP_S = 2.0
 
 
@@ -66,7 +70,16 @@ class Verdict:
     def text(self) -> str:
         """What a failing test prints: the seed first, then why, then the end of the trace."""
         head = f"seed {self.seed}: {len(self.findings)} findings, faults {self.faults}"
-        return "\n".join([head, *self.findings[:20], "...", *self.last_lines[-LINES_SHOWN:]])
+        return "\n".join([head, *self._shown(), "...", *self.last_lines[-LINES_SHOWN:]])
+
+    def _shown(self) -> Iterator[str]:
+        """The first findings of each kind: one cause may bring hundreds."""
+        kinds: collections.Counter[str] = collections.Counter()
+        for finding in self.findings:
+            kind = re.sub(r"\d+", "#", finding)[:KIND_CHARACTERS]
+            kinds[kind] += 1
+            if kinds[kind] <= OF_A_KIND_SHOWN:
+                yield finding
 
 
 def scenario(seed: int) -> Scenario:
@@ -142,8 +155,8 @@ def run_seed(
     except (Exception, Runaway, Deadlock) as error:  # noqa: BLE001 - every way to fail is a finding with a seed.
         story.findings.append(f"the run broke: {error!r}")
     findings = [
-        *story.findings,
         *world.findings,
+        *story.findings,
         *world.log.bugs,
         *(f"stray exception: {text}" for text in world.loop.stray),
         *check(world.history),
@@ -185,7 +198,8 @@ class _Story:
         await self._read_all(topics, now() + FINAL_S)
         await world.stop()
         world.history.dumps = world.dumps()
-        self.findings += index_findings(world.disk.visible_tree())
+        if not world.findings:  # Else the stop may not have been a clean one.
+            self.findings += index_findings(world.disk.visible_tree())
 
     async def _work(self, topics: dict[TopicPartition, TopicId], quiet_from: float) -> None:
         world, plan = self._world, self._plan

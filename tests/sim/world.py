@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, Protocol
 
@@ -77,7 +78,8 @@ class World:
         """A broker's `run` raised. With a failed disk that may happen, otherwise it is a finding."""
         self.trace.note("ended by itself", process.name, type(error).__name__)
         if not (is_disk and self.disk_failed):
-            self.findings.append(f"{process.name} ended by itself at {self.loop.time():.3f}: {error!r}")
+            where = "".join(traceback.format_exception(error))
+            self.findings.append(f"{process.name} ended by itself at {self.loop.time():.3f}: {where}")
 
     async def start(self) -> bool:
         """Bring the broker up; whether it lived to serve. Raises TimeoutError when it neither serves nor ends."""

@@ -41,9 +41,27 @@ DIFFERENCES: list[Difference] = [
     Difference(
         "Produce *",
         "*log_start_offset",
-        -1,
+        0,
         "Beside an error no client reads the log's start. Apache Kafka fills it in when the refusal came late "
-        "on its path and -1 when it came early; ours is always -1.",
+        "on its path and -1 when it came early; ours is always there.",
+    ),
+    Difference(
+        "Produce *",
+        "*log_append_time_ms",
+        -1,
+        "Apache Kafka answers a duplicate with its first sending's timestamp here, even where the time is the "
+        "producer's own; ours is -1 unless the topic is one of log append time.",
+    ),
+    *_several(
+        "Produce of records whose offset deltas are not 0, 1, 2",
+        {
+            "*/error_code": 87,
+            "a gap/base_offset": -1,
+            "the same twice/base_offset": -1,
+            "a good batch after them/base_offset": 0,
+        },
+        "Apache Kafka looks at each record's offset only when the batch is compressed, and stores records whose "
+        "offsets contradict their batch; we refuse them in both cases.",
     ),
     *_several(
         "Produce of null and of empty records",
@@ -52,7 +70,6 @@ DIFFERENCES: list[Difference] = [
             "null v?/error_code": 87,
             "null v?/index": 0,
             "null v?/base_offset": -1,
-            "null v?/log_append_time_ms": -1,
             "null v9/record_errors": [],
             "null v9/error_message": ANYTHING,
         },
@@ -67,6 +84,17 @@ DIFFERENCES: list[Difference] = [
         "what is wrong.",
     ),
     *_several(
+        "Produce of an unknown codec, and of bytes that are not what their codec says",
+        {"garbage as codec ?/error_code": 2, "gzip cut short/error_code": 2},
+        "Apache Kafka answers UNKNOWN_SERVER_ERROR and logs a stack trace; the bytes are corrupt.",
+    ),
+    Difference(
+        "Produce of gzip batches: right ones, and ones whose records lie",
+        "a gap in the deltas/error_code",
+        87,
+        "Apache Kafka answers UNKNOWN_SERVER_ERROR; the records' own offsets contradict the batch's count.",
+    ),
+    *_several(
         "Produce v2 of a message set that lies",
         {"codec ? in magic 1/error_code": 76, "garbage gzip/error_code": 2},
         "Apache Kafka answers UNKNOWN_SERVER_ERROR or INVALID_RECORD, as the exception happens to be; the codec "
@@ -78,6 +106,13 @@ DIFFERENCES: list[Difference] = [
         ANYTHING,
         "Apache Kafka announces a size before it converts to the old format, or reads up to the byte limit, and "
         "ends with bytes of no whole batch, which clients throw away. Ours need not be as many.",
+    ),
+    Difference(
+        "a v2 batch read by Fetch v0 to v3 comes as a message set",
+        "v[23] from 0/records/entries/4/*",
+        ANYTHING,
+        "The old format is larger than the stored one, and Apache Kafka leaves out what exceeds the size it "
+        "announced before converting; we send the whole batch that the limit allowed.",
     ),
     Difference(
         "Metadata v12 by name and id at once, and by neither",

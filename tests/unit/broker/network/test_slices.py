@@ -119,6 +119,20 @@ async def test_an_error_of_the_file_closes_the_connection_and_is_told_apart_from
         assert await receive_tags(other, 1) == [2]
 
 
+async def test_a_file_that_cannot_be_read_closes_the_connection_and_names_the_file_not_the_peer(file):
+    async with Bench() as bench:
+        write_only = os.open(file.path, os.O_WRONLY)
+        os.dup2(write_only, file.descriptor)
+        os.close(write_only)
+        broken = FakeSlice(file, 0, 100_000)
+        bench.service.answers[1] = fetched(1, broken)
+        client = await bench.connect()
+        await send(client, request(FETCH, tag=1))
+        assert await is_closed(client)
+        assert broken.released == 1
+        assert [event for event, _ in bench.log.at("error")] == ["answer cut off"]
+
+
 async def test_an_answer_completed_after_the_connection_died_releases_its_slices(file):
     async with Bench() as bench:
         bench.service.park_tags = {1}

@@ -10,7 +10,7 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records.batch import (
     HEADER_SIZE,
     Record,
@@ -232,7 +232,21 @@ def test_records_without_a_time_are_within_any_limit() -> None:
 def test_a_producer_may_not_set_the_log_append_time() -> None:
     batch = a_batch(log_append_time=True)
     assert refused(batch) == ErrorCode.INVALID_TIMESTAMP
-    assert refused(batch, RULES._replace(log_append_time=True)) == ErrorCode.INVALID_TIMESTAMP
+    check(batch, RULES._replace(log_append_time=True))
+
+
+def test_a_refusal_says_which_records_are_wrong() -> None:
+    keys = [b"a", None, b"b", None]
+    batch = a_batch([Record(index, 5, key, b"v") for index, key in enumerate(keys)])
+    with pytest.raises(RecordsRefused) as refusal:
+        check(batch, RULES._replace(key_required=True))
+    assert [index for index, _ in refusal.value.records] == [1, 3]
+    times = [NOW, 5, -1, NOW + 10]
+    batch = a_batch([Record(index, time, b"k", b"v") for index, time in enumerate(times)])
+    with pytest.raises(RecordsRefused) as refusal:
+        check(batch, RULES._replace(timestamp_before_ms_max=100))
+    assert [index for index, _ in refusal.value.records] == [1]
+    assert "timestamp 5" in refusal.value.records[0][1]
 
 
 def test_times_beyond_sixty_four_bits_are_refused() -> None:
