@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -35,6 +36,7 @@ def run_broker(properties: str | None, overrides: Sequence[str], *, log_level: s
     for key in unknown:
         log.warning("unknown configuration key", key=key)
     new_loop = choose_loop(config)
+    _allow_open_files()
     # What was imported lives for ever: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
@@ -76,6 +78,12 @@ def choose_loop(config: Config) -> type[asyncio.AbstractEventLoop] | None:
         else:
             return uvloop.Loop
     return asyncio.SelectorEventLoop
+
+
+def _allow_open_files() -> None:
+    """Raise the soft bound on descriptors to the hard one: logs and connections need more than the usual 1024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _run(config: Config, explicit: frozenset[str], log: Logger, started_ms: int) -> int:

@@ -72,6 +72,7 @@ class TopicConfigs:
                 flush_messages=values["flush.messages"],
                 flush_ms=NEVER if values["flush.ms"] is None else values["flush.ms"],
                 cleanup_delete="delete" in policies,
+                cleanup_compact="compact" in policies,
                 log_append_time=log_append_time,
                 producer_expiration_ms=self._config.producer_id_expiration_ms,
             ),
