@@ -384,9 +384,7 @@ class Log:
                 raise self.home.fail(error) from error
 
     def _unreadable(self, start: int) -> BrokerError:
-        return BrokerError(
-            ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: no readable batch at offset {start} or after it"
-        )
+        return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: no batch is at offset {start} or later")
 
     def _out_of_range(self, start: int) -> None:
         raise BrokerError(

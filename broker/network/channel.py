@@ -5,8 +5,8 @@
                                 '-- must wait: reading stops when something was read ahead
 
 A turn serves a bounded number of requests and bytes; what is left waits in the processor's queue of ready channels,
-so a peer that floods gets its share and no more. Requests are served right in the readiness callback: measured
-against a queue and a wake-up per round, this saves about a third of the time of a request that comes alone.
+so a peer that floods gets its share and no more. Requests are served right in the readiness callback:
+a queue and a wake-up per round cost a lone request 2 µs of CPU more (9.2 against 7.4, uvloop, best of three runs).
 
 `resolve` may be called from anywhere, also from inside another connection's `serve`. It only sends. Everything that
 calls the service or closes the connection waits for this channel's next turn.

@@ -174,6 +174,23 @@ async def test_without_descriptors_accepting_pauses_and_goes_on_later(monkeypatc
         assert await is_served(late)
 
 
+async def test_a_connection_that_gets_the_descriptor_of_a_broken_one_is_served():
+    async with Bench() as bench:
+        for _ in range(3):
+            broken = await bench.connect()
+            await until(lambda: bench.server.counts.total == 1)
+            (channel,) = bench.channels()
+            descriptor = channel._socket.fileno()
+            await send(broken, b"GET / HTTP/1.1")
+            assert await is_closed(broken)
+            await until(lambda: bench.server.counts.total == 0)
+            assert not asyncio.get_running_loop().remove_reader(descriptor), "it is still registered"
+            successor = await bench.connect()
+            assert await is_served(successor)
+            successor.close()
+            await until(lambda: bench.server.counts.total == 0)
+
+
 async def test_a_stop_answers_what_was_started_and_starts_nothing_more():
     async with Bench() as bench:
         bench.service.park_tags = {1}
