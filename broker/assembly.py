@@ -25,6 +25,7 @@ from sordini.broker.identity import BrokerIdentity
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
 from sordini.broker.network.ports import Log
+from sordini.broker.settings import INT32_MAX
 from sordini.broker.topic_admin import TopicAdmin
 from sordini.broker.topic_configs import TopicConfigs
 from sordini.protocol.types import NO_TOPIC_ID, TopicId
@@ -145,6 +146,8 @@ def network_limits(config: Config) -> tuple[NetworkLimits, ConnectionLimits]:
         ConnectionLimits(
             frame_bytes_max=config.socket_request_max_bytes,
             idle_ms_max=config.connections_max_idle_ms,
+            # A consumer that works on what it has may leave the rest unread for minutes: no less than idling.
+            stall_ms_max=config.connections_max_idle_ms if config.connections_max_idle_ms >= 0 else INT32_MAX,
             parked_max=config.connection_parked_max,
             first_request_ms_max=config.first_request_ms,
         ),

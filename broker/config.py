@@ -117,15 +117,20 @@ class Config(NetworkSettings, LogSettings):
 
     @property
     def max_connections_by_ip(self) -> dict[str, int]:
-        """Bounds for single addresses; raises ConfigError when an entry is not host:count."""
+        """Bounds for single addresses; raises ConfigError when an entry is not address:count."""
+        if not self.max_connections_per_ip_overrides:
+            return {}
+        import ipaddress  # Late: few need it.
+
         bounds: dict[str, int] = {}
         for entry in filter(None, (part.strip() for part in self.max_connections_per_ip_overrides.split(","))):
             host, _, count = entry.rpartition(":")
-            if not host or not count.isdigit():
+            try:
+                bounds[str(ipaddress.ip_address(host.strip("[]")))] = int(count)
+            except ValueError:
                 raise ConfigError(
-                    f"max.connections.per.ip.overrides={entry!r} is not valid: allowed is host:count, comma-separated"
-                )
-            bounds[host] = int(count)
+                    f"max.connections.per.ip.overrides={entry!r} is not valid: allowed is address:count"
+                ) from None
         return bounds
 
 

@@ -67,6 +67,12 @@ class NetworkSettings:
         -1,
         "Bytes of unanswered requests over all connections before reading pauses; -1 is no bound.",
     )
+    tcp_user_timeout_ms: int = setting(
+        "sordini.tcp.user.timeout.ms",
+        integer(0),
+        600000,
+        "Time that sent bytes may stay unacknowledged before the connection is dropped; 0 leaves the system's.",
+    )
     connections_max_idle_ms: int = setting(
         "connections.max.idle.ms", long(-1), 600000, "A connection silent for longer is closed; -1 never."
     )
@@ -86,7 +92,7 @@ class NetworkSettings:
         "max.connections.per.ip.overrides",
         string,
         "",
-        "Other bounds for single addresses: host:count, comma-separated.",
+        "Other bounds for single addresses: address:count, comma-separated.",
     )
     processor_connections_max: int = setting(
         "sordini.processor.connections.max",

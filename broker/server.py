@@ -180,6 +180,7 @@ class Server:
             send_buffer_bytes=config.socket_send_buffer_bytes,
             receive_buffer_bytes=config.socket_receive_buffer_bytes,
             backlog=config.socket_listen_backlog_size,
+            user_timeout_ms=config.tcp_user_timeout_ms,
         )
         try:
             sockets.bind([Listener(end.name, end.host, end.port, end.protocol, options) for end in config.endpoints])

@@ -40,6 +40,13 @@ _SNAPPY_EXPANSION_MAX: Final = 22
 _BLOCK_LENGTH = struct.Struct(">i")
 
 _LZ4_FRAME_MAGIC: Final = b"\x04\x22\x4d\x18"
+_BEGINNINGS: Final = {
+    GZIP: (b"\x1f\x8b\x08",),
+    SNAPPY: tuple(bytes([first]) for first in range(256)),
+    LZ4: (_LZ4_FRAME_MAGIC,),
+    # A frame, or one of the sixteen kinds of frame to skip.
+    ZSTD: (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + kind]) + b"\x2a\x4d\x18" for kind in range(16))),
+}
 _LZ4_LEVEL_DEFAULT: Final = 9
 _LZ4_LEVEL_FAST: Final = 0
 _LZ4_LEVEL_MAX: Final = 12
@@ -55,6 +62,17 @@ def decompress(codec: int, data: bytes | memoryview, expanded_bytes_max: int = E
     if expand is None:
         raise unknown_codec(codec)
     return expand(bytes(data), expanded_bytes_max)
+
+
+def check_beginning(codec: int, data: memoryview) -> None:
+    """Refuse bytes that cannot be the codec's by how they begin: all that is looked at of a batch that stays closed.
+
+    Raises BrokerError CORRUPT_MESSAGE. A raw snappy block begins with any number, so only emptiness shows there.
+    """
+    beginnings = _BEGINNINGS[codec]
+    if bytes(data[:4]).startswith(beginnings):
+        return
+    raise _corrupt(codec, f"it begins with {bytes(data[:4]).hex() or 'nothing'}")
 
 
 def unknown_codec(codec: int) -> BrokerError:

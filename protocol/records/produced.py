@@ -32,7 +32,7 @@ from sordini.protocol.records.batch import (
     stamp_append_time,
     stamp_max_timestamp,
 )
-from sordini.protocol.records.compression import NO_CODEC, ZSTD, compress, decompress, unknown_codec
+from sordini.protocol.records.compression import NO_CODEC, ZSTD, check_beginning, compress, decompress, unknown_codec
 
 UNLIMITED = 2**63 - 1
 _INT64_MAX = 2**63 - 1
@@ -117,6 +117,7 @@ def _check_batch(
         body = decompress(codec, records[HEADER_SIZE:], rules.expanded_bytes_max)
         max_timestamp = _check_records(body, header, rules, now_ms)
     else:
+        check_beginning(codec, records[HEADER_SIZE:])
         max_timestamp = header.max_timestamp
         if _times_are_bounded(rules):
             _check_ends(header, rules, now_ms)

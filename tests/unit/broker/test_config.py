@@ -37,7 +37,7 @@ def test_defaults_are_apache_kafkas_except_where_the_logs_are() -> None:
         ("advertised.listeners", "EXTERNAL://h:1", "listener.security.protocol.map"),
         ("listener.security.protocol.map", "A:B", "SASL_SSL"),
         ("inter.broker.listener.name", "INTERNAL", "a name from listeners"),
-        ("max.connections.per.ip.overrides", "127.0.0.1", "host:count"),
+        ("max.connections.per.ip.overrides", "127.0.0.1", "address:count"),
     ],
 )
 def test_a_wrong_value_names_key_value_and_what_is_allowed(key: str, text: str, allowed: str) -> None:

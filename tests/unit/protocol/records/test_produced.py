@@ -353,3 +353,12 @@ def test_check_takes_what_build_makes_of_thousands_of_records() -> None:
     batch = build_batch(records)
     assert crc32c(batch[21:]) == read_header(batch).crc
     assert records_of(check(batch)) == records
+
+
+@pytest.mark.parametrize("codec", [1, 3, 4])
+def test_a_closed_batch_must_begin_as_its_codec_does(codec: int) -> None:
+    batch = a_batch(codec=codec)
+    check(batch)
+    header = read_header(batch)
+    for body in (b"", b"\x00" * 40, b"garbage!" * 4):
+        assert refused(bytes(assemble_batch(header, body))) == ErrorCode.CORRUPT_MESSAGE
