@@ -77,15 +77,27 @@ class CommandReceiver:
             self._replicas.stop(info.topic_partition, delete=False)
             return
         self._replicas.lead(
-            info.topic_partition, info.topic_id, state.leader_epoch, list(state.isr), len(info.replicas)
+            info.topic_partition,
+            info.topic_id,
+            state.leader_epoch,
+            list(state.isr),
+            len(info.replicas),
+            is_new=info.is_new,
         )
 
     def _stop(self, command: StopReplica) -> Answer:
+        errors: dict[TopicPartition, int] = {}
         for stopped in command.partitions:
-            self._replicas.stop(stopped.topic_partition, delete=stopped.delete)
+            try:
+                self._replicas.stop(stopped.topic_partition, delete=stopped.delete)
+            except (BrokerError, StorageError) as error:
+                # What cannot be deleted now, the controller asks for again when this broker comes back.
+                errors[stopped.topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+                self._log.warning("log not deleted", partition=str(stopped.topic_partition), reason=str(error))
+                continue
             if stopped.delete:
                 self._topic_configs.forget(stopped.topic_partition.topic)
-        return Answer()
+        return Answer(partitions=errors)
 
     def _learn(self, command: UpdateMetadata) -> Answer:
         self._metadata.set_brokers(

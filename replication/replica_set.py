@@ -69,22 +69,30 @@ class ReplicaSet:
         leader_epoch: LeaderEpoch,
         in_sync_replicas: list[BrokerId],
         replicas_count: int,
+        *,
+        is_new: bool,
     ) -> None:
         """Become the leader of a partition, making its log where there is none.
 
-        Raises BrokerError STALE_CONTROLLER_EPOCH-like refusals: an epoch that is not newer, or another topic id.
+        Raises StorageError, and BrokerError: STALE_CONTROLLER_EPOCH for an epoch that is not newer,
+        INCONSISTENT_TOPIC_ID for a log of another topic, KAFKA_STORAGE_ERROR for a log that is missing while a
+        directory is offline, unless the partition `is_new`.
         """
         partition = self._partitions.get(name)
         if partition is not None and partition.leader is not None and leader_epoch <= partition.leader.leader_epoch:
             raise BrokerError(ErrorCode.STALE_CONTROLLER_EPOCH, f"{name} is past leader epoch {leader_epoch}")
         if partition is None:
-            partition = self._open(name, topic_id)
+            partition = self._open(name, topic_id, is_new=is_new)
         partition.lead(self._broker_id, leader_epoch, in_sync_replicas, replicas_count)
 
-    def _open(self, name: TopicPartition, topic_id: TopicId) -> Partition:
+    def _open(self, name: TopicPartition, topic_id: TopicId, *, is_new: bool) -> Partition:
         settings = self._settings_of(name.topic)
         log = self._logs.get(name)
         if log is None:
+            offline = self._logs.offline_directories
+            if offline and not is_new:
+                # Its records are probably there: an empty log beside them would lose them and divide the partition.
+                raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} may be in {', '.join(offline)}")
             log = self._logs.create(name, topic_id, settings.log)
         else:
             if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID:

@@ -277,7 +277,7 @@ def _refused(partition: int, code: ErrorCode) -> PartitionData:
         error_code=code,
         high_watermark=-1,
         aborted_transactions=[] if code in NOWHERE_CODES else None,
-        records=b"",
+        records=None if code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE else b"",
     )
 
 

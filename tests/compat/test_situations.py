@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.compat.situations.__main__ import PAGE, page
 from tests.compat.situations.catalogue import SITUATIONS
 from tests.compat.situations.compare import compare
 from tests.compat.situations.definitions import Definitions
@@ -94,3 +95,7 @@ def test_only_an_array_that_may_be_null_says_so_and_not_its_elements() -> None:
     definitions = Definitions(kafka_clients_jar(APACHE_KAFKA))
     assert definitions.encode("MetadataRequest", 1, {"topics": [{"name": "t"}]}) == b"\0\0\0\1\0\1t"
     assert definitions.encode("MetadataRequest", 1, {"topics": None}) == b"\xff\xff\xff\xff"
+
+
+def test_the_compatibility_page_lists_these_situations_and_differences() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: python -m tests.compat.situations"

@@ -51,11 +51,11 @@ def _summary(verdicts: list[Verdict], bad: list[Verdict], seconds: float) -> str
         f"{len(verdicts)} seeds in {seconds:.1f} s ({len(verdicts) * 60 / seconds:.1f} a minute), "
         f"{sum(verdict.seconds for verdict in verdicts):.0f} virtual seconds",
         f"{faults.total()} faults: {', '.join(f'{kind} {count}' for kind, count in sorted(faults.items()))}",
-        f"{sum(verdict.acknowledged for verdict in verdicts)} records acknowledged, "
-        f"{sum(verdict.polled for verdict in verdicts)} polled, "
+        f"{sum(verdict.acknowledged for verdict in verdicts)} records acknowledged",
+        f"{sum(verdict.polled for verdict in verdicts)} records polled",
         f"{sum(verdict.fenced for verdict in verdicts)} batches of past epochs refused",
-        f"{sum(len(verdict.findings) for verdict in bad)} findings in {len(bad)} seeds: "
-        f"{' '.join(str(verdict.seed) for verdict in bad) or 'none'}",
+        f"{sum(len(verdict.findings) for verdict in bad)} findings in seeds "
+        + (" ".join(str(verdict.seed) for verdict in bad) or "none"),
     ]
     return "\n".join(lines) + "\n"
 

@@ -29,7 +29,9 @@ async def create_topics(
             name=name,
             num_partitions=count,
             replication_factor=1,
-            configs=[CreatableTopicConfig(name=key, value=value) for key, value in sorted(configs.get(name, {}).items())],
+            configs=[
+                CreatableTopicConfig(name=key, value=value) for key, value in sorted(configs.get(name, {}).items())
+            ],
         )
         for name, count in sorted(partitions.items())
     ]

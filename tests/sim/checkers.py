@@ -14,7 +14,8 @@ The promises that are judged here (names as in the reliability notes):
   I7  in one session positions rise and leave nothing out, and a session ends only when the log left its position;
   I8  nobody reads at or above the high watermark, and it does not fall within one life;
   I11 no value that nobody sent;
-  I13 a log after a restart is a prefix of what it was, whole but for what a power loss may take.
+  I13 a log after a restart is a prefix of what it was, whole but for what a power loss may take; a log directory
+      that gave an I/O error acknowledges nothing any more.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ def check(history: History) -> list[str]:
         *recoveries(history),
         *dumps(history),
         *forgotten(history),
+        *offline_answers(history),
         *(f"I2 a batch of a past epoch of {who} was taken at {at:.3f}" for at, who in history.fenced_in),
     ]
 
@@ -235,11 +237,20 @@ def dumps(history: History) -> Iterator[str]:
 
 
 def forgotten(history: History) -> Iterator[str]:
-    """Producer state survives everything but a power loss."""
-    losses = [restart.at for restart in history.restarts if restart.kind == "power"]
-    for at, who in history.forgotten_producers:
-        if not any(loss <= at for loss in losses):
+    """Producer state survives everything but a power loss; after a restart it reaches as far back as the log."""
+    losses = [(restart.at, restart.kind == "power") for restart in history.restarts]
+    for at, topic, who in history.forgotten_producers:
+        is_retained = topic in history.retained_topics
+        if not any(loss <= at and (is_power or is_retained) for loss, is_power in losses):
             yield f"I2 the broker forgot {who} at {at:.3f}, and the power was never lost"
+
+
+def offline_answers(history: History) -> Iterator[str]:
+    """An I/O error takes the log directory offline, for the process's whole life."""
+    for partition, start, end in history.offline:
+        for send in history.sends:
+            if send.partition == partition and send.outcome == "ok" and start < send.began and send.ended <= end:
+                yield f"I13 {send.values[0]} of {partition} was acknowledged at {send.ended:.3f}, offline since {start:.3f}"
 
 
 def _observations(history: History, lives: Lives) -> Iterator[tuple[TopicPartition, Seen, float]]:

@@ -22,6 +22,9 @@ T = TypeVar("T")
 OFFLOAD_MEAN_S = 0.004
 SLOW_OFFLOAD_CHANCE = 0.03
 SLOW_OFFLOAD_S = 0.5
+VERY_SLOW_OFFLOAD_S = 3.0
+SECTOR = 512
+LOST_SECTORS_CHANCE = 0.3
 STALL_CHANCE = 0.002
 STALL_S = 0.05
 WRITING = ("write", "create", "mkdir")
@@ -39,6 +42,9 @@ class SimDisk(ForgetfulDisk):
         self._random = random.Random(f"disk {seed} {process.name}")
         if root is not None:
             self.root = root
+        self.failed_at: dict[str, float] = {}
+        """When the first I/O error came, by the path that it was for."""
+        self.is_slow = False
         process.on_death(self.kill)
 
     def after_kill(self, process: SimProcess) -> SimDisk:
@@ -47,8 +53,10 @@ class SimDisk(ForgetfulDisk):
 
     def after_power_loss(self, process: SimProcess) -> SimDisk:
         """What the next process finds when the power failed; the same seed and process name lose the same."""
-        choice = random.Random(f"power {self._seed} {process.name}").getrandbits(64)
-        return SimDisk(self._loop, self._trace, self._seed, process, self.power_lost(choice).root)
+        chance = random.Random(f"power {self._seed} {process.name}")
+        survivor = SimDisk(self._loop, self._trace, self._seed, process, self.power_lost(chance.getrandbits(64)).root)
+        _forget_sectors(self.root, survivor.root, chance)
+        return survivor
 
     def fill_up(self) -> None:
         """No more room, until `heal`."""
@@ -65,6 +73,8 @@ class SimDisk(ForgetfulDisk):
             raise
         except OSError as error:
             self._trace.note("disk", kind, path, errno.errorcode.get(error.errno or 0, "?"))
+            if error.errno == errno.EIO:
+                self.failed_at.setdefault(path, self._loop.time())
             raise
         self._trace.note("disk", kind, path, done)
         return done
@@ -76,6 +86,8 @@ class SimDisk(ForgetfulDisk):
         total = self._random.expovariate(1 / OFFLOAD_MEAN_S)
         if self._random.random() < SLOW_OFFLOAD_CHANCE:
             total += self._random.random() * SLOW_OFFLOAD_S
+        if self.is_slow:
+            total += self._random.random() * VERY_SLOW_OFFLOAD_S
         before = total * self._random.random()
         self._loop.call_later(before, self._run_offloaded, function, result, total - before)
         return result
@@ -131,6 +143,21 @@ class SimPageCache:
 
     def warm(self, file: ForgetfulFile, position: int, size: int) -> asyncio.Future[None]:
         return self._disk.offload(lambda: None)
+
+
+def _forget_sectors(before: Node, after: Node, chance: random.Random) -> None:
+    """Of a file that grew, the new size may be on the disk and some of the new sectors not: they are zeros then."""
+    for name, node in sorted(after.names.items()):
+        old = before.names.get(name)
+        if old is None:
+            continue
+        if node.directory:
+            _forget_sectors(old, node, chance)
+        elif name.endswith(".log") and len(node.data) > len(old.synced) and chance.random() < LOST_SECTORS_CHANCE:
+            start = max(chance.randrange(len(old.synced), len(node.data)) // SECTOR * SECTOR, len(old.synced))
+            end = min(start + SECTOR * chance.randint(1, 4), len(node.data))
+            node.data[start:end] = bytes(end - start)
+            node.sync()
 
 
 def page_reader(file: ForgetfulFile) -> Callable[[int, int], bytes]:

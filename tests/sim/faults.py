@@ -29,11 +29,12 @@ Fault = Literal[
     "disk_error",
     "power",
     "power_starting",
+    "power_retrying",
 ]
 GENTLE: tuple[Fault, ...] = ("reset", "half_open", "slow_link", "sleeper", "clock_jump", "disk_full", "short_write")
 KILLING: tuple[Fault, ...] = (*GENTLE, "stop", "kill", "kill", "die_writing", "die_starting", "die_stopping")
 FAILING: tuple[Fault, ...] = (*KILLING, "disk_error", "disk_error", "disk_full", "short_write")
-PULLING_THE_PLUG: tuple[Fault, ...] = (*KILLING, "power", "power", "power_starting")
+PULLING_THE_PLUG: tuple[Fault, ...] = (*KILLING, "power", "power", "power_starting", "power_retrying")
 PATIENCE_S = 3.0
 DEATHS_MAX = 4
 
@@ -81,6 +82,7 @@ class Faults:
             "die_stopping": self._die_stopping,
             "disk_error": self._disk_error,
             "power": lambda: world.restart("power", self._pause()),
+            "power_retrying": self._power_retrying,
             "power_starting": lambda: world.restart("power", self._pause(), self._dying_start()),
         }
 
@@ -146,10 +148,25 @@ class Faults:
         where = LOG_DIRECTORIES if self._random.random() < 0.2 else (self._random.choice(LOG_DIRECTORIES),)
         kinds = self._random.choice((("write",), ("sync", "sync directory"), ("write", "create", "rename", "sync")))
         world.disk_failed = True
-        world.disk.fail_while(lambda kind, path: kind in kinds and path.startswith(where), errno.EIO)
+        disk = world.disk
+        disk.fail_while(lambda kind, path: kind in kinds and path.startswith(where), errno.EIO)
         await asyncio.wait([world.process.died], timeout=self._random.uniform(0.2, 3.0))
+        # An error that passes makes nothing good again: what it hit may be lost, so the directory stays offline.
+        disk.heal()
+        await asyncio.wait([world.process.died], timeout=self._random.uniform(0.0, 2.0))
+        world.note_offline(disk)
         end = self._random.choice(("stop", "kill"))
         await world.restart(end, self._pause())
+
+    async def _power_retrying(self) -> None:
+        """A slow disk; every client loses its connection and sends again; and then the power is gone."""
+        world = self._world
+        world.disk.is_slow = True
+        await asyncio.sleep(self._random.uniform(0.1, 3.0))
+        for socket in world.network.connections(world.process):
+            socket.reset()
+        await asyncio.sleep(self._random.uniform(0.1, 1.0))
+        await world.restart("power", self._pause())
 
     def _some_socket(self) -> SimSocket | None:
         sockets = self._world.network.connections(self._world.process)

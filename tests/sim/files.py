@@ -33,6 +33,11 @@ def dumps_of(at: float, visible: Mapping[str, bytes], synced: Mapping[str, bytes
     return dumps
 
 
+def partitions_in(directory: str, tree: Mapping[str, bytes]) -> list[TopicPartition]:
+    """The partitions whose logs are in a log directory."""
+    return sorted(_logs({path: b"" for path in tree if path.startswith(f"{directory}/")}))
+
+
 def index_findings(tree: Mapping[str, bytes]) -> Iterator[str]:
     """After a clean stop: every index entry of every segment points at what the segment holds there (I13)."""
     for path, data in sorted(tree.items()):

@@ -98,8 +98,12 @@ class History:
     """Topics with flush.messages=1: what they acknowledge survives a power loss."""
     final: dict[TopicPartition, Poll] = dataclasses.field(default_factory=dict)
     dumps: dict[TopicPartition, Dump] = dataclasses.field(default_factory=dict)
-    forgotten_producers: list[tuple[float, str]] = dataclasses.field(default_factory=list)
-    """When a producer was told that its sequences are unknown though nothing of it was open."""
+    retained_topics: frozenset[str] = frozenset()
+    """Topics from whose logs retention takes records, and with them what a restart could know of their producers."""
+    forgotten_producers: list[tuple[float, str, str]] = dataclasses.field(default_factory=list)
+    """When, and in which topic, a producer was told that its sequences are unknown though nothing of it was open."""
+    offline: list[tuple[TopicPartition, float, float]] = dataclasses.field(default_factory=list)
+    """Partitions whose log directory gave an I/O error, from when until when it is known to have been offline."""
     fenced: int = 0
     """How often a batch of an epoch of the past was refused, as it must be."""
     fenced_in: list[tuple[float, str]] = dataclasses.field(default_factory=list)

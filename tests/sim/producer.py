@@ -40,7 +40,7 @@ STATE_LOST = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
 )
 APPENDED = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-NEW_EPOCH_CHANCE = 0.02
+NEW_EPOCH_CHANCE = 0.01
 """Of each batch sent while nothing is open: the producer begins a new epoch of its own, as KIP-360 lets it."""
 
 
@@ -175,7 +175,8 @@ class Producer:
             self._settle(batch, "info", -1)
         elif code in STATE_LOST and batch is self._unanswered[0]:
             # Nothing before it is open, so the broker has forgotten this producer: honest after a power loss only.
-            self._history.forgotten_producers.append((self._loop.time(), f"{self._name}: {code.name}"))
+            who = f"{self._name} in {batch.partition} ({code.name})"
+            self._history.forgotten_producers.append((self._loop.time(), batch.partition.topic, who))
             self._settle_all("info")
             self._producer_id = -1
             self._sequences.clear()
@@ -204,9 +205,9 @@ class Producer:
         if connection is None or self._rules.acks == 0:
             return
         record = Record(0, self._clock.now_ms(), b"", f"{self._name} of epoch {epoch}".encode())
-        encoded = build_batch(
-            [record], producer_id=self._producer_id, producer_epoch=epoch, base_sequence=sequence
-        )
+        # The next one of the old epoch, or the first one once more: neither may count as the new epoch's.
+        sequence = self._random.choice((0, sequence))
+        encoded = build_batch([record], producer_id=self._producer_id, producer_epoch=epoch, base_sequence=sequence)
         answer = self._send(connection, _Batch(partition, (), encoded, sequence, self._loop.time()))
         if answer is not None:
             answer.add_done_callback(self._judge_past)
@@ -215,7 +216,7 @@ class Producer:
         if answer.cancelled() or answer.exception() is not None:
             return
         code = answer.result().responses[0].partition_responses[0].error_code
-        if code == ErrorCode.NONE:
+        if code in (ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
             self._history.fenced_in.append((self._loop.time(), self._name))
         elif code == ErrorCode.INVALID_PRODUCER_EPOCH:
             self._history.fenced += 1

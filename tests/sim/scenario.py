@@ -27,6 +27,7 @@ from tests.sim.trace import LINES_KEPT
 from tests.sim.world import ADDRESS, Broker, World
 
 TOPICS = {"audit": 1, "ledger": 1, "orders": 2}
+RETENTION = {"retention.bytes", "retention.ms"}
 QUIET_S = 8.0
 FINAL_S = 30.0
 LINES_SHOWN = 40
@@ -50,6 +51,10 @@ class Scenario:
     @property
     def durable_topics(self) -> frozenset[str]:
         return frozenset(name for name, config in self.topics.items() if config.get("flush.messages") == "1")
+
+    @property
+    def retained_topics(self) -> frozenset[str]:
+        return frozenset(name for name, config in self.topics.items() if config.keys() & RETENTION)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,9 +101,7 @@ def scenario(seed: int) -> Scenario:
             ProducerRules(
                 version=source.choice((3, 7, 9, 13)), gap_mean_s=source.choice((0.04, 0.1)), zombie_chance=zombies
             ),
-            ProducerRules(
-                version=source.choice((5, 8, 12)), in_flight=source.choice((1, 5)), zombie_chance=zombies
-            ),
+            ProducerRules(version=source.choice((5, 8, 12)), in_flight=source.choice((1, 5)), zombie_chance=zombies),
             ProducerRules(idempotent=False, acks=source.choice((-1, 1, 0)), in_flight=source.choice((1, 3))),
         ),
         consumers=(
@@ -142,12 +145,11 @@ def _topics(source: random.Random) -> dict[str, dict[str, str]]:
     return configs
 
 
-def run_seed(
-    plan: Scenario, build: Callable[[World], Broker], lines_kept: int | None = LINES_KEPT
-) -> Verdict:
+def run_seed(plan: Scenario, build: Callable[[World], Broker], lines_kept: int | None = LINES_KEPT) -> Verdict:
     """Run one scenario on a broker that `build` makes, and judge it."""
     world = World(plan.seed, build, plan.settings, lines_kept)
     world.history.durable_topics = plan.durable_topics
+    world.history.retained_topics = plan.retained_topics
     story = _Story(world, plan)
     began = world.loop.time()
     try:
@@ -235,6 +237,13 @@ class _Story:
             polls = [poll for poll in read.polls if poll.partition == partition and poll.session == len(resets) + 1]
             seen = tuple(record for poll in polls for record in poll.seen)
             world.history.final[partition] = Poll(
-                "final", 1, began, world.loop.time(), partition, start, seen, max([end, *(p.high_watermark for p in polls)])
+                "final",
+                1,
+                began,
+                world.loop.time(),
+                partition,
+                start,
+                seen,
+                max([end, *(p.high_watermark for p in polls)]),
             )
         world.history.resets += read.resets

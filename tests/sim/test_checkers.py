@@ -4,9 +4,11 @@ import dataclasses
 
 import pytest
 
+from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import TopicPartition
 from tests.sim.checkers import check
-from tests.sim.history import Dump, History, Poll, Restart, Seen, Send
+from tests.sim.files import INDEX_ENTRY, TIME_ENTRY, index_findings
+from tests.sim.history import Dump, History, Poll, Reset, Restart, Seen, Send
 
 TP = TopicPartition("t", 0)
 
@@ -55,6 +57,44 @@ def test_what_a_power_loss_takes_from_the_unsynced_end_is_no_finding():
     history.polls = [_poll("abcdef", at=3.9), _poll("gh", 4, session=2, at=6.0)]
     history.sends.append(_send("gh", 4, 5.0, sequence=6))
     assert check(history) == []
+
+
+def test_what_retention_takes_from_the_beginning_is_no_finding():
+    history = _history("cdef", (_restart("kill", "abcdef", "abcdef"),))
+    history.final = {TP: dataclasses.replace(_poll("cdef", 2, consumer="final", at=100.0), asked=2)}
+    history.dumps = {TP: Dump(100.0, TP, _seen("ef", 4), base=4)}
+    history.resets = [Reset("c", TP, 9.0, 0, 2)]
+    assert check(history) == []
+
+
+def test_a_power_loss_may_bring_back_what_retention_took_and_nothing_else_may():
+    before = {TP: Dump(4.0, TP, _seen("cdef", 2), base=2)}
+    after = {TP: Dump(4.0, TP, _seen("abcdef"))}
+    assert check(_history(restarts=(Restart("power", 4.0, before, after),))) == []
+    assert _codes(_history(restarts=(Restart("kill", 4.0, before, after),))) == {"I13"}
+
+
+def _flushed_and_lost(history: History) -> None:
+    history.durable_topics = frozenset({"t"})
+    history.restarts = [_restart("power", "abcdefgh", "abcdef", synced_end=6, at=9.0)]
+    history.sends.append(_send("gh", 6, 5.0))
+
+
+def _sent_away(history: History) -> None:
+    history.resets = [Reset("c", TP, 9.0, 3, 0)]
+
+
+def _offline_and_acknowledged(history: History) -> None:
+    history.offline = [(TP, 2.5, 8.0)]
+
+
+def _past_epoch_taken(history: History) -> None:
+    history.fenced_in = [(3.0, "p")]
+
+
+def _producer_forgotten(history: History) -> None:
+    history.restarts = [_restart("kill", "abcdef", "abcdef")]
+    history.forgotten_producers = [(5.0, "t", "p")]
 
 
 def _lost(history: History) -> None:
@@ -147,9 +187,30 @@ def _vanished(history: History) -> None:
         (_rewritten, "I13"),
         (_synced_and_cut, "I13"),
         (_vanished, "I13"),
+        (_flushed_and_lost, "I1"),
+        (_sent_away, "I7"),
+        (_offline_and_acknowledged, "I13"),
+        (_past_epoch_taken, "I2"),
+        (_producer_forgotten, "I2"),
     ],
 )
 def test_a_planted_anomaly_is_found(plant, code):
     history = _history()
     plant(history)
     assert code in _codes(history)
+
+
+def test_an_index_entry_that_points_elsewhere_is_found():
+    log = build_batch([Record(0, 5, None, b"a")]) + build_batch([Record(1, 9, None, b"b")], base_offset=1)
+    half = len(log) // 2
+    name = "/data/a/t-0/00000000000000000000"
+    right = {
+        f"{name}.log": log,
+        f"{name}.index": INDEX_ENTRY.pack(1, half),
+        f"{name}.timeindex": TIME_ENTRY.pack(5, 0) + TIME_ENTRY.pack(9, 1),
+    }
+    assert not list(index_findings(right))
+    assert list(index_findings({**right, f"{name}.index": INDEX_ENTRY.pack(1, half + 1)}))
+    assert list(index_findings({**right, f"{name}.index": INDEX_ENTRY.pack(0, half)}))
+    assert list(index_findings({**right, f"{name}.timeindex": TIME_ENTRY.pack(9, 0)}))
+    assert len(list(index_findings({f"{name}.log": log}))) == 2

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.protocol.types import TopicPartition
 from tests.sim.disk import SimDisk
-from tests.sim.files import dumps_of
+from tests.sim.files import dumps_of, partitions_in
 from tests.sim.history import Dump, History, Restart
 from tests.sim.loop import SimClock, SimLoop, SimProcess
 from tests.sim.network import Address, SimNetwork
@@ -99,9 +99,7 @@ class World:
         await self._until_death(self._broker.stop(), STOP_S_MAX)
         self.process.kill()
 
-    async def restart(
-        self, kind: EndKind, pause: float, prepare: Callable[[SimDisk, int], None] | None = None
-    ) -> None:
+    async def restart(self, kind: EndKind, pause: float, prepare: Callable[[SimDisk, int], None] | None = None) -> None:
         """End the broker in one of three ways, or find it dead, and start the next process after a pause.
 
         `prepare` gets each new process's disk, and how many have failed to start, before the process is started.
@@ -128,6 +126,15 @@ class World:
         self.history.restarts.append(Restart(kind, at, before, self.dumps()))
         self.admit()
 
+    def note_offline(self, disk: SimDisk) -> None:
+        """From the first error in a log directory until now nothing may have been acknowledged from it."""
+        now = self.loop.time()
+        for directory in LOG_DIRECTORIES:
+            times = [at for path, at in disk.failed_at.items() if path.startswith(directory)]
+            if times:
+                for partition in partitions_in(directory, disk.visible_tree()):
+                    self.history.offline.append((partition, min(times), now))
+
     def dumps(self) -> dict[TopicPartition, Dump]:
         """Every partition's log as the page cache has it, and how much of it is on the disk for certain."""
         return dumps_of(self.loop.time(), self.disk.visible_tree(), self.disk.synced_tree())
@@ -142,9 +149,7 @@ class World:
         """Run something in the broker's process; False when the process ended first."""
         process = self.process
         task = process.spawn(work)
-        done, _ = await asyncio.wait(
-            [task, process.died], timeout=seconds_max, return_when=asyncio.FIRST_COMPLETED
-        )
+        done, _ = await asyncio.wait([task, process.died], timeout=seconds_max, return_when=asyncio.FIRST_COMPLETED)
         if not done:
             raise TimeoutError(f"{process.name} neither finished nor ended within {seconds_max} s")
         if not process.alive:

@@ -144,4 +144,74 @@ DIFFERENCES: list[Difference] = [
         42,
         "A topic named by neither name nor id is the request's mistake and not one of authorisation.",
     ),
+    *_several(
+        "DescribeConfigs of a topic with synonyms and documentation",
+        {
+            "results/0/configs/local.retention.*/synonyms*": ANYTHING,
+            "results/0/configs/message.format.version/synonyms*": ANYTHING,
+        },
+        "Those broker keys (log.local.retention.*, log.message.format.version) are not ours: there is no tiered "
+        "storage, and stored batches are of version 2.",
+    ),
+    Difference(
+        "DescribeConfigs of some keys, known and unknown, in v0 to v4",
+        "0/results/0/configs/*/is_default",
+        True,
+        "Version 0 asks whether a value is the default; Apache Kafka answers false whatever it is.",
+    ),
+    *_several(
+        "DescribeConfigs of a broker lists the keys with their defaults and sources",
+        {
+            "results/0/configs/*/read_only": True,
+            "results/0/configs/*": ABSENT,
+            "results/0/configs/zookeeper.*": ANYTHING,
+        },
+        "One broker runs on ZooKeeper here, the other on its own file. No broker key can be changed while it runs yet, so all are read-only; keys that mean nothing to this "
+        "broker (thread pools, TLS stores, replication) are not listed.",
+    ),
+    *_several(
+        "Fetch with negative limits",
+        {"max_bytes -1/*": ANYTHING, "partition_max_bytes -1/*": ANYTHING},
+        "Apache Kafka answers UNKNOWN_SERVER_ERROR and logs a stack trace; a negative limit is no room, and gets "
+        "what no room gets: the first batch.",
+    ),
+    *_several(
+        "Fetch with an isolation level nobody knows",
+        {
+            "error_code": 42,
+            "responses/0/partitions/0/error_code": 42,
+            "responses/0/partitions/0/aborted_transactions": None,
+            "responses/0/partitions/0/records*": ANYTHING,
+        },
+        "Apache Kafka answers UNKNOWN_SERVER_ERROR and logs a stack trace; the request is wrong.",
+    ),
+    *_several(
+        "Produce of the same partition twice in one request",
+        {"0/responses/0/partition_responses/1/*": ANYTHING, "1/base_offset": 5},
+        "Apache Kafka answers such a partition once and drops one of the two batches without a word; we append "
+        "and answer both.",
+    ),
+    Difference(
+        "Produce of an unknown codec, and of bytes that are not what their codec says",
+        "*/log_start_offset",
+        -1,
+        "Beside an error no client reads the log's start.",
+    ),
+    *_several(
+        "Produce to a topic with LogAppendTime",
+        {"attribute set by the client/error_code": 32, "attribute set by the client/base_offset": -1},
+        "On a topic that keeps the producers' times, a batch that claims to carry the broker's contradicts "
+        "itself; Apache Kafka clears the bit without a word.",
+    ),
+    *_several(
+        "Produce with half a producer identity",
+        {
+            "no epoch/error_code": 87,
+            "no epoch/base_offset": -1,
+            "no id/base_offset": 0,
+            "id -2/base_offset": 1,
+            "an id nobody was given/base_offset": 2,
+        },
+        "A producer id without an epoch or a sequence is half an identity: Apache Kafka stores the batch, we refuse.",
+    ),
 ]

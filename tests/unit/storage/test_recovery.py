@@ -114,12 +114,21 @@ async def test_a_torn_tail_behind_a_clean_marker_is_cut_and_nothing_else_is_lost
     assert put(log, an_idempotent_batch(2, sequence=38)).base_offset == 38
 
 
-@pytest.mark.parametrize("tail", [bytes(5_000), b"\xff" * 70, bytes(16) + b"\2" + bytes(80)])
+@pytest.mark.parametrize("tail", [bytes(12), bytes(61), bytes(5_000), b"\xff" * 70, bytes(16) + b"\2" + bytes(80)])
 async def test_garbage_after_the_last_batch_is_cut(tail: bytes) -> None:
     disk, held = await stopped(clean=False)
     path = path_of(bases(disk)[-1], ".log")
     disk.replace(path, disk.contents(path) + tail)
     assert contents(opened(disk)[1]) == held
+
+
+async def test_sectors_of_zeros_between_batches_cut_the_log_there() -> None:
+    """The checksum of 12 zeros, a batch of nothing, is right: the length must give it away."""
+    disk, held = await stopped(clean=False)
+    path = path_of(bases(disk)[-1], ".log")
+    data = disk.contents(path)
+    disk.replace(path, bytes(len(data) // 2) + data[len(data) // 2 :])
+    assert contents(opened(disk)[1]) == [record for record in held if record[0] < bases(disk)[-1]]
 
 
 async def test_a_flipped_bit_past_the_recovery_point_cuts_the_log_there() -> None:

@@ -1,0 +1,64 @@
+"""`python -m tests.compat.situations` writes docs/compatibility.md from the situations and the known differences."""
+
+from pathlib import Path
+
+from tests.compat.situations.catalogue import SITUATIONS
+from tests.compat.situations.differences import DIFFERENCES
+
+PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
+
+HEAD = """\
+# Compatibility
+
+Sordini is held against two judges: clients that nobody here wrote, and Apache Kafka 3.9.1 itself.
+
+## Clients
+
+`tests/compat/` runs them against a live broker, unmodified: kafka-python 3 (idempotent and acks=all by default),
+aiokafka, confluent-kafka (librdkafka) and kcat, with every codec, keys, headers, timestamps, seeks by time and a
+restart in the middle; and from Apache Kafka's own tools ProducerPerformance, VerifiableProducer, TopicCommand and
+GetOffsetShell. Consumers assign their partitions: groups are not served yet.
+
+## Apache Kafka, asked the same
+
+{count} situations are played over raw sockets against both brokers, with a codec made from the message definitions
+inside Apache Kafka's own jar, and their answers compared field by field (`tests/compat/test_situations.py`). Error
+texts are our own words and not compared. Sordini runs there with `sordini.validate.compressed=true`, since Apache
+Kafka opens every compressed batch; by default we open one only where a rule needs its records, see
+[record-checks.md](record-checks.md).
+
+## Where we differ on purpose
+
+| situation | why |
+| --- | --- |
+"""
+
+TAIL = """
+Beyond single answers:
+
+- **The default data directory** is `./data`; Apache Kafka's is `/tmp/kafka-logs`, which a restart of the machine empties.
+- **Coordination** is a file in the first log directory unless `zookeeper.connect` names a ZooKeeper. The tree in it is
+  Apache Kafka's.
+- **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.
+- **A damaged log directory** is repaired where Apache Kafka would silently serve less: a torn tail or a missing
+  producer snapshot behind a clean-shutdown marker, padded indexes.
+
+## The situations
+
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    reasons: dict[tuple[str, str], None] = {(one.sentence, one.why): None for one in DIFFERENCES}
+    rows = "".join(f"| {_cell(sentence)} | {_cell(why)} |\n" for sentence, why in reasons)
+    listed = "".join(f"- {one.sentence}\n" for one in SITUATIONS)
+    return HEAD.format(count=len(SITUATIONS)) + rows + TAIL + listed
+
+
+def _cell(text: str) -> str:
+    return ("every one" if text == "*" else text).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,217 @@
+"""The partitions of one broker: which are here, which are elsewhere, and how commands change that."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import NO_TOPIC_ID, LeaderEpoch, TopicId, TopicPartition
+from sordini.replication.partition import PartitionSettings
+from sordini.replication.replica_set import ReplicaSet
+from sordini.replication.waiters import Waiter
+from sordini.storage.errors import StorageError
+from sordini.storage.log_config import LogConfig
+from sordini.storage.log_manager import LogManager
+from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.unit.replication.held import (
+    ME,
+    NAME,
+    OTHER,
+    OTHER_TOPIC_ID,
+    SETTINGS,
+    TOPIC_ID,
+    checked,
+    logs_on,
+)
+
+ELSEWHERE = TopicPartition("orders", 7)
+SEEN_MS = 1_000
+
+
+def replicas_on(
+    logs: LogManager, settings_of: Callable[[str], PartitionSettings] = lambda _: SETTINGS, *, known_id: TopicId = TOPIC_ID
+) -> ReplicaSet:
+    """A broker whose cluster has the topic "orders" with eight partitions."""
+    return ReplicaSet(
+        ME,
+        logs,
+        settings_of,
+        lambda topic, index: topic == "orders" and index < 8,
+        lambda topic_id: "orders" if topic_id == known_id else None,
+        lambda: SEEN_MS,
+    )
+
+
+def lead(replicas: ReplicaSet, name: TopicPartition = NAME, topic_id: TopicId = TOPIC_ID, **changes) -> None:
+    term = {"leader_epoch": LeaderEpoch(0), "in_sync_replicas": [ME], "replicas_count": 1, "is_new": True, **changes}
+    replicas.lead(name, topic_id, **term)
+
+
+def code_of(action: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(BrokerError) as refusal:
+        action()
+    return refusal.value.code
+
+
+def test_a_partition_is_here_elsewhere_or_nowhere() -> None:
+    replicas = replicas_on(logs_on(ForgetfulDisk()))
+    lead(replicas)
+    assert replicas.partition("orders", 0).name == NAME
+    assert code_of(lambda: replicas.partition("orders", 7)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(lambda: replicas.partition("orders", 8)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of(lambda: replicas.partition("nothing", 0)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_by_its_id_a_topic_is_known_or_its_id_is_not() -> None:
+    replicas = replicas_on(logs_on(ForgetfulDisk()))
+    lead(replicas)
+    assert replicas.partition_by_id(TOPIC_ID, 0) is replicas.partition("orders", 0)
+    assert code_of(lambda: replicas.partition_by_id(TOPIC_ID, 7)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(lambda: replicas.partition_by_id(OTHER_TOPIC_ID, 0)) == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_an_epoch_that_is_not_newer_changes_nothing() -> None:
+    replicas = replicas_on(logs_on(ForgetfulDisk()))
+    lead(replicas, leader_epoch=LeaderEpoch(4))
+    for epoch in (3, 4):
+        refused = code_of(lambda epoch=epoch: lead(replicas, leader_epoch=epoch, in_sync_replicas=[ME, OTHER]))
+        assert refused == ErrorCode.STALE_CONTROLLER_EPOCH
+    leader = replicas.partition("orders", 0).led()
+    assert (leader.leader_epoch, leader.in_sync_replicas) == (4, [ME])
+    lead(replicas, leader_epoch=LeaderEpoch(5), in_sync_replicas=[ME, OTHER])
+    assert replicas.partition("orders", 0).led().in_sync_replicas == [ME, OTHER]
+
+
+def test_a_log_of_another_topic_id_is_not_served() -> None:
+    disk = ForgetfulDisk()
+    logs = logs_on(disk)
+    logs.create(NAME, OTHER_TOPIC_ID, LogConfig())
+    replicas = replicas_on(logs)
+    assert code_of(lambda: lead(replicas)) == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert replicas.get("orders", 0) is None
+
+
+def test_a_log_from_before_topic_ids_takes_the_id_it_is_given() -> None:
+    disk = ForgetfulDisk()
+    logs = logs_on(disk)
+    log = logs.create(NAME, NO_TOPIC_ID, LogConfig())
+    lead(replicas_on(logs))
+    assert log.topic_id == TOPIC_ID
+    assert b"AAECAwQFBgcICQoLDA0ODw" in disk.contents("/logs/orders-0/partition.metadata")
+
+
+def test_a_log_that_was_there_is_led_on_with_the_topics_present_configuration() -> None:
+    logs = logs_on(ForgetfulDisk())
+    log = logs.create(NAME, TOPIC_ID, LogConfig())
+    lead(replicas_on(logs, lambda _: SETTINGS._replace(log=LogConfig(segment_bytes=1_234))))
+    assert logs.get(NAME) is log
+    assert log.config.segment_bytes == 1_234
+
+
+def test_a_missing_log_is_made_while_every_directory_works() -> None:
+    logs = logs_on(ForgetfulDisk(), "/a", "/b")
+    lead(replicas_on(logs), is_new=False)
+    assert logs.get(NAME) is not None
+
+
+def test_with_a_directory_offline_only_new_partitions_get_an_empty_log() -> None:
+    logs = logs_on(ForgetfulDisk(), "/a", "/b")
+    replicas = replicas_on(logs)
+    lead(replicas)
+    lost = replicas.partition("orders", 0).log.home
+    lost.fail(OSError(errno.EIO, "gone"))
+    assert code_of(lambda: lead(replicas, ELSEWHERE, is_new=False)) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert logs.get(ELSEWHERE) is None
+    lead(replicas, ELSEWHERE, is_new=True)
+    assert replicas.partition("orders", 7).log.home is not lost
+
+
+def test_stopping_wakes_who_waits_and_keeps_the_log() -> None:
+    logs = logs_on(ForgetfulDisk())
+    replicas = replicas_on(logs)
+    lead(replicas)
+    partition = replicas.partition("orders", 0)
+    woken: list[bool] = []
+    Waiter(1, [partition], lambda: woken.append(True))
+    replicas.stop(NAME, delete=False)
+    assert woken == [True]
+    assert code_of(lambda: replicas.partition("orders", 0)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert logs.get(NAME) is partition.log
+    lead(replicas, leader_epoch=LeaderEpoch(1))
+    assert replicas.partition("orders", 0).log is partition.log
+
+
+def test_deleting_takes_the_log_away_and_a_new_topic_of_the_name_begins_at_zero() -> None:
+    disk = ForgetfulDisk()
+    logs = logs_on(disk)
+    replicas = replicas_on(logs, known_id=OTHER_TOPIC_ID)
+    lead(replicas)
+    replicas.partition("orders", 0).append(checked(), 0, all_replicas=True)
+    replicas.stop(NAME, delete=True)
+    assert logs.get(NAME) is None
+    assert not disk.exists("/logs/orders-0")
+    lead(replicas, topic_id=OTHER_TOPIC_ID)
+    assert replicas.partition_by_id(OTHER_TOPIC_ID, 0).log.log_end_offset == 0
+
+
+def test_stopping_what_is_not_here_is_fine() -> None:
+    replicas = replicas_on(logs_on(ForgetfulDisk()))
+    replicas.stop(NAME, delete=True)
+    replicas.stop(NAME, delete=False)
+    assert list(replicas) == []
+
+
+def test_deleting_in_a_directory_that_failed_says_so_and_keeps_the_log() -> None:
+    logs = logs_on(ForgetfulDisk())
+    replicas = replicas_on(logs)
+    lead(replicas)
+    logs.get(NAME).home.fail(OSError(errno.EIO, "gone"))
+    with pytest.raises(StorageError):
+        replicas.stop(NAME, delete=True)
+    assert logs.get(NAME) is not None
+    assert replicas.get("orders", 0) is None, "but it is not served any more"
+
+
+def test_a_failed_directory_takes_its_partitions_and_no_others() -> None:
+    logs = logs_on(ForgetfulDisk(), "/a", "/b")
+    replicas = replicas_on(logs)
+    lead(replicas)
+    lead(replicas, ELSEWHERE)
+    one, two = replicas.partition("orders", 0), replicas.partition("orders", 7)
+    assert one.log.home is not two.log.home
+    woken: list[bool] = []
+    Waiter(1, [one, two], lambda: woken.append(True))
+    replicas.directory_failed(StorageError(one.log.home.path, "input/output error"))
+    assert list(replicas) == [two]
+    assert woken == [True]
+    assert not two.waiters
+    assert code_of(lambda: replicas.partition("orders", 0)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert two.append(checked(), 0, all_replicas=True).base_offset == 0
+
+
+def test_a_changed_configuration_reaches_every_partition_of_its_topic_and_no_other() -> None:
+    bytes_by_topic = {"orders": 1_000, "bills": 2_000}
+    replicas = replicas_on(
+        logs_on(ForgetfulDisk()), lambda topic: SETTINGS._replace(log=LogConfig(segment_bytes=bytes_by_topic[topic]))
+    )
+    for name in (NAME, ELSEWHERE, TopicPartition("bills", 0)):
+        lead(replicas, name)
+    bytes_by_topic.update(orders=5_000, bills=6_000)
+    replicas.reconfigure("orders")
+    found = {str(partition.name): partition.log.config.segment_bytes for partition in replicas}
+    assert found == {"orders-0": 5_000, "orders-7": 5_000, "bills-0": 2_000}
+
+
+def test_resigning_from_all_answers_everybody_and_keeps_the_partitions_here() -> None:
+    replicas = replicas_on(logs_on(ForgetfulDisk()))
+    lead(replicas)
+    lead(replicas, ELSEWHERE)
+    woken: list[int] = []
+    for partition in replicas:
+        Waiter(1, [partition], lambda index=partition.name.partition: woken.append(index))
+    replicas.resign_all()
+    assert sorted(woken) == [0, 7]
+    assert code_of(replicas.partition("orders", 0).led) == ErrorCode.NOT_LEADER_OR_FOLLOWER
