@@ -20,7 +20,8 @@ from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from sordini.protocol.headers import read_request_header
 
-KEY_AND_VERSION = struct.Struct(">I")
+KEY_AND_VERSION = struct.Struct(">hh")
+LANE_NUMBER = struct.Struct(">I")
 SIZE_AND_CORRELATION = struct.Struct(">ii")
 NO_TAGS = b"\x00"
 
@@ -120,18 +121,19 @@ class Dispatcher:
 
     def serve(self, peer: Peer, frame: memoryview) -> Parts | Pending | None:
         """Answer one request. Raises WireError when the connection must be closed."""
-        if len(frame) < 8:
-            raise WireError(f"a request of {len(frame)} bytes is shorter than any request header")
-        (lane_number,) = KEY_AND_VERSION.unpack_from(frame)
-        lane = self._lanes.get(lane_number) or self._open_lane(lane_number)
+        try:
+            lane = self._lanes[LANE_NUMBER.unpack_from(frame)[0]]
+        except (struct.error, KeyError):
+            lane = self._lane_of(frame)
         header, position = read_request_header(frame)
-        if lane.version != lane_number & 0xFFFF:
+        _, version, correlation_id, client_id = header
+        if lane.version != version:
             # An ApiVersions request from the future: its body cannot be read, and need not be.
-            call = Call(lane, peer, header.correlation_id, header.client_id, None)
+            call = Call(lane, peer, correlation_id, client_id, None)
             return call.frame(lane.route.refuse(None, ErrorCode.UNSUPPORTED_VERSION))
         body, _ = lane.decode(frame, position)
         lane.requests += 1
-        call = Call(lane, peer, header.correlation_id, header.client_id, body)
+        call = Call(lane, peer, correlation_id, client_id, body)
         try:
             answer = lane.route.handle(call)
             if answer is None or type(answer) is Pending:
@@ -170,8 +172,11 @@ class Dispatcher:
             )
         return lane.route.refuse(call.body, code)
 
-    def _open_lane(self, lane_number: int) -> Lane:
-        key, version = lane_number >> 16, lane_number & 0xFFFF
+    def _lane_of(self, frame: memoryview) -> Lane:
+        """The lane of a request that is the first of its kind, or of no kind that is served."""
+        if len(frame) < KEY_AND_VERSION.size:
+            raise WireError(f"a request of {len(frame)} bytes is shorter than any request header")
+        key, version = KEY_AND_VERSION.unpack_from(frame)
         api, route = APIS.get(key), self._routes.get(key)
         if api is None or route is None:
             raise WireError(f"API key {key} (version {version}) is not served")
@@ -181,5 +186,5 @@ class Dispatcher:
                     f"{api.key.name} version {version} is not served: {api.min_version} to {api.max_version} are"
                 )
             return Lane(api, 0, route)  # Not kept: a peer must not fill the table with versions it made up.
-        lane = self._lanes[lane_number] = Lane(api, version, route)
+        lane = self._lanes[(key << 16) | version] = Lane(api, version, route)
         return lane

@@ -45,8 +45,15 @@ class Leader:
 
     def appended(self, log_end_offset: Offset) -> bool:
         """The leader's own log grew; says whether the high watermark moved."""
-        self._ends[self.broker_id] = log_end_offset
-        return self._advance()
+        ends = self._ends
+        ends[self.broker_id] = log_end_offset
+        if len(ends) > 1:
+            return self._advance()
+        # Alone in sync, its own log decides: the way of every append on one broker.
+        if log_end_offset <= self.high_watermark:
+            return False
+        self.high_watermark = log_end_offset
+        return True
 
     def _advance(self) -> bool:
         lowest = min(self._ends.values())

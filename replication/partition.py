@@ -109,7 +109,8 @@ class Partition:
         appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
         if leader.appended(Offset(self.log.log_end_offset)):
             self.log.high_watermark = leader.high_watermark
-            self._grown_bytes += len(checked.buffer)
+            if self.waiters:
+                self._grown_bytes += len(checked.buffer)
         return appended
 
     def tell_waiters(self) -> None:

@@ -38,6 +38,7 @@ class ReplicaSet:
         self._name_of = name_of
         self._now_ms = now_ms
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self._by_id: dict[tuple[TopicId, int], Partition] = {}
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -57,6 +58,9 @@ class ReplicaSet:
 
     def partition_by_id(self, topic_id: TopicId, index: int) -> Partition:
         """As `partition`, by the topic's id; raises BrokerError UNKNOWN_TOPIC_ID, too (KIP-516)."""
+        partition = self._by_id.get((topic_id, index))
+        if partition is not None:
+            return partition
         topic = self._name_of(topic_id)
         if topic is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
@@ -101,13 +105,19 @@ class ReplicaSet:
                 raise BrokerError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the log of {name} belongs to another topic id")
             log.config = settings.log
         partition = self._partitions[name] = Partition(name, topic_id, log, settings)
+        if topic_id != NO_TOPIC_ID:  # Topics of old trees share the lack of one.
+            self._by_id[topic_id, name.partition] = partition
         return partition
+
+    def _forget(self, name: tuple[str, int]) -> None:
+        partition = self._partitions.pop(name, None)
+        if partition is not None:
+            self._by_id.pop((partition.topic_id, partition.name.partition), None)
+            partition.resign()
 
     def stop(self, name: TopicPartition, *, delete: bool) -> None:
         """Stop serving a partition, and delete its log when asked; one that is not here is fine."""
-        partition = self._partitions.pop(name, None)
-        if partition is not None:
-            partition.resign()
+        self._forget(name)
         if delete and self._logs.get(name) is not None:
             self._logs.delete(name, self._now_ms())
 
@@ -123,8 +133,7 @@ class ReplicaSet:
         """A log directory is offline: what is in it stops being served; the rest goes on."""
         for name, partition in list(self._partitions.items()):
             if partition.log.home.path == failure.directory:
-                del self._partitions[name]
-                partition.resign()
+                self._forget(name)
 
     def resign_all(self) -> None:
         """Stop leading, so that whoever waits gets an answer before the connections close."""

@@ -79,7 +79,8 @@ class ProduceHandler:
                 answered.partition_responses.append(answer)
         needs_flush = False
         for partition in grown:
-            partition.tell_waiters()
+            if partition.waiters:
+                partition.tell_waiters()
             needs_flush = needs_flush or partition.log.needs_flush
         if acks == 0 and refused:
             # There is no answer that could carry the error: a closed connection is how Kafka tells it.
