@@ -27,7 +27,7 @@ from sordini.broker.topic_configs import TopicConfigs
 from sordini.replication.controller import cluster
 from sordini.replication.controller.configs import ConfigChanges
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.paths import BROKER_IDS
+from sordini.replication.controller.paths import BROKER_IDS, TOPICS
 from sordini.replication.controller.registration import DuplicateBrokerId, Registration, ensure_base_paths
 from sordini.replication.ports import CoordinationStore, Session, StoreUnusable
 from sordini.storage.disk import Disk
@@ -41,6 +41,10 @@ TOPIC_ENTITY = "topics/"
 
 class StartRefused(Exception):  # noqa: N818 - says what it is.
     """The broker cannot start; the text says why and what to do about it."""
+
+
+EXPECTED = (StoreUnusable, StorageError, DuplicateBrokerId)
+"""What may end a broker without a bug."""
 
 
 class Ports(NamedTuple):
@@ -72,15 +76,21 @@ class Server:
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Start, call `ready`, serve until `stop` is set, and stop cleanly.
 
-        Raises StartRefused when the broker cannot start, and whatever bug ended one of its tasks.
+        Raises StartRefused when the broker cannot start or go on, and whatever bug ended one of its tasks.
         """
         store = None
         try:
             store = await self._ports.open_store()
             session = await store.open_session()
             await self._run(session, stop, ready)
-        except (StoreUnusable, StorageError, DuplicateBrokerId) as error:
+        except EXPECTED as error:
             raise StartRefused(str(error)) from error
+        except BaseExceptionGroup as group:
+            # The group of tasks wraps what ended it; what was foreseen is told as plainly as before the group.
+            foreseen, others = group.split((StartRefused, *EXPECTED))
+            if foreseen is None or others is not None:
+                raise
+            raise StartRefused(str(_first(foreseen))) from group
         finally:
             if store is not None:
                 await store.close()
@@ -95,6 +105,8 @@ class Server:
                 "brokers do not replicate to each other yet, give this one a chroot of its own"
             )
         topic_configs = topic_configs_of(self._config, self._explicit, session)
+        # Before the logs: how a log is recovered depends on its topic (compacted ones may have gaps).
+        await topic_configs.load(await session.children(TOPICS))
         logs = await self._open_logs(topic_configs)
         clean = False
         try:
@@ -185,7 +197,7 @@ class Server:
         try:
             sockets.bind([Listener(end.name, end.host, end.port, end.protocol, options) for end in config.endpoints])
         except OSError as error:
-            raise StartRefused(f"cannot listen: {error}") from error
+            raise StartRefused(str(error.strerror)) from error
         self.bound = [end._replace(port=sockets.address(end.name)[1]) for end in config.endpoints]
         told = advertised_endpoints(config.advertised_listeners, tuple(self.bound), config.protocols)
         return tuple(cluster.Endpoint(end.name, end.host, end.port, end.protocol) for end in told)
@@ -217,6 +229,12 @@ class Server:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first exception in a group, however deep."""
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 async def _end(failure: StorageError) -> None:

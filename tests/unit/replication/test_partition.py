@@ -51,7 +51,7 @@ def test_a_new_term_begins_at_the_high_watermark_that_was_known() -> None:
     assert partition.readable_end(committed_only=False) == 3
     partition.append(checked(), 0, all_replicas=True)
     assert partition.readable_end(committed_only=False) == 3
-    assert list(partition.log.epochs) == [(0, 0), (1, 3)]
+    assert list(partition.log.epochs.entries) == [(0, 0), (1, 3)]
 
 
 def test_what_lies_outside_the_log_is_out_of_range() -> None:

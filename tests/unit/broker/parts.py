@@ -1,0 +1,224 @@
+"""A whole broker but for its sockets: the production parts on a disk in memory, a store in memory, a still clock.
+
+The test plays the controller (`lead`, `learn`) and the clients (`ask`). Timers fire when a test says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sordini.broker.assembly import Assembly, Surroundings, assemble, topic_configs_of
+from sordini.broker.config import Config, build_config
+from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.handlers.fetch import FetchHandler
+from sordini.broker.identity import BrokerIdentity
+from sordini.broker.metadata_cache import BrokerMetadata, PartitionMetadata
+from sordini.broker.network.ports import Parts, Peer, Pending
+from sordini.protocol import schema
+from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.headers import read_response_header, request_header
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from sordini.replication.controller.cluster import (
+    Broker,
+    Endpoint,
+    LeaderAndIsr,
+    PartitionInfo,
+    PartitionState,
+    UpdateMetadata,
+)
+from sordini.replication.controller.registration import ensure_base_paths
+from sordini.replication.ports import Session
+from sordini.storage.log_manager import Identity, LogManager
+from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.unit.broker.network.helpers import ListLog, StillClock
+
+ME = BrokerId(1)
+OTHER = BrokerId(2)
+CLUSTER_ID = "0123456789abcdefghijkl"
+ADDRESS = ("broker.example", 9092)
+
+
+def topic_id_of(topic: str) -> TopicId:
+    """The id a topic has in these tests unless one is named."""
+    return TopicId(topic.encode()[:16].ljust(16, b"\x01"))
+
+
+def a_peer(listener: str = "PLAINTEXT") -> Peer:
+    return Peer(listener, "PLAINTEXT", "192.0.2.1", 4711, "connection-1")
+
+
+async def inline(call: Callable[[], Any]) -> Any:
+    return call()
+
+
+class Timers:
+    """`call_later` whose time comes when a test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Timer] = []
+
+    def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
+        timer = Timer(self, seconds, action)
+        self.waiting.append(timer)
+        return timer
+
+    def fire(self) -> None:
+        """The time of all that wait has come."""
+        for timer in list(self.waiting):
+            timer.cancel()
+            timer.action()
+
+
+class Timer:
+    def __init__(self, timers: Timers, seconds: float, action: Callable[[], None]) -> None:
+        self._timers = timers
+        self.seconds = seconds
+        self.action = action
+
+    def cancel(self) -> None:
+        if self in self._timers.waiting:
+            self._timers.waiting.remove(self)
+
+
+class UnitBroker:
+    """Broker 1, the controller of a cluster of its own."""
+
+    def __init__(self, config: Config, explicit: frozenset[str], disk: ForgetfulDisk, session: Session) -> None:
+        self.config = config
+        self.disk = disk
+        self.session = session
+        self.clock = StillClock()
+        self.log = ListLog()
+        self.timers = Timers()
+        self.peer = a_peer()
+        self.tasks: set[asyncio.Task[None]] = set()
+        chance = random.Random(1)
+        configs = topic_configs_of(config, explicit, session)
+        self.logs = LogManager(
+            disk, config.log_directories, Identity(ME, CLUSTER_ID), lambda name: configs.settings_of(name.topic).log, chance
+        )
+        self.logs.open(0)
+        identity = BrokerIdentity(ME, CLUSTER_ID)
+        around = Surroundings(config, explicit, identity, session, self.clock, chance, self.spawn, self.log)
+        self.parts: Assembly = assemble(around, configs, self.logs)
+        self.logs.on_offline = self.parts.replicas.directory_failed
+        parts = self.parts
+        parts.dispatcher.add(
+            [
+                FetchHandler(
+                    parts.replicas, parts.sessions, self.clock, self.timers.call_later, bytes_max=config.fetch_max_bytes
+                ).route()
+            ]
+        )
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        return task
+
+    async def settled(self) -> None:
+        """Wait for all that was spawned; a bug in it is the test's."""
+        while self.tasks:
+            await asyncio.gather(*self.tasks)
+            self.tasks = {task for task in self.tasks if not task.done()}
+
+    async def lead(
+        self,
+        topic: str,
+        partitions: int = 1,
+        *,
+        topic_id: TopicId | None = None,
+        isr: tuple[BrokerId, ...] = (ME,),
+        epoch: int = 0,
+    ) -> None:
+        """What the controller commands once a topic is made."""
+        state = PartitionState(ME, LeaderEpoch(epoch), isr, 1)
+        infos = tuple(
+            PartitionInfo(TopicPartition(topic, index), topic_id or topic_id_of(topic), isr, state, 0, is_new=True)
+            for index in range(partitions)
+        )
+        answer = await self.parts.receiver.receive(LeaderAndIsr(ME, 1, -1, infos, ()))
+        assert (answer.error, dict(answer.partitions)) == (0, {})
+        await self.learn(infos)
+
+    async def learn(self, infos: tuple[PartitionInfo, ...] = ()) -> None:
+        me = Broker(ME, 0, (Endpoint("PLAINTEXT", *ADDRESS),))
+        await self.parts.receiver.receive(UpdateMetadata(ME, 1, -1, (me,), infos))
+
+    def frame(self, key: ApiKey, version: int, request: Any, *, client_id: str | None = "test") -> memoryview:
+        head = request_header(APIS[key], version, 77, client_id)
+        return memoryview(bytearray(head + schema.encode(request, version)))
+
+    def serve(self, key: ApiKey, version: int, request: Any, **header: Any) -> Parts | Pending | None:
+        return self.parts.dispatcher.serve(self.peer, self.frame(key, version, request, **header))
+
+    def ask(self, key: ApiKey, version: int, request: Any, **header: Any) -> Any:
+        """The message that answers a request, which must be answered at once."""
+        parts = self.serve(key, version, request, **header)
+        assert isinstance(parts, list), f"not answered at once: {parts}"
+        return read_answer(key, version, parts)
+
+    async def ask_later(self, key: ApiKey, version: int, request: Any, **header: Any) -> Any:
+        """The message that answers a request for which something has to be waited."""
+        pending = self.serve(key, version, request, **header)
+        assert isinstance(pending, Pending), f"answered at once: {pending}"
+        await self.settled()
+        return answer_of(pending, key, version)
+
+
+def answer_of(pending: Pending, key: ApiKey, version: int) -> Any:
+    """The message of an answer that was completed."""
+    assert pending.is_answered
+    return None if pending.parts is None else read_answer(key, version, pending.parts)
+
+
+def joined(parts: Parts) -> bytes:
+    """What goes over the wire; slices are read, and released as the network does."""
+    whole = bytearray()
+    for part in parts:
+        if isinstance(part, bytes | bytearray | memoryview):
+            whole += part
+        else:
+            whole += part.read()  # type: ignore[attr-defined]
+            part.release()
+    return bytes(whole)
+
+
+def read_answer(key: ApiKey, version: int, parts: Parts) -> Any:
+    whole = joined(parts)
+    assert int.from_bytes(whole[:4], "big") == len(whole) - 4
+    frame = memoryview(whole)[4:]
+    api = APIS[key]
+    correlation_id, position = read_response_header(api, version, frame)
+    assert correlation_id == 77
+    message, end = schema.decode(api.response, version, frame, position)
+    assert end == len(frame)
+    return message
+
+
+@asynccontextmanager
+async def a_broker(entries: Mapping[str, str] | None = None, disk: ForgetfulDisk | None = None) -> AsyncIterator[UnitBroker]:
+    """A broker with one log directory, or with what `entries` of its configuration say."""
+    given = {"log.dirs": "/logs", "broker.id": "1", **(entries or {})}
+    config, unknown = build_config(given)
+    assert not unknown
+    store = await EmbeddedStore.open(":memory:", inline, StillClock())
+    try:
+        session = await store.open_session()
+        await ensure_base_paths(session)
+        yield UnitBroker(config, frozenset(given), disk or ForgetfulDisk(), session)
+    finally:
+        await store.close()
+
+
+def led(leader: BrokerId = ME, *, epoch: int = 0) -> PartitionMetadata:
+    """A partition as the metadata cache holds it."""
+    return PartitionMetadata(leader, LeaderEpoch(epoch), (ME,), (ME,), ())
+
+
+def known_broker(broker_id: BrokerId = ME, **endpoints: tuple[str, int]) -> BrokerMetadata:
+    return BrokerMetadata(broker_id, endpoints or {"PLAINTEXT": ADDRESS}, None)
