@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId
 
 CACHED_ANSWERS_MAX = 256
+CACHED_BYTES_MAX = 32 * 1024 * 1024
 
 
 class BrokerMetadata(NamedTuple):
@@ -51,6 +52,7 @@ class MetadataCache:
         self.epoch = 0
         self._names: dict[TopicId, str] = {}
         self._answers: dict[object, bytes] = {}
+        self._answers_bytes = 0
         self._listeners: list[Callable[[], None]] = []
 
     def exists(self, topic: str, index: int) -> bool:
@@ -91,6 +93,7 @@ class MetadataCache:
         """A command was taken whole: old answers are void, and whoever waits for news looks again."""
         self.epoch += 1
         self._answers.clear()
+        self._answers_bytes = 0
         for listener in list(self._listeners):
             listener()
 
@@ -104,7 +107,10 @@ class MetadataCache:
         return self._answers.get(key)
 
     def keep(self, key: object, answer: bytes) -> None:
-        """Keep an answer until the next change, in place of the oldest when there are too many."""
-        if len(self._answers) >= CACHED_ANSWERS_MAX:
-            self._answers.pop(next(iter(self._answers)))
+        """Keep an answer until the next change, in place of the oldest when there are too many or too large ones."""
+        if len(answer) > CACHED_BYTES_MAX:
+            return
+        self._answers_bytes += len(answer) - len(self._answers.pop(key, b""))
+        while len(self._answers) >= CACHED_ANSWERS_MAX or self._answers_bytes > CACHED_BYTES_MAX:
+            self._answers_bytes -= len(self._answers.pop(next(iter(self._answers))))
         self._answers[key] = answer

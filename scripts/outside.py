@@ -26,7 +26,7 @@ COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 # The release whose server, tools and answers the tests compare with; the clients' jars hold the
 # message definitions up to the newest version of each message that Sordini serves.
 KAFKA_VERSION = "3.9.1"
-CLIENTS_VERSIONS = ("4.1.0", "4.2.0")
+CLIENTS_VERSIONS = ("4.2.0",)
 
 PACKAGES = {"kcat": "kcat", "java": "default-jre-headless", "mvn": "maven"}
 

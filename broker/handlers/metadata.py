@@ -44,10 +44,12 @@ class MetadataHandler:
         request: MetadataRequest = call.body
         wanted = request.topics
         everything = wanted is None or (call.version == 0 and not wanted)
+        # Named twice, answered once: the key of a kept answer is not larger than the answer.
+        once = {(topic.name, topic.topic_id): topic for topic in wanted or ()}
         key = (
             call.version,
             call.peer.listener,
-            None if everything or wanted is None else tuple((topic.name, topic.topic_id) for topic in wanted),
+            None if everything else tuple(once),
             request.include_topic_authorized_operations,
             request.include_cluster_authorized_operations,
         )
@@ -55,10 +57,9 @@ class MetadataHandler:
         if kept is not None:
             return Encoded(kept)
         response = self._common(call)
-        if everything or wanted is None:
+        if everything:
             response.topics = [self._topic(call, known) for known in self._metadata.topics.values()]
         else:
-            once = {(topic.name, topic.topic_id): topic for topic in wanted}
             response.topics = [self._wanted(call, topic) for topic in once.values()]
         if any(topic.error_code for topic in response.topics):
             return response

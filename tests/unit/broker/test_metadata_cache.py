@@ -1,0 +1,137 @@
+"""What the broker knows of the cluster, and the answers it keeps."""
+
+from __future__ import annotations
+
+from sordini.broker import metadata_cache
+from sordini.broker.metadata_cache import MetadataCache
+from sordini.protocol.types import BrokerId
+from tests.unit.broker.parts import ME, OTHER, known_broker, led, topic_id_of
+
+OLD_ID = topic_id_of("old")
+NEW_ID = topic_id_of("new")
+
+
+def a_cache() -> MetadataCache:
+    cache = MetadataCache("a-cluster")
+    cache.set_partition("orders", OLD_ID, 0, led())
+    cache.set_partition("orders", OLD_ID, 1, led())
+    return cache
+
+
+def test_a_partition_exists_wherever_it_is() -> None:
+    cache = a_cache()
+    cache.set_partition("orders", OLD_ID, 2, led(OTHER))
+    assert [cache.exists("orders", index) for index in (0, 1, 2, 3, -1)] == [True, True, True, False, False]
+    assert not cache.exists("nothing", 0)
+
+
+def test_a_partitions_new_state_replaces_its_old_one() -> None:
+    cache = a_cache()
+    cache.set_partition("orders", OLD_ID, 1, led(OTHER, epoch=5))
+    assert cache.topics["orders"].partitions == {0: led(), 1: led(OTHER, epoch=5)}
+
+
+def test_a_topic_made_again_has_its_new_id_and_none_of_its_old_partitions() -> None:
+    cache = a_cache()
+    cache.set_partition("orders", NEW_ID, 0, led(epoch=1))
+    assert cache.name_of(NEW_ID) == "orders"
+    assert cache.name_of(OLD_ID) is None
+    assert cache.topics["orders"].partitions == {0: led(epoch=1)}
+
+
+def test_a_topic_is_gone_with_its_last_partition() -> None:
+    cache = a_cache()
+    cache.drop_partition("orders", 0)
+    assert cache.name_of(OLD_ID) == "orders"
+    assert not cache.exists("orders", 0)
+    cache.drop_partition("orders", 1)
+    assert cache.topics == {}
+    assert cache.name_of(OLD_ID) is None
+
+
+def test_dropping_what_is_not_there_changes_nothing() -> None:
+    cache = a_cache()
+    cache.drop_partition("orders", 9)
+    cache.drop_partition("nothing", 0)
+    assert list(cache.topics["orders"].partitions) == [0, 1]
+
+
+def test_the_list_of_live_brokers_is_replaced_as_a_whole() -> None:
+    cache = a_cache()
+    cache.set_brokers(ME, [known_broker(ME), known_broker(OTHER)])
+    cache.set_brokers(OTHER, [known_broker(OTHER)])
+    assert cache.controller_id == OTHER
+    assert list(cache.brokers) == [OTHER]
+
+
+def test_before_the_first_command_there_is_no_controller() -> None:
+    assert MetadataCache("a-cluster").controller_id == BrokerId(-1)
+
+
+def test_a_kept_answer_is_given_until_something_changes() -> None:
+    cache = a_cache()
+    cache.keep("key", b"answer")
+    assert cache.answer("key") == b"answer"
+    assert cache.answer("other") is None
+    epoch = cache.epoch
+    cache.changed()
+    assert cache.answer("key") is None
+    assert cache.epoch == epoch + 1
+
+
+def test_the_oldest_answers_make_room_for_new_ones() -> None:
+    cache = a_cache()
+    count = metadata_cache.CACHED_ANSWERS_MAX + 2
+    for number in range(count):
+        cache.keep(number, b"answer")
+    kept = [number for number in range(count) if cache.answer(number) is not None]
+    assert kept == list(range(2, count))
+
+
+def test_the_answers_that_are_kept_are_bounded_in_bytes() -> None:
+    cache = a_cache()
+    half = bytes(metadata_cache.CACHED_BYTES_MAX // 2)
+    for number in range(3):
+        cache.keep(number, half)
+    assert [cache.answer(number) is not None for number in range(3)] == [False, True, True]
+    cache.keep("huge", bytes(metadata_cache.CACHED_BYTES_MAX + 1))
+    assert cache.answer("huge") is None
+    assert cache.answer(2) is not None, "and pushes nothing out"
+    cache.changed()
+    for number in range(2):
+        cache.keep(number, half)
+    assert [cache.answer(number) is not None for number in range(2)] == [True, True]
+
+
+def test_an_answer_kept_again_counts_once() -> None:
+    cache = a_cache()
+    half = bytes(metadata_cache.CACHED_BYTES_MAX // 2)
+    for number in (0, 1, 1, 1):
+        cache.keep(number, half)
+    assert cache.answer(0) is not None
+
+
+def test_listeners_hear_of_every_change_until_they_end() -> None:
+    cache = a_cache()
+    heard: list[str] = []
+    end_one = cache.on_change(lambda: heard.append("one"))
+    cache.on_change(lambda: heard.append("two"))
+    cache.changed()
+    end_one()
+    cache.changed()
+    assert heard == ["one", "two", "two"]
+
+
+def test_a_listener_may_end_while_it_is_told() -> None:
+    cache = a_cache()
+    heard: list[str] = []
+
+    def once() -> None:
+        heard.append("once")
+        end()
+
+    end = cache.on_change(once)
+    cache.on_change(lambda: heard.append("always"))
+    cache.changed()
+    cache.changed()
+    assert heard == ["once", "always", "always"]
