@@ -7,7 +7,7 @@ leaders, a deleted one once it is gone from the metadata, or with REQUEST_TIMED_
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sordini.broker.config import Config
@@ -59,12 +59,25 @@ class TopicAdmin:
         if self._metadata.controller_id != self._broker_id:
             raise BrokerError(ErrorCode.NOT_CONTROLLER, f"broker {self._metadata.controller_id} is the controller")
 
-    def check_size(self, partitions: int) -> None:
+    def check_size(self, wanted: Sequence[CreatableTopic]) -> None:
         """Refuse a request for more partitions at once than sordini.create.partitions.max."""
-        if partitions > self._config.create_topic_partitions_max:
+        defaults = self._config.num_partitions
+        self.check_count(
+            # What asks for less than nothing is refused by itself, and counts as one that has to be looked at.
+            sum(
+                defaults
+                if topic.num_partitions == topics.ASK_FOR_DEFAULT and not topic.assignments
+                else max(topic.num_partitions, len(topic.assignments), 1)
+                for topic in wanted
+            )
+        )
+
+    def check_count(self, count: int) -> None:
+        """Refuse to make, or delete, so much in one request."""
+        if count > self._config.create_topic_partitions_max:
             raise BrokerError(
                 ErrorCode.POLICY_VIOLATION,
-                f"{partitions} partitions are too many for one request; "
+                f"{count} are too many for one request; "
                 f"sordini.create.partitions.max is {self._config.create_topic_partitions_max}",
             )
 
@@ -104,6 +117,8 @@ class TopicAdmin:
             return topics.why_unknown(name)
         if name in self._being_made:
             return ErrorCode.LEADER_NOT_AVAILABLE
+        if (len(self._being_made) + 1) * self._config.num_partitions > self._config.create_topic_partitions_max:
+            return ErrorCode.LEADER_NOT_AVAILABLE  # Its turn comes when the client asks again.
         try:
             planned = self.plan(
                 CreatableTopic(

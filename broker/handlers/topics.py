@@ -52,9 +52,8 @@ class TopicsHandler:
 
     async def _create(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         self._admin.check_controller()
+        self._admin.check_size(request.topics)
         counts = Counter(topic.name for topic in request.topics)
-        partitions = sum(max(topic.num_partitions, len(topic.assignments)) for topic in request.topics)
-        self._admin.check_size(partitions)
         results = await asyncio.gather(*(self._create_one(request, topic, counts) for topic in request.topics))
         return CreateTopicsResponse(topics=list(results))
 
@@ -81,6 +80,7 @@ class TopicsHandler:
 
     async def _delete(self, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
         self._admin.check_controller()
+        self._admin.check_count(len(request.topics) + len(request.topic_names))
         wanted = request.topics if version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
         results = await asyncio.gather(*(self._delete_one(request, topic) for topic in wanted))
         return DeleteTopicsResponse(responses=list(results))

@@ -1,0 +1,218 @@
+"""The broker's end of the controller's commands."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sordini.broker.commands import CommandReceiver
+from sordini.broker.config import build_config
+from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.topic_configs import TopicConfigs
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+from sordini.replication.controller.cluster import (
+    Broker,
+    DeletedPartition,
+    Endpoint,
+    LeaderAndIsr,
+    PartitionInfo,
+    PartitionState,
+    StoppedReplica,
+    StopReplica,
+    UpdateMetadata,
+)
+from sordini.replication.replica_set import ReplicaSet
+from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.unit.broker.network.helpers import ListLog
+from tests.unit.broker.parts import ME, OTHER, topic_id_of
+from tests.unit.replication.held import logs_on
+
+ORDERS = TopicPartition("orders", 0)
+BILLS = TopicPartition("bills", 0)
+
+
+def info(name: TopicPartition = ORDERS, *, epoch: int = 0, leader: BrokerId | None = ME, **changes: Any) -> PartitionInfo:
+    state = PartitionState(leader, LeaderEpoch(epoch), (ME,), 1)
+    return PartitionInfo(name, topic_id_of(name.topic), (ME,), state, 0, is_new=True)._replace(**changes)
+
+
+def leading(*infos: PartitionInfo, controller_epoch: int = 1, broker_epoch: int = -1) -> LeaderAndIsr:
+    return LeaderAndIsr(ME, controller_epoch, broker_epoch, infos, ())
+
+
+def telling(*infos: PartitionInfo, brokers: tuple[Broker, ...] = (), deleted: tuple[TopicPartition, ...] = ()) -> UpdateMetadata:
+    gone = tuple(DeletedPartition(name, topic_id_of(name.topic)) for name in deleted)
+    return UpdateMetadata(ME, 1, -1, brokers, infos, gone)
+
+
+def stopping(*names: TopicPartition, delete: bool = True) -> StopReplica:
+    return StopReplica(ME, 1, -1, tuple(StoppedReplica(name, LeaderEpoch(-2), delete) for name in names))
+
+
+class Receiving:
+    """A receiver with real logs; `overrides` are what the store says of topics."""
+
+    def __init__(self, *directories: str) -> None:
+        self.overrides: dict[str, dict[str, str]] = {}
+        self.seen: list[tuple[str, bool]] = []
+        self.log = ListLog()
+        self.logs = logs_on(ForgetfulDisk(), *directories)
+        self.metadata = MetadataCache("a-cluster")
+        self.configs = TopicConfigs(build_config({})[0], frozenset(), self.read_overrides)
+        self.replicas = ReplicaSet(
+            ME, self.logs, self.configs.settings_of, self.metadata.exists, self.metadata.name_of, lambda: 0
+        )
+        self.receiver = CommandReceiver(ME, self.replicas, self.metadata, self.configs, self.log)
+        self.receive = self.receiver.receive
+
+    async def read_overrides(self, topic: str) -> Mapping[str, str]:
+        self.seen.append((topic, self.logs.get(TopicPartition(topic, 0)) is not None))
+        return self.overrides.get(topic, {})
+
+    def is_led(self, name: TopicPartition = ORDERS) -> bool:
+        partition = self.replicas.get(*name)
+        return partition is not None and partition.leader is not None
+
+
+async def test_a_topics_configuration_is_read_before_its_log_is_made() -> None:
+    broker = Receiving()
+    broker.overrides["orders"] = {"segment.bytes": "12345", "flush.messages": "1"}
+    answer = await broker.receive(leading(info()))
+    assert answer.error == 0
+    assert broker.seen == [("orders", False)]
+    config = broker.logs.get(ORDERS).config
+    assert (config.segment_bytes, config.flush_messages) == (12345, 1)
+
+
+async def test_many_partitions_of_a_topic_read_its_configuration_once() -> None:
+    broker = Receiving()
+    await broker.receive(leading(*(info(TopicPartition("orders", index)) for index in range(5))))
+    assert [topic for topic, _ in broker.seen] == ["orders"]
+    assert len(list(broker.replicas)) == 5
+
+
+async def test_a_command_of_a_former_controller_is_refused_and_does_nothing() -> None:
+    broker = Receiving()
+    await broker.receive(leading(controller_epoch=5))
+    assert (await broker.receive(leading(info(), controller_epoch=4))).error == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert not broker.is_led()
+    assert (await broker.receive(leading(info(), controller_epoch=5))).error == 0
+    assert broker.is_led()
+
+
+@pytest.mark.parametrize("command", [leading(info()), stopping(ORDERS), telling(info())])
+async def test_a_command_for_a_former_life_of_the_broker_is_refused(command: Any) -> None:
+    broker = Receiving()
+    broker.receiver.broker_epoch = 10
+    assert (await broker.receive(replace(command, broker_epoch=9))).error == ErrorCode.STALE_BROKER_EPOCH
+    assert not broker.is_led()
+    assert broker.metadata.topics == {}
+    for epoch in (-1, 10, 11):
+        assert (await broker.receive(replace(command, broker_epoch=epoch))).error == 0
+
+
+async def test_a_refused_partition_does_not_keep_the_others_from_being_led() -> None:
+    broker = Receiving()
+    answer = await broker.receive(leading(info(replicas=(OTHER,)), info(BILLS)))
+    assert answer.error == 0
+    assert dict(answer.partitions) == {ORDERS: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert not broker.is_led(ORDERS)
+    assert broker.is_led(BILLS)
+    ((event, fields),) = broker.log.at("warning")
+    assert (event, fields["partition"]) == ("partition refused", "orders-0")
+
+
+async def test_a_command_that_comes_twice_is_answered_without_a_line() -> None:
+    broker = Receiving()
+    await broker.receive(leading(info(epoch=3)))
+    answer = await broker.receive(leading(info(epoch=3)))
+    assert dict(answer.partitions) == {ORDERS: ErrorCode.STALE_CONTROLLER_EPOCH}
+    assert broker.is_led()
+    assert broker.log.lines == []
+
+
+async def test_a_partition_that_somebody_else_leads_is_not_served_here_any_more() -> None:
+    broker = Receiving()
+    await broker.receive(leading(info()))
+    log = broker.logs.get(ORDERS)
+    answer = await broker.receive(leading(info(leader=OTHER, epoch=1)))
+    assert dict(answer.partitions) == {}
+    assert not broker.is_led()
+    assert broker.logs.get(ORDERS) is log
+
+
+async def test_without_a_log_directory_leading_is_a_storage_error() -> None:
+    broker = Receiving()
+    await broker.receive(leading(info(BILLS)))
+    broker.logs.get(BILLS).home.fail(OSError(errno.EIO, "gone"))
+    answer = await broker.receive(leading(info()))
+    assert dict(answer.partitions) == {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+async def test_a_partition_whose_log_may_lie_in_a_failed_directory_is_not_begun_anew_elsewhere() -> None:
+    broker = Receiving("/a", "/b")
+    await broker.receive(leading(info(BILLS)))
+    broker.logs.get(BILLS).home.fail(OSError(errno.EIO, "gone"))
+    answer = await broker.receive(leading(info(is_new=False)))
+    assert dict(answer.partitions) == {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert broker.logs.get(ORDERS) is None
+    assert (await broker.receive(leading(info()))).partitions == {}
+
+
+async def test_a_stopped_replica_is_deleted_with_its_configuration_when_that_is_asked() -> None:
+    broker = Receiving()
+    broker.overrides["orders"] = {"flush.messages": "1"}
+    await broker.receive(leading(info()))
+    await broker.receive(stopping(ORDERS, delete=False))
+    assert not broker.is_led()
+    assert broker.logs.get(ORDERS) is not None
+    assert broker.configs.config_of("orders")["flush.messages"] == 1
+    await broker.receive(stopping(ORDERS))
+    assert broker.logs.get(ORDERS) is None
+    assert broker.configs.config_of("orders")["flush.messages"] != 1
+
+
+async def test_a_log_that_cannot_be_deleted_is_said_so_and_the_others_are() -> None:
+    broker = Receiving("/a", "/b")
+    await broker.receive(leading(info(), info(BILLS)))
+    broker.logs.get(ORDERS).home.fail(OSError(errno.EIO, "gone"))
+    answer = await broker.receive(stopping(ORDERS, BILLS))
+    assert answer.error == 0
+    assert dict(answer.partitions) == {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert broker.logs.get(BILLS) is None
+    assert [event for event, _ in broker.log.at("warning")] == ["log not deleted"]
+
+
+async def test_deleting_on_a_full_disk_is_refused_and_leaves_the_broker_alive() -> None:
+    broker = Receiving()
+    await broker.receive(leading(info()))
+    broker.logs.get(ORDERS).home.disk.fail_while(lambda kind, path: kind == "rename", errno.ENOSPC)
+    answer = await broker.receive(stopping(ORDERS))
+    assert dict(answer.partitions) == {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
+    with pytest.raises(BrokerError):
+        broker.replicas.partition("orders", 0)
+
+
+async def test_metadata_is_learned_whole_and_told_once() -> None:
+    broker = Receiving()
+    changes: list[int] = []
+    broker.metadata.on_change(lambda: changes.append(len(broker.metadata.topics)))
+    brokers = (
+        Broker(ME, 1, (Endpoint("PLAINTEXT", "one", 9092), Endpoint("INSIDE", "uno", 9093)), "rack"),
+        Broker(OTHER, 2, (Endpoint("PLAINTEXT", "two", 9092),)),
+    )
+    await broker.receive(telling(info(epoch=3), info(BILLS, leader=None), brokers=brokers))
+    assert changes == [2]
+    known = broker.metadata
+    assert known.brokers[ME].endpoints == {"PLAINTEXT": ("one", 9092), "INSIDE": ("uno", 9093)}
+    assert [(broker_id, broker.rack) for broker_id, broker in known.brokers.items()] == [(ME, "rack"), (OTHER, None)]
+    assert known.topics["orders"].partitions[0].leader_epoch == 3
+    assert known.topics["bills"].partitions[0].leader == -1
+    await broker.receive(telling(deleted=(BILLS,), brokers=brokers[:1]))
+    assert list(known.topics) == ["orders"]
+    assert list(known.brokers) == [ME]

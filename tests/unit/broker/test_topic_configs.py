@@ -1,0 +1,103 @@
+"""What the configurations of topics mean to their logs and to the checks on what is produced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from sordini.broker.config import build_config
+from sordini.broker.topic_configs import TopicConfigs
+from sordini.storage.log_config import NEVER
+
+
+def configs(overrides: Mapping[str, Mapping[str, str]] | None = None, **broker: str) -> TopicConfigs:
+    """The configurations of a broker with some keys set (`_` for `.`), over a store that holds `overrides`."""
+    entries = {key.replace("_", "."): text for key, text in broker.items()}
+
+    async def read(topic: str) -> Mapping[str, str]:
+        return (overrides or {}).get(topic, {})
+
+    return TopicConfigs(build_config(entries)[0], frozenset(entries), read)
+
+
+async def test_what_was_loaded_is_a_topics_until_it_is_set_anew_or_forgotten() -> None:
+    known = configs({"orders": {"segment.bytes": "1000"}, "bills": {"segment.bytes": "2000"}})
+    assert known.config_of("orders")["segment.bytes"] == 1 << 30
+    await known.load(["orders", "bills"])
+    assert known.settings_of("orders").log.segment_bytes == 1000
+    assert known.settings_of("bills").log.segment_bytes == 2000
+    known.set("orders", {"segment.bytes": "3000"})
+    assert known.settings_of("orders").log.segment_bytes == 3000
+    known.forget("orders")
+    assert known.settings_of("orders").log.segment_bytes == 1 << 30
+
+
+def test_the_brokers_settings_are_every_topics() -> None:
+    settings = configs(
+        log_segment_bytes="5000", min_insync_replicas="2", log_message_downconversion_enable="false", message_max_bytes="77"
+    ).settings_of("any")
+    assert settings.log.segment_bytes == 5000
+    assert settings.min_insync_replicas == 2
+    assert not settings.down_conversion
+    assert settings.rules.message_bytes_max == 77
+
+
+@pytest.mark.parametrize(
+    ("policy", "deletes", "compacts"),
+    [("delete", True, False), ("compact", False, True), ("compact,delete", True, True), ("", False, False)],
+)
+def test_a_compacted_topic_wants_keys(policy: str, deletes: bool, compacts: bool) -> None:
+    known = configs()
+    known.set("t", {"cleanup.policy": policy})
+    settings = known.settings_of("t")
+    assert (settings.log.cleanup_delete, settings.log.cleanup_compact) == (deletes, compacts)
+    assert settings.rules.key_required is compacts
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "level"),
+    [("producer", None, None), ("uncompressed", 0, None), ("gzip", 1, 7), ("snappy", 2, None), ("lz4", 3, 5), ("zstd", 4, 11)],
+)
+def test_a_topics_codec_comes_with_its_own_level(name: str, codec: int | None, level: int | None) -> None:
+    known = configs()
+    known.set(
+        "t",
+        {
+            "compression.type": name,
+            "compression.gzip.level": "7",
+            "compression.lz4.level": "5",
+            "compression.zstd.level": "11",
+        },
+    )
+    rules = known.settings_of("t").rules
+    assert (rules.codec, rules.codec_level) == (codec, level)
+
+
+def test_the_old_bound_on_timestamps_narrows_both_new_ones() -> None:
+    known = configs()
+    known.set("t", {"message.timestamp.difference.max.ms": "100", "message.timestamp.before.max.ms": "50"})
+    rules = known.settings_of("t").rules
+    assert (rules.timestamp_before_ms_max, rules.timestamp_after_ms_max) == (50, 100)
+
+
+def test_the_append_time_is_the_logs_and_the_checks_alike() -> None:
+    known = configs()
+    known.set("t", {"message.timestamp.type": "LogAppendTime"})
+    settings = known.settings_of("t")
+    assert settings.log.log_append_time
+    assert settings.rules.log_append_time
+
+
+def test_a_flush_by_time_is_off_unless_it_is_set() -> None:
+    known = configs()
+    assert known.settings_of("t").log.flush_ms == NEVER
+    known.set("t", {"flush.ms": "0"})
+    assert known.settings_of("t").log.flush_ms == 0
+
+
+def test_what_the_broker_checks_inside_compressed_batches_is_its_own_setting() -> None:
+    assert not configs().settings_of("t").rules.check_compressed
+    rules = configs(sordini_validate_compressed="true", sordini_expanded_bytes_max="2048").settings_of("t").rules
+    assert rules.check_compressed
+    assert rules.expanded_bytes_max == 2048
