@@ -28,10 +28,10 @@ from sordini.broker.network.ports import Log
 from sordini.broker.settings import INT32_MAX
 from sordini.broker.topic_admin import TopicAdmin
 from sordini.broker.topic_configs import TopicConfigs
-from sordini.protocol.types import NO_TOPIC_ID, TopicId
 from sordini.replication.controller.cluster import Malformed
 from sordini.replication.controller.configs import read_config
 from sordini.replication.controller.producer_ids import ProducerIdBlocks
+from sordini.replication.controller.topics import topic_ids
 from sordini.replication.ports import Session
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.home import Randomness
@@ -102,7 +102,7 @@ def _routes(
 ) -> list[Route]:
     config, clock, later = around.config, around.clock, dispatcher.later
     broker_id = around.identity.broker_id
-    new_topic_id = topic_ids(around.randomness)
+    new_topic_id = topic_ids(around.randomness.getrandbits)
     admin = TopicAdmin(broker_id, around.session, metadata, topic_configs, config, new_topic_id, around.spawn)
     producer_ids = ProducerIdBlocks(around.session, broker_id)
     call_later = asyncio.get_running_loop().call_later
@@ -118,18 +118,6 @@ def _routes(
         *ClusterHandler(metadata).routes(),
         *SaslHandler().routes(),
     ]
-
-
-def topic_ids(randomness: Randomness) -> Callable[[], TopicId]:
-    """Random topic ids. One whose text begins with '-' looks like an option to tools, so it is drawn again."""
-
-    def draw() -> TopicId:
-        while True:
-            topic_id = TopicId(randomness.getrandbits(128).to_bytes(16, "big"))
-            if topic_id[0] >> 2 != 62 and topic_id != NO_TOPIC_ID:
-                return topic_id
-
-    return draw
 
 
 def network_limits(config: Config) -> tuple[NetworkLimits, ConnectionLimits]:

@@ -31,7 +31,8 @@ class Logger:
             self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        self._write("warning", event, fields)
+        if self._level <= LEVELS["warning"]:
+            self._write("warning", event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
         self._write("error", event, fields)

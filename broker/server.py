@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
-from sordini.broker.assembly import Assembly, Surroundings, assemble, network_limits, topic_configs_of, topic_ids
+from sordini.broker.assembly import Assembly, Surroundings, assemble, network_limits, topic_configs_of
 from sordini.broker.clock import Clock
 from sordini.broker.config import Config
 from sordini.broker.identity import BrokerIdentity, find_identity
@@ -29,6 +29,7 @@ from sordini.replication.controller.configs import ConfigChanges
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.paths import BROKER_IDS, TOPICS
 from sordini.replication.controller.registration import DuplicateBrokerId, Registration, ensure_base_paths
+from sordini.replication.controller.topics import topic_ids
 from sordini.replication.ports import CoordinationStore, Session, StoreUnusable
 from sordini.storage.disk import Disk
 from sordini.storage.errors import StorageError
@@ -164,7 +165,12 @@ class Server:
         changes = ConfigChanges(session, self._config_changed(parts), ports.clock, log)
         await changes.start()
         controller = Controller(
-            session, self.identity.broker_id, channel, ports.clock, log, topic_ids=topic_ids(ports.randomness)
+            session,
+            self.identity.broker_id,
+            channel,
+            ports.clock,
+            log,
+            topic_ids=topic_ids(ports.randomness.getrandbits),
         )
         await controller.start()
         over = self._spawn(controller.over())

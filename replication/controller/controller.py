@@ -44,7 +44,6 @@ from sordini.replication.controller.events import (
 from sordini.replication.controller.machine import step
 from sordini.replication.controller.reading import READS_TOGETHER_MAX, Reader, Watches
 from sordini.replication.controller.signals import BROKERS, DELETIONS, ELECTION, TOPICS, Look, Watcher
-from sordini.replication.controller.topics import new_topic_id
 from sordini.replication.ports import (
     BadVersion,
     BrokerChannel,
@@ -92,8 +91,9 @@ class Controller:
         clock: Clock,
         log: Log,
         *,
-        topic_ids: Callable[[], TopicId] = new_topic_id,
+        topic_ids: Callable[[], TopicId],
     ) -> None:
+        """`topic_ids` draws ids for topics whose node has none (KIP-516)."""
         self._session = session
         self._broker_id = broker_id
         self._channel = channel

@@ -6,10 +6,9 @@ order and their error codes are those of Apache Kafka's brokers in ZooKeeper mod
 
 from __future__ import annotations
 
-import os
 import re
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
@@ -24,10 +23,16 @@ ASK_FOR_DEFAULT = -1
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-def new_topic_id() -> TopicId:
-    """A random id. One that begins with '-' in text looks like an option to tools, so it is drawn again."""
-    topic_id = TopicId(os.urandom(16))
-    return topic_id if topic_id[0] >> 2 != 62 and topic_id != NO_TOPIC_ID else new_topic_id()
+def topic_ids(getrandbits: Callable[[int], int]) -> Callable[[], TopicId]:
+    """Draws of random ids. One whose text begins with '-' looks like an option to tools, so it is drawn again."""
+
+    def draw() -> TopicId:
+        while True:
+            topic_id = TopicId(getrandbits(128).to_bytes(16, "big"))
+            if topic_id[0] >> 2 != 62 and topic_id != NO_TOPIC_ID:
+                return topic_id
+
+    return draw
 
 
 def check_topic_name(name: str) -> None:

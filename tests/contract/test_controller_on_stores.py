@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from random import Random
 
 import pytest
 
@@ -14,6 +15,7 @@ from sordini.replication.controller.cluster import Answer, Broker, Command, Endp
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.producer_ids import ProducerIdBlocks
 from sordini.replication.controller.registration import Registration, cluster_id, ensure_base_paths
+from sordini.replication.controller.topics import topic_ids
 from sordini.replication.ports import Session, WatchKind
 from tests.contract.conftest import Store
 
@@ -44,7 +46,8 @@ class Obedient:
 async def begin(session: Session, broker_id: int, channel: Obedient) -> Controller:
     broker = Broker(BrokerId(broker_id), 0, (Endpoint("PLAINTEXT", "h", 9092),))
     await Registration(session, broker, SystemClock(), Silent(), session_timeout_ms=6_000).register()
-    controller = Controller(session, BrokerId(broker_id), channel, SystemClock(), Silent())
+    new_topic_id = topic_ids(Random(broker_id).getrandbits)
+    controller = Controller(session, BrokerId(broker_id), channel, SystemClock(), Silent(), topic_ids=new_topic_id)
     await controller.start()
     return controller
 

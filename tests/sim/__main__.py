@@ -48,7 +48,7 @@ def _summary(verdicts: list[Verdict], bad: list[Verdict], seconds: float) -> str
     for verdict in verdicts:
         faults.update(verdict.faults)
     lines = [
-        f"{len(verdicts)} seeds in {seconds:.1f} s ({len(verdicts) * 60 / seconds:.1f} a minute), "
+        f"{len(verdicts)} seeds in {seconds:.1f} s ({len(verdicts) * 60 / seconds:.1f} a minute)",
         f"{sum(verdict.seconds for verdict in verdicts):.0f} virtual seconds",
         f"{faults.total()} faults: {', '.join(f'{kind} {count}' for kind, count in sorted(faults.items()))}",
         f"{sum(verdict.acknowledged for verdict in verdicts)} records acknowledged",

@@ -191,15 +191,16 @@ def watermarks(history: History, lives: Lives) -> Iterator[str]:
     # Compared within one consumer: answers to two of them may overtake each other on their ways.
     highest: dict[tuple[str, TopicPartition, int], int] = {}
     for poll in [*history.polls, *history.final.values()]:
-        if poll.seen and poll.seen[-1].offset >= poll.high_watermark >= 0:
+        if poll.seen and poll.seen[-1].offset >= poll.high_watermark:
             last = poll.seen[-1].offset
             yield f"I8 {poll.partition}@{last} was served below a watermark of {poll.high_watermark}"
         if lives.spans_restart(poll.began, poll.at):
             continue
         key = (poll.consumer, poll.partition, lives.count(poll.partition, poll.at))
-        if poll.high_watermark < highest.get(key, 0):
-            yield f"I8 the watermark of {poll.partition} fell from {highest[key]} to {poll.high_watermark}"
-        highest[key] = max(highest.get(key, 0), poll.high_watermark)
+        so_far = highest.get(key, 0)
+        if poll.high_watermark < so_far or poll.high_watermark < 0:
+            yield f"I8 the watermark of {poll.partition} fell from {so_far} to {poll.high_watermark}"
+        highest[key] = max(so_far, poll.high_watermark)
 
 
 def phantoms(history: History, lives: Lives) -> Iterator[str]:

@@ -32,7 +32,10 @@ SEEN_MS = 1_000
 
 
 def replicas_on(
-    logs: LogManager, settings_of: Callable[[str], PartitionSettings] = lambda _: SETTINGS, *, known_id: TopicId = TOPIC_ID
+    logs: LogManager,
+    settings_of: Callable[[str], PartitionSettings] = lambda _: SETTINGS,
+    *,
+    known_id: TopicId = TOPIC_ID,
 ) -> ReplicaSet:
     """A broker whose cluster has the topic "orders" with eight partitions."""
     return ReplicaSet(

@@ -1,0 +1,245 @@
+"""Produce: each partition for itself, and when the answer may leave."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import pytest
+
+from sordini.broker.network.ports import Pending
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode, WireError
+from sordini.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from sordini.protocol.records.batch import read_header
+from sordini.replication.waiters import Waiter
+from tests.build import a_batch, an_idempotent_batch
+from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
+
+PRODUCE = ApiKey.PRODUCE
+
+
+def request(*batches: bytes | None, topic: str = "orders", acks: int = -1, **fields: object) -> ProduceRequest:
+    """One batch for each of a topic's partitions, by name and by id."""
+    rows = [PartitionProduceData(index=index, records=batch) for index, batch in enumerate(batches)]
+    named = TopicProduceData(name=topic, topic_id=topic_id_of(topic), partition_data=rows)
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[named], **fields)
+
+
+def rows_of(answer: ProduceResponse) -> list[PartitionProduceResponse]:
+    return [row for topic in answer.responses for row in topic.partition_responses]
+
+
+def codes_of(answer: ProduceResponse) -> list[int]:
+    return [row.error_code for row in rows_of(answer)]
+
+
+def end_of(broker: UnitBroker, index: int = 0, topic: str = "orders") -> int:
+    return broker.parts.replicas.partition(topic, index).log.log_end_offset
+
+
+def damaged(batch: bytes) -> bytes:
+    return batch[:-1] + bytes([batch[-1] ^ 1])
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+async def test_records_are_answered_with_their_first_offset(version: int) -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        offsets = [rows_of(broker.ask(PRODUCE, version, request(a_batch())))[0].base_offset for _ in range(3)]
+        assert offsets == [0, 3, 6]
+
+
+async def test_what_is_stored_carries_its_offset_and_the_leaders_epoch() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders", epoch=4)
+        broker.ask(PRODUCE, 9, request(a_batch()))
+        broker.ask(PRODUCE, 9, request(a_batch()))
+        stored = broker.disk.contents("/logs/orders-0/00000000000000000000.log")
+        second = read_header(stored, len(a_batch()))
+        assert (second.base_offset, second.partition_leader_epoch) == (3, 4)
+
+
+async def test_one_partitions_failure_is_its_own() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders", 3)
+        answer = broker.ask(PRODUCE, 9, request(a_batch(), damaged(a_batch()), a_batch(), a_batch()))
+        assert codes_of(answer) == [0, ErrorCode.CORRUPT_MESSAGE, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert [row.base_offset for row in rows_of(answer)] == [0, -1, 0, -1]
+        assert [end_of(broker, index) for index in range(3)] == [3, 0, 3]
+
+
+async def test_a_refused_batch_leaves_the_log_as_it_was() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        broker.ask(PRODUCE, 9, request(a_batch()))
+        before = broker.disk.tree()
+        for batch in (damaged(a_batch()), a_batch(control=True), a_batch() * 2, b"", None, a_batch(value=bytes(2_000_000))):
+            assert codes_of(broker.ask(PRODUCE, 9, request(batch))) != [0]
+        assert broker.disk.tree() == before
+        assert end_of(broker) == 3
+
+
+async def test_acks_0_is_stored_and_not_answered() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        assert broker.serve(PRODUCE, 9, request(a_batch(), acks=0)) is None
+        assert end_of(broker) == 3
+
+
+async def test_acks_0_that_fails_closes_the_connection_and_stores_the_rest() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders", 2)
+        with pytest.raises(WireError, match="acks=0 was refused for 1 partitions"):
+            broker.serve(PRODUCE, 9, request(damaged(a_batch()), a_batch(), acks=0))
+        assert (end_of(broker, 0), end_of(broker, 1)) == (0, 3)
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32767, -32768])
+async def test_acks_that_mean_nothing_are_refused_before_anything_is_stored(acks: int) -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=acks))) == [ErrorCode.INVALID_REQUIRED_ACKS]
+        assert end_of(broker) == 0
+
+
+async def test_too_few_replicas_in_sync_refuse_acks_all_alone() -> None:
+    async with a_broker({"min.insync.replicas": "2"}) as broker:
+        await broker.lead("orders", isr=(ME,))
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "of one replica, one is enough"
+        broker.parts.replicas.partition("orders", 0)._replicas_count = 2
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0]
+        assert OTHER not in broker.parts.replicas.partition("orders", 0).led().in_sync_replicas
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+async def test_clients_do_not_write_to_the_brokers_own_topics(topic: str) -> None:
+    async with a_broker() as broker:
+        await broker.lead(topic)
+        refused = broker.ask(PRODUCE, 9, request(a_batch(), topic=topic))
+        assert codes_of(refused) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+        assert end_of(broker, topic=topic) == 0
+        allowed = broker.ask(PRODUCE, 9, request(a_batch(), topic=topic), client_id="__admin_client")
+        assert codes_of(allowed) == [0]
+
+
+async def test_a_duplicate_is_answered_as_the_first_was_and_not_stored_again() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        broker.ask(PRODUCE, 9, request(a_batch()))
+        answers = [rows_of(broker.ask(PRODUCE, 9, request(an_idempotent_batch())))[0] for _ in range(3)]
+        assert [(row.error_code, row.base_offset) for row in answers] == [(0, 3)] * 3
+        assert end_of(broker) == 6
+
+
+async def test_a_transactional_batch_is_refused_while_nobody_coordinates() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        batch = an_idempotent_batch(transactional=True)
+        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert codes_of(broker.ask(PRODUCE, 9, request(batch))) == [refused]
+        named = request(batch, transactional_id="mine")
+        assert codes_of(broker.ask(PRODUCE, 9, named)) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+        assert end_of(broker) == 0
+
+
+async def test_with_acks_0_nothing_is_answered_late_either() -> None:
+    async with a_broker({"log.flush.interval.messages": "1"}) as broker:
+        await broker.lead("orders")
+        assert await broker.ask_later(PRODUCE, 9, request(a_batch(), acks=0)) is None
+
+
+async def test_who_waits_for_records_is_told_once_per_request() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders", 2)
+        woken: list[bool] = []
+        Waiter(2 * len(a_batch()), list(broker.parts.replicas), lambda: woken.append(True))
+        broker.ask(PRODUCE, 9, request(a_batch()))
+        assert woken == []
+        broker.ask(PRODUCE, 9, request(a_batch(), a_batch()))
+        assert woken == [True]
+
+
+async def test_flush_messages_holds_the_answer_back_until_the_disk_has_the_records() -> None:
+    async with a_broker({"log.flush.interval.messages": "6"}) as broker:
+        await broker.lead("orders")
+        gate = asyncio.Event()
+
+        async def hold() -> None:
+            await gate.wait()
+
+        broker.disk.before_offload = hold
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "three of six are answered at once"
+        pending = broker.serve(PRODUCE, 9, request(a_batch()))
+        assert isinstance(pending, Pending)
+        await asyncio.sleep(0)
+        assert not pending.is_answered
+        gate.set()
+        await broker.settled()
+        assert codes_of(answer_of(pending, PRODUCE, 9)) == [0]
+        survivor = broker.disk.power_lost(seed=1)
+        assert len(survivor.contents("/logs/orders-0/00000000000000000000.log")) == 2 * len(a_batch())
+        broker.disk.before_offload = None
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "and counting begins anew"
+
+
+async def test_a_flush_that_fails_is_a_storage_error_for_all_that_was_asked() -> None:
+    async with a_broker({"log.flush.interval.messages": "1"}) as broker:
+        await broker.lead("orders")
+        broker.disk.fail_while(lambda kind, path: kind == "sync", errno.EIO)
+        answer = await broker.ask_later(PRODUCE, 9, request(a_batch()))
+        assert codes_of(answer) == [ErrorCode.KAFKA_STORAGE_ERROR]
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+async def test_a_full_disk_refuses_and_heals() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        broker.disk.fail_while(lambda kind, path: kind == "write", errno.ENOSPC)
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+        broker.disk.heal()
+        assert rows_of(broker.ask(PRODUCE, 9, request(a_batch())))[0].base_offset == 0
+
+
+async def test_a_failed_directory_takes_its_own_partitions_only() -> None:
+    async with a_broker({"log.dirs": "/a,/b"}) as broker:
+        await broker.lead("orders", 2)
+        lost = broker.parts.replicas.partition("orders", 0).log.home.path
+        broker.disk.fail_while(lambda kind, path: kind == "write" and path.startswith(lost + "/"), errno.EIO)
+        codes = codes_of(broker.ask(PRODUCE, 9, request(a_batch(), a_batch())))
+        assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+        codes = codes_of(broker.ask(PRODUCE, 9, request(a_batch(), a_batch())))
+        assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
+
+
+async def test_where_compressed_batches_are_opened_a_bomb_is_too_large() -> None:
+    bomb = a_batch(value=bytes(900_000), codec=1)
+    assert len(bomb) < 10_000
+    async with a_broker({"sordini.validate.compressed": "true", "sordini.expanded.bytes.max": "1000000"}) as broker:
+        await broker.lead("orders")
+        assert codes_of(broker.ask(PRODUCE, 9, request(bomb))) == [ErrorCode.MESSAGE_TOO_LARGE]
+        assert end_of(broker) == 0
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        assert codes_of(broker.ask(PRODUCE, 9, request(bomb))) == [0], "elsewhere nobody opens it"
+
+
+async def test_a_topic_id_nobody_has_is_refused() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        assert codes_of(broker.ask(PRODUCE, 13, request(a_batch(), topic="nothing"))) == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+async def test_an_old_clients_empty_message_set_is_nothing_written() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        (row,) = rows_of(broker.ask(PRODUCE, 2, request(b"")))
+        assert (row.error_code, row.base_offset) == (0, -1)
+        assert end_of(broker) == 0
