@@ -1,6 +1,7 @@
 # make run    a broker on 127.0.0.1:9092 with its data in ./data
 # make test   everything the tests need, then the tests; ARGS="-k idempotent" narrows them
-# make crash  the log killed at every step of every operation; make sim: simulated seeds
+# make crash  the log killed at every step of every operation
+# make sim    a hundred seeds of the simulated broker; ARGS="--seeds 0-999" for more
 # make lint   style, types, import contracts
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
 # make clean  forget the environment and all caches; ./data stays
@@ -22,8 +23,11 @@ test: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	$(BIN)/python -m pytest $(ARGS)
 
-crash sim: .venv/.installed-dev
-	$(BIN)/python -m pytest tests/$@ $(ARGS)
+crash: .venv/.installed-dev
+	$(BIN)/python -m pytest tests/crash $(ARGS)
+
+sim: .venv/.installed-dev
+	$(BIN)/python -m tests.sim $(or $(ARGS),--seeds 100-199)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check

@@ -138,5 +138,6 @@ def network_limits(config: Config) -> tuple[NetworkLimits, ConnectionLimits]:
             stall_ms_max=config.connections_max_idle_ms if config.connections_max_idle_ms >= 0 else INT32_MAX,
             parked_max=config.connection_parked_max,
             first_request_ms_max=config.first_request_ms,
+            frame_bytes_per_s_min=config.request_bytes_per_s_min,
         ),
     )

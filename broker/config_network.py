@@ -112,6 +112,12 @@ class NetworkSettings:
         -1,
         "Time a new connection has to send a whole request; -1 is no bound.",
     )
+    request_bytes_per_s_min: int = setting(
+        "sordini.request.bytes.per.second.min",
+        integer(-1),
+        -1,
+        "Rate at which a request that was begun has to arrive; -1 is no bound.",
+    )
     sendfile_enable: bool = setting(
         "sordini.sendfile.enable", boolean, True, "Send records straight from the file; false copies them."
     )

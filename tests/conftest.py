@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
+import hypothesis
 import pytest
 
 from tests.outside.java import ApacheKafkaProcess, ZooKeeperProcess
@@ -27,6 +28,11 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # kafka-python loads its schemas through a function that Python 3.11 calls deprecated.
     config.addinivalue_line("filterwarnings", "ignore:read_text is deprecated:DeprecationWarning")
+
+
+# How long an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile("sordini", deadline=None)
+hypothesis.settings.load_profile("sordini")
 
 
 @pytest.fixture(scope="session")

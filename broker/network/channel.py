@@ -68,7 +68,7 @@ class Channel:
         self._socket = socket
         self._reader = FrameReader(limits.frame_bytes_max, processor.pool)
         self._order = ConnectionOrder(limits.parked_max, limits.parked_bytes_max)
-        self._transport = Transport(socket, processor.page_cache, self._on_drained, self._fail_later)
+        self._transport = Transport(socket, processor.page_cache, self._on_drained, self._fail_later, processor.outbox)
         self._deliver_callback = self._deliver
         self._error: Exception | None = None
         self._is_reading = False

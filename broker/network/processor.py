@@ -11,17 +11,28 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from sordini.broker.clock import Clock
 from sordini.broker.network.channel import Channel
 from sordini.broker.network.limits import ConnectionLimits
 from sordini.broker.network.memory import RequestMemory
+from sordini.broker.network.outbox import Outbox
 from sordini.broker.network.ports import Log, PageCache, Peer, Service, Socket
 from sordini.protocol.framing import BufferPool
 from sordini.storage.disk import File
 
 CHECKS_MAX = 1024
 """So many connections are looked at by one tick; the next tick goes on with the others."""
+
+
+class Shared(NamedTuple):
+    """What all processors of a broker have in common."""
+
+    memory: RequestMemory
+    outbox: Outbox
+    page_cache: PageCache
+    log: Log
 
 
 class Processor:
@@ -32,16 +43,12 @@ class Processor:
         service: Service,
         clock: Clock,
         limits: ConnectionLimits,
-        memory: RequestMemory,
-        page_cache: PageCache,
-        log: Log,
+        shared: Shared,
         on_closed: Callable[[Peer], None],
     ) -> None:
         self.service = service
         self.limits = limits
-        self.memory = memory
-        self.page_cache = page_cache
-        self.log = log
+        self.memory, self.outbox, self.page_cache, self.log = shared
         self.pool = BufferPool()
         self.now_ms = clock.monotonic_ms()
         """The time as of the last tick: good enough for what is measured in seconds."""

@@ -15,8 +15,9 @@ from sordini.broker.clock import Clock
 from sordini.broker.network.acceptor import Acceptor
 from sordini.broker.network.limits import ConnectionCounts, ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.memory import RequestMemory
+from sordini.broker.network.outbox import Outbox
 from sordini.broker.network.ports import Log, Network, PageCache, Peer, Service
-from sordini.broker.network.processor import Processor, Rotation
+from sordini.broker.network.processor import Processor, Rotation, Shared
 from sordini.storage.disk import File
 
 _STALLED_TICKS = 3  # A tick that is later than so many of its intervals means that the loop was held up.
@@ -42,9 +43,9 @@ class SocketServer:
         self._limits = limits
         self.memory = RequestMemory(limits.request_memory_bytes_max)
         self.counts = ConnectionCounts(limits)
+        shared = Shared(self.memory, Outbox(), page_cache, log)
         self._processors = [
-            Processor(service, clock, connection_limits, self.memory, page_cache, log, self._on_closed)
-            for _ in range(limits.processors)
+            Processor(service, clock, connection_limits, shared, self._on_closed) for _ in range(limits.processors)
         ]
         self._rotation = Rotation(self._processors, limits.processor_connections_max)
         self._ticked_ms = clock.monotonic_ms()

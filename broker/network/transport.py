@@ -1,7 +1,8 @@
 """The sending side of one connection: one queue for bytes and slices of files, so that nothing overtakes.
 
-An answer usually fits into the socket and leaves by one `send` before `write` returns; only what does not fit is
-queued and leaves when the loop says so. Neighbouring bytes leave together; records leave by `sendfile`, by reference.
+An answer usually fits into the socket and leaves by one `send` before `write` returns, or at the end of a busy round
+of the loop (see `outbox`); only what does not fit is queued and leaves when the loop says so. Neighbouring bytes leave
+together; records leave by `sendfile`, by reference.
 
 `sendfile` sends pages, not bytes, so:
   - a slice stays pinned until its last byte was taken, on every path, and while a thread reads it ahead;
@@ -21,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from sordini.broker.network.outbox import Outbox
 from sordini.broker.network.ports import Buffer, PageCache, Part, Parts, Slice, SliceError, Socket
 from sordini.storage.disk import File
 
@@ -41,10 +43,12 @@ class Transport:
 
     __slots__ = (
         "_is_closed",
+        "_is_due",
         "_is_writing",
         "_lent",
         "_on_broken",
         "_on_drained",
+        "_outbox",
         "_page_cache",
         "_queue",
         "_slice_sent",
@@ -61,8 +65,11 @@ class Transport:
         page_cache: PageCache,
         on_drained: Callable[[], None],
         on_broken: Callable[[Exception], None],
+        outbox: Outbox,
     ) -> None:
         self._socket = socket
+        self._outbox = outbox
+        self._is_due = False  # In the outbox.
         self._page_cache = page_cache
         self._on_drained = on_drained
         self._on_broken = on_broken
@@ -79,12 +86,19 @@ class Transport:
     def write(self, parts: Parts) -> None:
         """Send an answer, or queue it. Takes over the slices, also when it raises OSError or SliceError."""
         assert not self._is_closed, "written to a closed transport"
+        if self._outbox.is_open():
+            for part in parts:
+                self._enqueue(part)
+            if not self._is_due and not self._is_writing and self._warming is None:
+                self._is_due = True
+                self._outbox.add(self._send_due)
+            return
         if len(parts) == 1 and not self._queue and type(parts[0]) in _BYTES:
             self._write_bytes(parts[0])  # type: ignore[arg-type] # Looked at above, the cheap way.
             return
         for part in parts:
             self._enqueue(part)
-        if not self._is_writing and self._warming is None:
+        if not self._is_due and not self._is_writing and self._warming is None:
             self._flush()
 
     def may_hold(self, file: File, position: int) -> bool:
@@ -114,6 +128,12 @@ class Transport:
         self.queued_bytes = 0
         if kept is not None:
             self._queue.append(kept)
+
+    def _send_due(self) -> None:
+        """The round ends: send what was held back in it."""
+        self._is_due = False
+        if not self._is_closed and not self._is_writing and self._warming is None:
+            self._on_writable()
 
     def _write_bytes(self, data: Buffer) -> None:
         """The common answer: one buffer, nothing before it."""

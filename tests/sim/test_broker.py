@@ -17,6 +17,12 @@ SEEDS = range(10)
 SEED_RUN_TWICE = 12
 SEED_OF_TWO_PROCESSES = 13
 
+# When a run is over, the coroutines of its killed processes are collected: they end in the middle, as they died.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning"),
+]
+
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_broker_keeps_its_promises_under_faults(seed: int):

@@ -36,7 +36,8 @@ Kafka opens every compressed batch; by default we open one only where a rule nee
 TAIL = """
 Beyond single answers:
 
-- **The default data directory** is `./data`; Apache Kafka's is `/tmp/kafka-logs`, which a restart of the machine empties.
+- **The default data directory** is `./data`; Apache Kafka's lies among the temporary files, which a
+  restart of the machine may empty.
 - **Coordination** is a file in the first log directory unless `zookeeper.connect` names a ZooKeeper. The tree in it is
   Apache Kafka's.
 - **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.

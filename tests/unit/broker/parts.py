@@ -99,7 +99,11 @@ class UnitBroker:
         chance = random.Random(1)
         configs = topic_configs_of(config, explicit, session)
         self.logs = LogManager(
-            disk, config.log_directories, Identity(ME, CLUSTER_ID), lambda name: configs.settings_of(name.topic).log, chance
+            disk,
+            config.log_directories,
+            Identity(ME, CLUSTER_ID),
+            lambda name: configs.settings_of(name.topic).log,
+            chance,
         )
         self.logs.open(0)
         identity = BrokerIdentity(ME, CLUSTER_ID)
@@ -201,7 +205,9 @@ def read_answer(key: ApiKey, version: int, parts: Parts) -> Any:
 
 
 @asynccontextmanager
-async def a_broker(entries: Mapping[str, str] | None = None, disk: ForgetfulDisk | None = None) -> AsyncIterator[UnitBroker]:
+async def a_broker(
+    entries: Mapping[str, str] | None = None, disk: ForgetfulDisk | None = None
+) -> AsyncIterator[UnitBroker]:
     """A broker with one log directory, or with what `entries` of its configuration say."""
     given = {"log.dirs": "/logs", "broker.id": "1", **(entries or {})}
     config, unknown = build_config(given)
@@ -210,7 +216,9 @@ async def a_broker(entries: Mapping[str, str] | None = None, disk: ForgetfulDisk
     try:
         session = await store.open_session()
         await ensure_base_paths(session)
-        yield UnitBroker(config, frozenset(given), disk or ForgetfulDisk(), session)
+        broker = UnitBroker(config, frozenset(given), disk or ForgetfulDisk(), session)
+        await broker.learn()
+        yield broker
     finally:
         await store.close()
 

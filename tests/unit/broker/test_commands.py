@@ -36,7 +36,9 @@ ORDERS = TopicPartition("orders", 0)
 BILLS = TopicPartition("bills", 0)
 
 
-def info(name: TopicPartition = ORDERS, *, epoch: int = 0, leader: BrokerId | None = ME, **changes: Any) -> PartitionInfo:
+def info(
+    name: TopicPartition = ORDERS, *, epoch: int = 0, leader: BrokerId | None = ME, **changes: Any
+) -> PartitionInfo:
     state = PartitionState(leader, LeaderEpoch(epoch), (ME,), 1)
     return PartitionInfo(name, topic_id_of(name.topic), (ME,), state, 0, is_new=True)._replace(**changes)
 
@@ -45,7 +47,9 @@ def leading(*infos: PartitionInfo, controller_epoch: int = 1, broker_epoch: int 
     return LeaderAndIsr(ME, controller_epoch, broker_epoch, infos, ())
 
 
-def telling(*infos: PartitionInfo, brokers: tuple[Broker, ...] = (), deleted: tuple[TopicPartition, ...] = ()) -> UpdateMetadata:
+def telling(
+    *infos: PartitionInfo, brokers: tuple[Broker, ...] = (), deleted: tuple[TopicPartition, ...] = ()
+) -> UpdateMetadata:
     gone = tuple(DeletedPartition(name, topic_id_of(name.topic)) for name in deleted)
     return UpdateMetadata(ME, 1, -1, brokers, infos, gone)
 

@@ -71,7 +71,9 @@ def test_any_other_failure_becomes_an_unknown_error_with_one_line_that_says_who_
     assert fields == {"api": "FIND_COORDINATOR", "version": 2, "peer": "192.0.2.1:4711", "exc_info": error}
 
 
-@pytest.mark.parametrize("error", [WireError("acks=0 failed"), AssertionError("a broken invariant"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [WireError("acks=0 failed"), AssertionError("a broken invariant"), KeyboardInterrupt()]
+)
 def test_what_ends_the_connection_or_the_process_passes_the_fence(error: BaseException) -> None:
     desk = Desk(raising(error))
     with pytest.raises(type(error)):
@@ -219,7 +221,9 @@ async def test_later_too_there_may_be_no_answer() -> None:
         (TimeoutError(), ErrorCode.UNKNOWN_SERVER_ERROR, 1),
     ],
 )
-async def test_a_failure_that_comes_later_is_fenced_like_one_at_once(error: Exception, code: ErrorCode, lines: int) -> None:
+async def test_a_failure_that_comes_later_is_fenced_like_one_at_once(
+    error: Exception, code: ErrorCode, lines: int
+) -> None:
     def fail() -> Any:
         raise error
 

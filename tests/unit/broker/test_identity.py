@@ -74,7 +74,7 @@ async def test_the_clusters_id_is_drawn_once(session: Session) -> None:
 async def test_a_directory_whose_owner_cannot_be_read_stops_the_start(session: Session) -> None:
     disk = ForgetfulDisk()
     disk.replace("/a/meta.properties", b"version=0\nbroker.id=seven\n")
-    with pytest.raises(WrongDirectory, match="meta.properties"):
+    with pytest.raises(WrongDirectory, match=r"meta\.properties"):
         await find_identity(configured(), disk, session)
 
 

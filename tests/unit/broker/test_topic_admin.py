@@ -63,7 +63,7 @@ class Office:
 
     async def written(self, count: int = 1) -> None:
         """Wait until the store has so many topics."""
-        while len(await self.topics()) < count:
+        while len(await self.topics()) < count:  # noqa: ASYNC110 - the store tells nobody else.
             await asyncio.sleep(0)
 
 
@@ -107,7 +107,10 @@ async def test_configuration_and_assignment_are_in_the_store_together() -> None:
 async def test_a_topic_that_takes_too_long_is_being_made_all_the_same() -> None:
     async with a_broker() as broker:
         office = Office(broker)
-        assert await code_of(office.admin.create(office.admin.plan(wanted()), timeout_ms=HASTY)) == ErrorCode.REQUEST_TIMED_OUT
+        assert (
+            await code_of(office.admin.create(office.admin.plan(wanted()), timeout_ms=HASTY))
+            == ErrorCode.REQUEST_TIMED_OUT
+        )
         assert await office.topics() == ["orders"]
         assert office.metadata._listeners == [], "nobody listens any more"
 
@@ -148,7 +151,7 @@ async def test_a_deleted_topic_is_answered_once_it_is_gone() -> None:
         office.appear("orders", 2)
         await office.session.create("/brokers/topics/orders", b"{}")
         deleting = asyncio.create_task(office.admin.delete("orders", timeout_ms=PATIENT))
-        while await office.session.exists("/admin/delete_topics/orders") is None:
+        while await office.session.exists("/admin/delete_topics/orders") is None:  # noqa: ASYNC110 - as above.
             await asyncio.sleep(0)
         office.metadata.drop_partition("orders", 0)
         office.metadata.changed()

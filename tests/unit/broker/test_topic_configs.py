@@ -35,7 +35,10 @@ async def test_what_was_loaded_is_a_topics_until_it_is_set_anew_or_forgotten() -
 
 def test_the_brokers_settings_are_every_topics() -> None:
     settings = configs(
-        log_segment_bytes="5000", min_insync_replicas="2", log_message_downconversion_enable="false", message_max_bytes="77"
+        log_segment_bytes="5000",
+        min_insync_replicas="2",
+        log_message_downconversion_enable="false",
+        message_max_bytes="77",
     ).settings_of("any")
     assert settings.log.segment_bytes == 5000
     assert settings.min_insync_replicas == 2
@@ -57,7 +60,14 @@ def test_a_compacted_topic_wants_keys(policy: str, deletes: bool, compacts: bool
 
 @pytest.mark.parametrize(
     ("name", "codec", "level"),
-    [("producer", None, None), ("uncompressed", 0, None), ("gzip", 1, 7), ("snappy", 2, None), ("lz4", 3, 5), ("zstd", 4, 11)],
+    [
+        ("producer", None, None),
+        ("uncompressed", 0, None),
+        ("gzip", 1, 7),
+        ("snappy", 2, None),
+        ("lz4", 3, 5),
+        ("zstd", 4, 11),
+    ],
 )
 def test_a_topics_codec_comes_with_its_own_level(name: str, codec: int | None, level: int | None) -> None:
     known = configs()

@@ -34,7 +34,9 @@ def wish(index: int = 0, offset: int = 0, size: int = PLENTY, **fields: Any) -> 
 
 def request(*wishes: FetchPartition, topic: str = "orders", **fields: Any) -> FetchRequest:
     """A fetch that does not wait, of one topic by name and by id."""
-    return FetchRequest(topics=[FetchTopic(topic=topic, topic_id=topic_id_of(topic), partitions=list(wishes))], **fields)
+    return FetchRequest(
+        topics=[FetchTopic(topic=topic, topic_id=topic_id_of(topic), partitions=list(wishes))], **fields
+    )
 
 
 def waiting(*wishes: FetchPartition, min_bytes: int = 1, **fields: Any) -> FetchRequest:
@@ -68,9 +70,7 @@ def parked(broker: UnitBroker, version: int, fetch: FetchRequest) -> Pending:
 
 
 def open_pins(broker: UnitBroker) -> int:
-    return sum(
-        segment.handle._pins for log in broker.logs.logs() for segment in log.segments.all()  # noqa: SLF001
-    )
+    return sum(segment.handle._pins for log in broker.logs.logs() for segment in log.segments.all())
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -335,7 +335,9 @@ async def test_a_session_hears_of_a_high_watermark_that_moved_without_records() 
         opened = broker.ask(FETCH, 12, request(wish(offset=0), session_epoch=0))
         append(broker)
         told = broker.ask(
-            FETCH, 12, FetchRequest(session_id=opened.session_id, session_epoch=1, topics=request(wish(offset=3)).topics)
+            FETCH,
+            12,
+            FetchRequest(session_id=opened.session_id, session_epoch=1, topics=request(wish(offset=3)).topics),
         )
         assert only(told).high_watermark == 3
         again = broker.ask(FETCH, 12, FetchRequest(session_id=opened.session_id, session_epoch=2))
@@ -402,7 +404,9 @@ async def test_batches_keep_their_order_and_offsets() -> None:
         parts = broker.serve(FETCH, 12, request(wish(offset=4)))
         assert isinstance(parts, list)
         slices = [part for part in parts if hasattr(part, "file")]
-        assert [(piece.position, piece.size) for piece in slices] == [(len(BATCH), 2 * len(BATCH))], "one slice, by reference"
+        assert [(piece.position, piece.size) for piece in slices] == [(len(BATCH), 2 * len(BATCH))], (
+            "one slice, by reference"
+        )
         data = slices[0].read()
         assert [read_header(data, at).base_offset for at in (0, len(BATCH))] == [3, 6]
         joined(parts)

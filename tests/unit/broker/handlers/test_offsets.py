@@ -29,7 +29,9 @@ def append(broker: UnitBroker, batch: bytes | None = None, index: int = 0) -> No
     broker.parts.replicas.partition("orders", index).append(checked(batch), 0, all_replicas=False)
 
 
-def listed(broker: UnitBroker, version: int, *wishes: ListOffsetsPartition, **fields) -> list[ListOffsetsPartitionResponse]:
+def listed(
+    broker: UnitBroker, version: int, *wishes: ListOffsetsPartition, **fields
+) -> list[ListOffsetsPartitionResponse]:
     request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="orders", partitions=list(wishes))], **fields)
     return broker.ask(LIST, version, request).topics[0].partitions
 

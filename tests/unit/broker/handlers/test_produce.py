@@ -80,7 +80,14 @@ async def test_a_refused_batch_leaves_the_log_as_it_was() -> None:
         await broker.lead("orders")
         broker.ask(PRODUCE, 9, request(a_batch()))
         before = broker.disk.tree()
-        for batch in (damaged(a_batch()), a_batch(control=True), a_batch() * 2, b"", None, a_batch(value=bytes(2_000_000))):
+        for batch in (
+            damaged(a_batch()),
+            a_batch(control=True),
+            a_batch() * 2,
+            b"",
+            None,
+            a_batch(value=bytes(2_000_000)),
+        ):
             assert codes_of(broker.ask(PRODUCE, 9, request(batch))) != [0]
         assert broker.disk.tree() == before
         assert end_of(broker) == 3

@@ -1,0 +1,232 @@
+"""Disks that fill up or fail under a running broker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sordini.protocol.errors import ErrorCode
+from tests.build import a_batch
+from tests.outside.processes import OutsideProcess, SordiniProcess
+from tests.process.wire import Client
+
+Start = Callable[..., SordiniProcess]
+Connect = Callable[..., Client]
+
+LARGE = a_batch(value=bytes(20_000))
+NAMESPACE = 'mount -t tmpfs -o size=1m sordini-test "$0" && exec "$@"'
+
+
+class OnASmallDisk(SordiniProcess):
+    """A broker whose second log directory is a file system of 1 MiB.
+
+    It is mounted in a namespace of the process's own, so that it goes with the process, however that ends.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.small = directory / "small"
+        self.small.mkdir()
+        self.overrides["log.dirs"] = f"{self.data_directory},{self.small}"
+
+    def command(self) -> list[str]:
+        return [
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            NAMESPACE,
+            str(self.small),
+            *super().command(),
+        ]
+
+    @property
+    def view(self) -> Path:
+        """The small file system, as the broker sees it."""
+        return Path(f"/proc/{self.pid}/root{self.small}")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[OnASmallDisk]:
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("a file system of one's own takes root and unshare(1)")
+    probe = tmp_path / "probe"
+    probe.mkdir()
+    tried = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", NAMESPACE, str(probe), "true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tried.returncode != 0:
+        pytest.skip(f"nothing can be mounted here: {tried.stderr.strip()}")
+    with OnASmallDisk(tmp_path / "broker") as broker:
+        yield broker
+
+
+def fill(directory: Path) -> Path:
+    """A file that takes all the room that is left."""
+    filler = directory / "filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            return filler
+
+
+def test_a_full_disk_refuses_the_other_serves_on_and_room_heals_it(small_disk: OnASmallDisk, connect: Connect) -> None:
+    client = connect(small_disk)
+    assert client.create("orders", partitions=2) == [0]
+    full = int(next(small_disk.view.glob("orders-*")).name.removeprefix("orders-"))
+    client.produce("orders", [LARGE, LARGE])
+    filler = fill(small_disk.view)
+    for _ in range(3):
+        rows = client.produce("orders", [LARGE, LARGE])
+        assert rows[full].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert rows[1 - full].error_code == 0
+    filler.unlink()
+    rows = client.produce("orders", [LARGE, LARGE])
+    assert [row.error_code for row in rows] == [0, 0]
+    assert [rows[full].base_offset, rows[1 - full].base_offset] == [3, 12]
+    assert len(client.fetch("orders", full)) == 2 * len(LARGE)
+    assert small_disk.stop() == 0
+
+
+class Injector(OutsideProcess):
+    """strace, making one system call on one file of a running process fail."""
+
+    name = "strace"
+
+    def __init__(self, directory: Path, pid: int, call: str, path: Path) -> None:
+        super().__init__(directory)
+        self._arguments = [
+            "-f",
+            "-p",
+            str(pid),
+            "-P",
+            str(path),
+            "-e",
+            f"trace={call}",
+            "-e",
+            f"inject={call}:error=EIO",
+        ]
+
+    def command(self) -> list[str]:
+        return ["strace", *self._arguments]
+
+    def is_ready(self) -> bool:
+        return "attached" in self.output()
+
+
+@contextmanager
+def failing(broker: SordiniProcess, call: str, path: Path) -> Iterator[None]:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not here to make a disk fail: `apt-get install strace`")
+    injector = Injector(broker.directory, broker.pid, call, path)
+    injector.launch()
+    try:
+        injector.wait_until(injector.is_ready, 10, "attach")
+    except AssertionError:
+        pytest.skip(f"strace may not attach to a process here: {injector.output().strip()}")
+    try:
+        yield
+    finally:
+        injector.stop()
+
+
+def directory_of(broker: SordiniProcess, partition: str) -> Path:
+    (found,) = broker.directory.glob(f"*/{partition}")
+    return found
+
+
+def test_a_log_directory_that_fails_goes_offline_and_the_other_serves_on(
+    start_sordini: Start, connect: Connect, tmp_path: Path
+) -> None:
+    broker = start_sordini({"log.dirs": f"{tmp_path}/sordini-0/data,{tmp_path}/sordini-0/other"})
+    client = connect(broker)
+    assert client.create("orders", partitions=2) == [0]
+    client.produce("orders", [LARGE, LARGE])
+    lost = directory_of(broker, "orders-1")
+    assert lost.parent != directory_of(broker, "orders-0").parent
+    with failing(broker, "pwrite64", lost / "00000000000000000000.log"):
+        codes = [row.error_code for row in client.produce("orders", [LARGE, LARGE])]
+    assert codes == [0, ErrorCode.KAFKA_STORAGE_ERROR]
+    codes = [row.error_code for row in client.produce("orders", [LARGE, LARGE])]
+    assert codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER], "for good, and for nobody else"
+    (line,) = [line for line in broker.output().splitlines() if "log directory is offline" in line]
+    assert str(lost.parent) in line
+    assert client.create("bills") == [0]
+    client.produce("bills", [LARGE])
+    assert directory_of(broker, "bills-0").parent != lost.parent
+    assert broker.stop() == 0
+    assert not (lost.parent / ".kafka_cleanshutdown").exists(), "what failed is not trusted at the next start"
+    broker.start()
+    client = connect(broker)
+    assert [row.base_offset for row in client.produce("orders", [LARGE, LARGE])] == [9, 3]
+
+
+def test_deleting_a_topic_of_a_failed_directory_ends_nothing(
+    start_sordini: Start, connect: Connect, tmp_path: Path
+) -> None:
+    broker = start_sordini({"log.dirs": f"{tmp_path}/sordini-0/data,{tmp_path}/sordini-0/other"})
+    client = connect(broker)
+    client.create("orders", partitions=2)
+    lost = directory_of(broker, "orders-1")
+    with failing(broker, "pwrite64", lost / "00000000000000000000.log"):
+        client.produce("orders", [LARGE, LARGE])
+    client.delete("orders")
+    assert client.create("bills") == [0]
+    assert client.produce("bills", [LARGE])[0].error_code == 0
+    assert lost.exists()
+
+
+def test_the_last_log_directory_takes_the_broker_with_it_and_it_says_so(start_sordini: Start, connect: Connect) -> None:
+    broker = start_sordini()
+    client = connect(broker)
+    client.create("orders")
+    path = broker.data_directory / "orders-0" / "00000000000000000000.log"
+    with failing(broker, "pwrite64", path):
+        client.socket.sendall(b"")
+        try:
+            client.produce("orders", [LARGE])
+        except ConnectionError:
+            pass  # Whether the answer or the end came first.
+        assert broker.wait_for_exit(20) == 1
+    assert "log directory is offline" in broker.output()
+    assert "Traceback" not in broker.output()
+    broker.start()
+    assert connect(broker).produce("orders", [LARGE])[0].error_code == 0
+
+
+def test_a_partition_of_a_directory_that_is_missing_at_the_start_is_not_begun_anew_elsewhere(
+    start_sordini: Start, connect: Connect, tmp_path: Path
+) -> None:
+    broker = start_sordini({"log.dirs": f"{tmp_path}/sordini-0/data,{tmp_path}/sordini-0/other"})
+    client = connect(broker)
+    client.create("orders", partitions=2)
+    client.produce("orders", [LARGE, LARGE])
+    lost = directory_of(broker, "orders-1")
+    broker.stop()
+    checkpoint = lost.parent / "recovery-point-offset-checkpoint"
+    right = checkpoint.read_text()
+    checkpoint.write_text("damaged")
+    broker.start()
+    client = connect(broker)
+    codes = [row.error_code for row in client.produce("orders", [LARGE, LARGE])]
+    assert codes[0] == 0
+    assert codes[1] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert directory_of(broker, "orders-1") == lost
+    assert client.create("bills", partitions=2) == [0], "what is new finds room in the other directory"
+    broker.stop()
+    checkpoint.write_text(right)
+    broker.start()
+    assert [row.base_offset for row in connect(broker).produce("orders", [LARGE, LARGE])] == [6, 3]

@@ -1,0 +1,121 @@
+"""Metadata: drawn from the cache, kept as bytes, and what asking for a topic sets off."""
+
+from __future__ import annotations
+
+import pytest
+
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker, a_peer, topic_id_of
+
+METADATA = ApiKey.METADATA
+
+
+def of(*names: str, **fields: object) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names], **fields)
+
+
+def topics_of(answer: MetadataResponse) -> list[tuple[str | None, int]]:
+    return [(topic.name, topic.error_code) for topic in answer.topics]
+
+
+def kept(broker: UnitBroker) -> int:
+    return len(broker.parts.metadata._answers)
+
+
+@pytest.mark.parametrize("version", range(14))
+async def test_brokers_topics_and_leaders_are_told_in_every_version(version: int) -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders", 2, epoch=3)
+        answer = broker.ask(METADATA, version, of("orders"))
+        assert [(row.node_id, row.host, row.port) for row in answer.brokers] == [(ME, *ADDRESS)]
+        assert topics_of(answer) == [("orders", 0)]
+        found = [(row.partition_index, row.leader_id, row.replica_nodes) for row in answer.topics[0].partitions]
+        assert found == [(0, ME, [ME]), (1, ME, [ME])]
+
+
+async def test_all_topics_are_a_null_list_and_in_version_0_an_empty_one() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        await broker.lead("bills")
+        for version, request in ((0, of()), (1, MetadataRequest(topics=None)), (12, MetadataRequest(topics=None))):
+            assert topics_of(broker.ask(METADATA, version, request)) == [("orders", 0), ("bills", 0)]
+        assert topics_of(broker.ask(METADATA, 1, of())) == []
+
+
+async def test_an_answer_is_drawn_once_until_something_changes() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        first = broker.serve(METADATA, 12, of("orders"))
+        assert kept(broker) == 1
+        assert broker.serve(METADATA, 12, of("orders")) == first
+        await broker.lead("orders", epoch=1)
+        assert kept(broker) == 0
+        assert broker.ask(METADATA, 12, of("orders")).topics[0].partitions[0].leader_epoch == 1
+
+
+async def test_answers_differ_by_version_listener_and_what_is_asked_for() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        for version in (9, 12):
+            broker.ask(METADATA, version, of("orders"))
+            broker.ask(METADATA, version, of("orders", include_topic_authorized_operations=True))
+        assert kept(broker) == 4
+        broker.peer = a_peer("ELSEWHERE")
+        answer = broker.ask(METADATA, 12, of("orders"))
+        assert answer.brokers == [], "no broker is reached through that listener"
+
+
+async def test_a_topic_named_a_thousand_times_is_answered_once_and_kept_under_a_short_key() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        assert topics_of(broker.ask(METADATA, 12, of(*["orders"] * 1_000))) == [("orders", 0)]
+        (key,) = broker.parts.metadata._answers
+        assert len(key[2]) == 1
+
+
+async def test_an_unknown_topic_is_made_where_that_is_allowed_and_its_answer_is_not_kept() -> None:
+    async with a_broker() as broker:
+        answer = broker.ask(METADATA, 12, of("orders", allow_auto_topic_creation=True))
+        assert topics_of(answer) == [("orders", ErrorCode.LEADER_NOT_AVAILABLE)]
+        assert kept(broker) == 0
+        assert topics_of(broker.ask(METADATA, 3, of("bills")))[0][1] != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for task in broker.tasks:
+            task.cancel()
+
+
+async def test_an_unknown_topic_is_not_made_for_who_does_not_want_that() -> None:
+    async with a_broker() as broker:
+        answer = broker.ask(METADATA, 12, of("orders", "../x", "", "a\nb", allow_auto_topic_creation=False))
+        unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert [code for _, code in topics_of(answer)] == [unknown, invalid, invalid, invalid]
+        assert not broker.tasks
+
+
+async def test_by_id_a_topic_is_known_or_not() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        wanted = [MetadataRequestTopic(name=None, topic_id=topic_id_of(name)) for name in ("orders", "nothing")]
+        answer = broker.ask(METADATA, 12, MetadataRequest(topics=wanted))
+        assert topics_of(answer) == [("orders", 0), (None, ErrorCode.UNKNOWN_TOPIC_ID)]
+
+
+async def test_by_id_before_version_12_and_by_nothing_are_refused() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        for version, topic in (
+            (10, MetadataRequestTopic(name=None, topic_id=topic_id_of("orders"))),
+            (12, MetadataRequestTopic(name=None)),
+        ):
+            answer = broker.ask(METADATA, version, MetadataRequest(topics=[topic]))
+            assert [code for _, code in topics_of(answer)] == [ErrorCode.INVALID_REQUEST]
+
+
+async def test_a_partition_without_a_leader_says_so() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        known = broker.parts.metadata.topics["orders"]
+        known.partitions[0] = known.partitions[0]._replace(leader=-1)
+        (row,) = broker.ask(METADATA, 12, of("orders")).topics[0].partitions
+        assert (row.error_code, row.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
