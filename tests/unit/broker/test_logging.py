@@ -40,8 +40,9 @@ def test_ordinary_text_is_written_as_it_is() -> None:
 def test_a_long_text_is_cut() -> None:
     (line,) = lines_of("info", ("info", "client said", {"client_id": "x" * 30_000}))
     assert len(line) < 500
-    (line,) = lines_of("info", ("info", "client said", {"client_id": "\n" * 30_000}))
-    assert len(line) < 500
+    for escaped in ("\n" * 30_000, "\u2028" * 250):
+        (line,) = lines_of("info", ("info", "client said", {"client_id": escaped}))
+        assert len(line) < 500
 
 
 @pytest.mark.parametrize(("level", "count"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])

@@ -48,6 +48,7 @@ def test_a_new_term_begins_at_the_high_watermark_that_was_known() -> None:
     partition.append(checked(), 0, all_replicas=True)
     partition.resign()
     partition.lead(ME, LeaderEpoch(1), [ME, OTHER], 2)
+    assert partition.log.epochs.entries == [(0, 0), (1, 3)], "an epoch begins before its first record"
     assert partition.readable_end(committed_only=False) == 3
     partition.append(checked(), 0, all_replicas=True)
     assert partition.readable_end(committed_only=False) == 3
@@ -115,6 +116,11 @@ def test_waiters_are_told_of_all_that_came_since_they_were_last_told() -> None:
     partition.append(checked(), 0, all_replicas=True)
     partition.tell_waiters()
     assert woken == ["woken"]
+    _, woken = a_waiter(2 * size, partition)
+    for _ in range(2):
+        partition.append(checked(), 0, all_replicas=True)
+    partition.tell_waiters()
+    assert woken == ["woken"], "two at once count as two"
 
 
 def test_what_is_not_readable_yet_wakes_nobody() -> None:
