@@ -14,7 +14,7 @@ import struct
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, NamedTuple
 
-from sordini.broker.network.ports import Log, Parts, Peer, Pending
+from sordini.broker.network.ports import Log, Parts, Peer, Pending, release_parts
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
@@ -84,7 +84,11 @@ class Call:
         if type(message) is Encoded:
             out += message
         else:
-            lane.encode(message, out, slices)
+            try:
+                lane.encode(message, out, slices)
+            except BaseException:
+                release_parts([piece for _, piece in slices])
+                raise
         if not slices:
             SIZE_AND_CORRELATION.pack_into(out, 0, len(out) - 4, self.correlation_id)
             return [out]

@@ -249,6 +249,9 @@ class Transport:
             self._slice_sent = 0
             self._warm_until = -1
             head.release()
+        if sent < size:
+            self._start_writing()  # The socket is full: asking it again would only be told so.
+            return False
         return True
 
     def _account(self, sent: int) -> None:
