@@ -18,7 +18,7 @@ from sordini.broker.network.ports import Log, Parts, Peer, Pending, release_part
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
-from sordini.protocol.headers import read_request_header
+from sordini.protocol.headers import read_request_header, read_rest_of_header
 
 KEY_AND_VERSION = struct.Struct(">hh")
 LANE_NUMBER = struct.Struct(">I")
@@ -49,9 +49,21 @@ class Encoded(bytes):
 class Lane:
     """One API in one version: compiled functions, the handler, and plain counters that the exporter reads."""
 
-    __slots__ = ("api", "decode", "encode", "errors", "flexible_answer", "requests", "route", "version")
+    __slots__ = (
+        "api",
+        "decode",
+        "encode",
+        "errors",
+        "flexible_answer",
+        "flexible_request",
+        "is_fallback",
+        "requests",
+        "route",
+        "version",
+    )
 
-    def __init__(self, api: Api, version: int, route: Route) -> None:
+    def __init__(self, api: Api, version: int, route: Route, *, is_fallback: bool = False) -> None:
+        """`is_fallback`: it stands for a version from the future, whose requests are answered in this one."""
         self.api = api
         self.version = version
         self.route = route
@@ -59,6 +71,8 @@ class Lane:
         self.encode = schema.encoder(api.response, version)
         # The answer to ApiVersions is read before the client knows what we speak: its header never has tags.
         self.flexible_answer = version >= api.flexible_from and api.key != ApiKey.API_VERSIONS
+        self.flexible_request = version >= api.flexible_from
+        self.is_fallback = is_fallback
         self.requests = 0
         self.errors = 0
 
@@ -129,12 +143,12 @@ class Dispatcher:
             lane = self._lanes[LANE_NUMBER.unpack_from(frame)[0]]
         except (struct.error, KeyError):
             lane = self._lane_of(frame)
-        header, position = read_request_header(frame)
-        _, version, correlation_id, client_id = header
-        if lane.version != version:
-            # An ApiVersions request from the future: its body cannot be read, and need not be.
-            call = Call(lane, peer, correlation_id, client_id, None)
-            return call.frame(lane.route.refuse(None, ErrorCode.UNSUPPORTED_VERSION))
+            if lane.is_fallback:
+                # An ApiVersions request from the future: its body cannot be read, and need not be.
+                header, _ = read_request_header(frame)
+                call = Call(lane, peer, header.correlation_id, header.client_id, None)
+                return call.frame(lane.route.refuse(None, ErrorCode.UNSUPPORTED_VERSION))
+        correlation_id, client_id, position = read_rest_of_header(frame, flexible=lane.flexible_request)
         body, _ = lane.decode(frame, position)
         lane.requests += 1
         call = Call(lane, peer, correlation_id, client_id, body)
@@ -189,6 +203,8 @@ class Dispatcher:
                 raise WireError(
                     f"{api.key.name} version {version} is not served: {api.min_version} to {api.max_version} are"
                 )
-            return Lane(api, 0, route)  # Not kept: a peer must not fill the table with versions it made up.
+            return Lane(
+                api, 0, route, is_fallback=True
+            )  # Not kept: a peer must not fill the table with versions it made up.
         lane = self._lanes[(key << 16) | version] = Lane(api, version, route)
         return lane

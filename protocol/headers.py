@@ -18,6 +18,8 @@ from sordini.protocol.errors import WireError
 from sordini.protocol.primitives import skip_tags
 
 _REQUEST: Final = struct.Struct(">hhih")
+_KEY_AND_VERSION: Final = struct.Struct(">hh")
+_REST: Final = struct.Struct(">ih")
 _RESPONSE: Final = struct.Struct(">i")
 _FLEXIBLE_RESPONSE: Final = struct.Struct(">ix")  # The pad byte is a zero: no tagged fields.
 
@@ -39,24 +41,40 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
     client newer than us learns what to fall back to: its header can be read, its body must not be.
     """
     try:
-        api_key, version, correlation_id, size = _REQUEST.unpack_from(frame)
-        api = APIS.get(api_key)
-        if api is None:
-            raise WireError(f"{_api_name(api_key)} is not served")
-        if not api.min_version <= version <= api.max_version and api_key != ApiKey.API_VERSIONS:
-            raise WireError(f"{_api_name(api_key)} v{version} is not served")
-        position = _REQUEST.size
+        api_key, version = _KEY_AND_VERSION.unpack_from(frame)
+    except struct.error as problem:
+        raise WireError(f"request header: {problem}") from problem
+    api = APIS.get(api_key)
+    if api is None:
+        raise WireError(f"{_api_name(api_key)} is not served")
+    if not api.min_version <= version <= api.max_version and api_key != ApiKey.API_VERSIONS:
+        raise WireError(f"{_api_name(api_key)} v{version} is not served")
+    correlation_id, client_id, position = read_rest_of_header(frame, flexible=version >= api.flexible_from)
+    return RequestHeader(api_key, version, correlation_id, client_id), position
+
+
+def read_rest_of_header(frame: memoryview, *, flexible: bool) -> tuple[int, str | None, int]:
+    """Read what follows the API key and version: (correlation id, client id, where the body begins).
+
+    For callers who know already what kind of request it is. Raises WireError when the bytes are no header.
+    """
+    try:
+        correlation_id, size = _REST.unpack_from(frame, 4)
+        position = 10
         client_id = None
         if size >= 0:
             position += size
-            client_id = str(frame[_REQUEST.size : position], "utf-8")
-        if version >= api.flexible_from:
-            position = skip_tags(frame, position + 1, frame[position])
+            client_id = str(frame[10:position], "utf-8")
+        if flexible:
+            first = frame[position]
+            position += 1
+            if first:
+                position = skip_tags(frame, position, first)
     except (struct.error, IndexError, ValueError) as problem:
         raise WireError(f"request header: {problem}") from problem
     if position > len(frame):
         raise WireError("request header: the client id ends behind the frame")
-    return RequestHeader(api_key, version, correlation_id, client_id), position
+    return correlation_id, client_id, position
 
 
 def request_header(api: Api, version: int, correlation_id: int, client_id: str | None = None) -> bytes:

@@ -2,8 +2,9 @@
 
 `sendfile` on a page that is not in memory waits for the disk and stops every connection of the process. So each
 window is probed first by a read that refuses to wait (`preadv` with RWF_NOWAIT), and read by a thread when it would.
-A probe copies what it finds (about 15 µs for 256 KiB), so it is left out where the answer is known or cheaper to
-get: for the range that was last seen to be warm, and for the newest bytes of a file that was written moments ago.
+A probe reads single bytes, one every 64 KiB and the last: the kernel brings pages in, and drops them, in runs, and
+reading all of them would copy what sendfile is there not to copy. It is left out where the answer is known or cheaper
+to get: for the range that was last seen to be warm, and for the newest bytes of a file that was written moments ago.
 
 Where the call is refused (EOPNOTSUPP on tmpfs and overlayfs), anything but the newest bytes is read by a thread
 once, and then taken to be warm for a while.
@@ -20,7 +21,8 @@ from typing import Final
 from sordini.broker.clock import Clock
 from sordini.storage.disk import File
 
-PROBE_BYTES_MAX: Final = 256 * 1024
+PROBE_STEP_BYTES: Final = 64 * 1024
+_READ_BYTES: Final = 256 * 1024
 READ_AHEAD_BYTES: Final = 1024 * 1024
 NEWEST_BYTES: Final = 1024 * 1024
 NEWEST_MS: Final = 10_000
@@ -46,7 +48,7 @@ class SystemPageCache:
         self._clock = clock
         self._offload = offload
         self._may_probe = _NOWAIT is not None
-        self._scratch = bytearray(PROBE_BYTES_MAX)
+        self._scratch = [bytearray(1)]
         # File -> [start, end) of one warm range, and until when it is believed. The oldest entry leaves first.
         self._warm: OrderedDict[File, tuple[int, int, int]] = OrderedDict()
         self.probes = 0
@@ -82,27 +84,20 @@ class SystemPageCache:
         return end + NEWEST_BYTES > status.st_size and age_ms < NEWEST_MS
 
     def _probe(self, file: File, position: int, size: int) -> bool:
-        """Whether the whole range can be read without waiting."""
+        """Whether the range can be read without waiting, as far as samples tell."""
         assert _NOWAIT is not None
         self.probes += 1
-        end = position + size
-        with memoryview(self._scratch) as scratch:
-            while position < end:
-                try:
-                    count = os.preadv(
-                        file.fileno(), (scratch[: min(end - position, PROBE_BYTES_MAX)],), position, _NOWAIT
-                    )
-                except BlockingIOError:
-                    return False
-                except OSError as error:
-                    if getattr(error, "errno", None) in _REFUSED:
-                        self._may_probe = False
-                        return False
-                    return True
-                if count == 0:
-                    return True  # The file is shorter than that; there is nothing to wait for.
-                # Fewer bytes than asked: the next one is cold or absent, the next turn tells which.
-                position += count
+        descriptor, last = file.fileno(), position + size - 1
+        try:
+            for sample in range(position, last, PROBE_STEP_BYTES):
+                os.preadv(descriptor, self._scratch, sample, _NOWAIT)
+            os.preadv(descriptor, self._scratch, last, _NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno in _REFUSED:
+                self._may_probe = False
+                return False
         return True
 
     def _remember(self, file: File, start: int, end: int) -> None:
@@ -122,7 +117,7 @@ def _read(file: File, position: int, size: int) -> int:
     count = 0
     while count < size:
         try:
-            data = file.read_at(position + count, min(PROBE_BYTES_MAX, size - count))
+            data = file.read_at(position + count, min(_READ_BYTES, size - count))
         except OSError:
             break
         if not data:

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from sordini.broker.network import page_cache
-from sordini.broker.network.page_cache import NEWEST_BYTES, NEWEST_MS, PROBE_BYTES_MAX, WARM_MS, SystemPageCache
+from sordini.broker.network.page_cache import NEWEST_BYTES, NEWEST_MS, PROBE_STEP_BYTES, WARM_MS, SystemPageCache
 from tests.unit.broker.network.helpers import FakeFile, StillClock
 
 SIZE = 4 * 1024 * 1024
@@ -47,12 +47,32 @@ def clock():
     return StillClock()
 
 
-def test_a_range_in_memory_is_warm_and_probed_in_bounded_calls(file, clock, monkeypatch):
+def test_a_range_in_memory_is_probed_by_single_bytes_along_it_and_at_its_end(file, clock, monkeypatch):
     probe = Refusing()
     monkeypatch.setattr(page_cache.os, "preadv", probe)
     cache = old_cache(file, clock)
-    assert cache.is_warm(file, 1000, 600_000)
-    assert probe.calls == [(1000, PROBE_BYTES_MAX), (263_144, PROBE_BYTES_MAX), (525_288, 75_712)]
+    assert cache.is_warm(file, 1000, 150_000)
+    assert probe.calls == [(1000, 1), (1000 + PROBE_STEP_BYTES, 1), (1000 + 2 * PROBE_STEP_BYTES, 1), (150_999, 1)]
+    probe.calls.clear()
+    assert cache.is_warm(file, 1_000_000, 1)
+    assert probe.calls == [(1_000_000, 1)]
+
+
+def test_a_range_is_cold_when_any_of_its_samples_is(file, clock, monkeypatch):
+    def cold_from(position):
+        def probe(descriptor, buffers, at, flags):
+            if at >= position:
+                raise BlockingIOError
+            return 1
+
+        return probe
+
+    cache = old_cache(file, clock)
+    monkeypatch.setattr(page_cache.os, "preadv", cold_from(199_999))
+    assert not cache.is_warm(file, 0, 200_000), "the last byte is cold"
+    assert cache.is_warm(file, 0, 199_999)
+    monkeypatch.setattr(page_cache.os, "preadv", cold_from(0))
+    assert not cache.is_warm(file, 500_000, 1)
 
 
 def test_a_range_that_was_seen_to_be_warm_is_believed_for_a_while(file, clock, monkeypatch):
@@ -61,12 +81,12 @@ def test_a_range_that_was_seen_to_be_warm_is_believed_for_a_while(file, clock, m
     cache = old_cache(file, clock)
     assert cache.is_warm(file, 0, 100_000)
     assert cache.is_warm(file, 50_000, 50_000)
-    assert len(probe.calls) == 1
+    assert cache.probes == 1
     assert cache.is_warm(file, 50_000, 50_001)
-    assert len(probe.calls) == 2
+    assert cache.probes == 2
     clock.ms += WARM_MS
     assert cache.is_warm(file, 0, 100_000)
-    assert len(probe.calls) == 3
+    assert cache.probes == 3
 
 
 def test_the_newest_bytes_of_a_file_that_was_just_written_are_not_probed(file, clock, monkeypatch):
