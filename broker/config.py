@@ -70,12 +70,6 @@ class Config(NetworkSettings, LogSettings):
         1000,
         "Incremental fetch sessions kept at once.",
     )
-    transaction_max_timeout_ms: int = setting(
-        "transaction.max.timeout.ms",
-        integer(1),
-        900000,
-        "The longest timeout a transactional producer may ask for.",
-    )
     zookeeper_connect: str = setting(
         "zookeeper.connect", string, "", "host:port,.../chroot of a ZooKeeper; empty keeps the same in a local file."
     )

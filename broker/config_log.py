@@ -98,7 +98,7 @@ class LogSettings:
         "How often high watermarks are written.",
     )
     log_preallocate: bool = setting(
-        "log.preallocate", boolean, False, "Reserve a segment's whole size when it is made."
+        "log.preallocate", boolean, False, "Taken for topics to inherit; without effect yet."
     )
     open_segments_max: int = setting(
         "sordini.open.segments.max", integer(16), 4096, "Segment files open at once, beside those being read."
@@ -160,7 +160,7 @@ class LogSettings:
         "Bytes a compressed batch may expand to, where it is opened.",
     )
 
-    # Compaction: declared here because topics inherit them; the cleaner reads them.
+    # Compaction: topics inherit these, and show them; nothing compacts yet, compacted logs keep everything.
     log_cleaner_delete_retention_ms: int = setting(
         "log.cleaner.delete.retention.ms",
         long(0),

@@ -23,7 +23,6 @@ from sordini.protocol.headers import read_request_header, read_rest_of_header
 KEY_AND_VERSION = struct.Struct(">hh")
 LANE_NUMBER = struct.Struct(">I")
 SIZE_AND_CORRELATION = struct.Struct(">ii")
-NO_TAGS = b"\x00"
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 

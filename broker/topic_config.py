@@ -86,7 +86,7 @@ def _declare() -> Iterator[TopicSetting]:
             f"message.timestamp.{end}.max.ms", f"log.message.timestamp.{end}.max.ms", "Bound on a record's date."
         )
     yield _same("min.insync.replicas", "min.insync.replicas", "Replicas that acks=all waits for at the least.")
-    yield _same("preallocate", "log.preallocate", "Reserve a segment's whole size when it is made.")
+    yield _same("preallocate", "log.preallocate", "Taken and shown; without effect yet.")
     yield TopicSetting(
         "message.format.version",
         matching(r"0\.(8|9|1[01])(\.\d+)*(-IV\d)?|[1-4]\.\d+(\.\d+)?(-IV\d+)?", "a version, such as 2.7 or 3.0-IV1"),

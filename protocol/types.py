@@ -10,7 +10,6 @@ import base64
 from typing import NamedTuple, NewType
 
 Offset = NewType("Offset", int)
-Position = NewType("Position", int)
 BrokerId = NewType("BrokerId", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
 ProducerId = NewType("ProducerId", int)
@@ -19,8 +18,6 @@ TopicId = NewType("TopicId", bytes)
 """Sixteen bytes that name one life of a topic: a topic made again under an old name has another id (KIP-516)."""
 
 NO_TOPIC_ID = TopicId(bytes(16))
-NO_PRODUCER_ID = ProducerId(-1)
-NO_LEADER_EPOCH = LeaderEpoch(-1)
 
 
 class TopicPartition(NamedTuple):

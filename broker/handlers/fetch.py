@@ -69,7 +69,8 @@ class FetchHandler:
         plan = self._sessions.plan(request, call.version, self._clock.monotonic_ms())
         reading = Reading(self._replicas, call, plan, bytes_max=min(request.max_bytes, self._bytes_max))
         reading.read()
-        missing = request.min_bytes - reading.size
+        # More than an answer may hold can never come together.
+        missing = min(request.min_bytes, reading.bytes_max) - reading.size
         if request.max_wait_ms <= 0 or missing <= 0 or reading.urgent or not plan.targets:
             return reading.response()
         return self._park(call, reading, missing)
@@ -130,12 +131,12 @@ class Reading:
     __slots__ = (
         "_answers",
         "_by_id",
-        "_bytes_max",
         "_committed_only",
         "_plan",
         "_replica_id",
         "_replicas",
         "_version",
+        "bytes_max",
         "partitions",
         "size",
         "urgent",
@@ -147,7 +148,7 @@ class Reading:
         self._plan = plan
         self._version = call.version
         self._by_id = call.version >= 13
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self._committed_only = request.isolation_level == READ_COMMITTED
         follower = request.replica_state
         self._replica_id = request.replica_id if follower is None else follower.replica_id
@@ -208,10 +209,8 @@ class Reading:
         )
         if wish.last_fetched_epoch >= 0 and self._diverges(log, target, answer):
             return answer
-        allowed = min(wish.partition_max_bytes, self._bytes_max - self.size)
-        piece = partition.read(
-            wish.fetch_offset, max(allowed, 0), whole_first=whole_first, committed_only=self._committed_only
-        )
+        allowed = max(min(wish.partition_max_bytes, self.bytes_max - self.size), 0)
+        piece = partition.read(wish.fetch_offset, allowed, whole_first=whole_first, committed_only=self._committed_only)
         if piece is not None:
             if self._version >= 3 and not whole_first and not _begins_whole(piece):
                 piece.release()  # From version 3 on, a batch that does not fit is left for the next fetch.

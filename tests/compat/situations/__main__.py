@@ -40,6 +40,9 @@ Beyond single answers:
   restart of the machine may empty.
 - **Coordination** is a file in the first log directory unless `zookeeper.connect` names a ZooKeeper. The tree in it is
   Apache Kafka's.
+- **Compacted topics** keep everything: there is no cleaner yet. Their rule that every record has a key holds.
+- **Taken and shown, without effect yet**: the topic keys of compaction, replication throttles, `preallocate`,
+  `message.format.version` and unclean elections. Tiered storage is refused where it would be switched on.
 - **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.
 - **A damaged log directory** is repaired where Apache Kafka would silently serve less: a torn tail or a missing
   producer snapshot behind a clean-shutdown marker, padded indexes.

@@ -410,3 +410,20 @@ async def test_batches_keep_their_order_and_offsets() -> None:
         data = slices[0].read()
         assert [read_header(data, at).base_offset for at in (0, len(BATCH))] == [3, 6]
         joined(parts)
+
+
+async def test_more_than_an_answer_may_hold_is_not_waited_for() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        append(broker)
+        row = only(broker.ask(FETCH, 12, waiting(wish(), min_bytes=PLENTY, max_bytes=len(BATCH))))
+        assert records(row) == BATCH
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_a_negative_limit_is_no_room_for_old_readers_either(version: int) -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        append(broker)
+        row = only(broker.ask(FETCH, version, request(wish(size=-5))))
+        assert (row.error_code, records(row)) == (0, b"")

@@ -1,4 +1,4 @@
-"""The four elections, case by case."""
+"""The election after a loss, case by case."""
 
 from __future__ import annotations
 
@@ -29,19 +29,3 @@ def test_broker_zero_is_a_broker() -> None:
 
 def test_nobody_leads_when_nobody_lives() -> None:
     assert elections.offline(ids(1, 2), ids(1, 2), (), unclean=True) is None
-
-
-def test_a_reassigned_partition_is_led_by_one_of_its_target() -> None:
-    assert elections.reassigned(ids(3, 2), ids(1, 2), ids(1, 2, 3)) == 2
-    assert elections.reassigned(ids(3), ids(1), ids(1, 3)) is None
-
-
-def test_a_preferred_election_chooses_the_first_replica_or_nobody() -> None:
-    assert elections.preferred(ids(1, 2), ids(1, 2), ids(1, 2)) == 1
-    assert elections.preferred(ids(1, 2), ids(2), ids(1, 2)) is None
-    assert elections.preferred(ids(1, 2), ids(1, 2), ids(2)) is None
-
-
-def test_a_leaving_broker_is_not_chosen() -> None:
-    assert elections.controlled_shutdown(ids(1, 2, 3), ids(1, 2, 3), ids(1, 2, 3), {1, 2}) == 3
-    assert elections.controlled_shutdown(ids(1), ids(1), ids(1), {1}) is None
