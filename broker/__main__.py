@@ -1,57 +1,40 @@
-"""The command line: `sordini serve`."""
+"""The command line, `sordini`. A command's module is imported when the command is used: the broker's start is short."""
 
 from __future__ import annotations
 
-import sys
+from importlib import import_module
 
 import click
 
 from sordini import __version__
-from sordini.broker.clock import SystemClock
 
-STARTED_MS = SystemClock().monotonic_ms()
-"""Of the process, near enough: what the ready line counts from."""
+COMMANDS = {
+    "serve": "Run a broker.",
+}
+"""What `sordini --help` says of each; command NAME is NAME in sordini.broker.cli.NAME."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The commands by name, each imported late."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"sordini.broker.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sordini")
 def main() -> None:
     """A standalone broker that speaks the Kafka protocol."""
-
-
-@main.command()
-@click.argument("properties", required=False, type=click.Path(dir_okay=False), metavar="[server.properties]")
-@click.option(
-    "--override",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set one configuration key, in place of the file's value. May be given many times.",
-)
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
-def serve(properties: str | None, overrides: tuple[str, ...], log_level: str) -> None:
-    """Start a broker and run it until SIGTERM or Ctrl-C.
-
-    \b
-    Without a configuration it listens on port 9092 of every address and keeps its data in ./data.
-    Every key of a Kafka server.properties that this broker honours is listed in config/server.properties.
-
-    \b
-      sordini serve
-      sordini serve config/server.properties
-      sordini serve --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=/var/lib/sordini
-    """
-    from sordini.broker.process import run_broker  # Late: --help does not need a broker.
-    from sordini.broker.settings import ConfigError
-
-    try:
-        code = run_broker(properties, overrides, log_level=log_level, started_ms=STARTED_MS)
-    except ConfigError as error:
-        click.echo(f"sordini: {error}", err=True)
-        sys.exit(2)
-    sys.exit(code)
 
 
 if __name__ == "__main__":

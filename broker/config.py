@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from sordini.broker.config_groups import GroupSettings
 from sordini.broker.config_log import LogSettings
 from sordini.broker.config_network import NetworkSettings
 from sordini.broker.listeners import Endpoint, advertised_endpoints, read_endpoints, read_protocol_map
@@ -26,7 +27,7 @@ from sordini.broker.settings import (
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(NetworkSettings, LogSettings):
+class Config(NetworkSettings, LogSettings, GroupSettings):
     """Every key this broker honours; see `meaning` of each."""
 
     broker_id: int = setting(

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
+from sordini.broker.__main__ import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # From the top down: each may import those after it, never those before.
@@ -42,8 +44,8 @@ READS_TIME = frozenset({"broker.clock"})
 FILE_CALLS = frozenset({"read_text", "write_text", "read_bytes", "write_bytes", "fdopen", "mkstemp"})
 TIME_MODULES = frozenset({"time", "datetime"})
 
-# Reached by name from outside the code: the command and the package's own face.
-ENTRY_POINTS = frozenset({"broker.__main__"})
+# Reached by name: the command, and the commands below it that its table names.
+ENTRY_POINTS = frozenset({"broker.__main__"} | {f"broker.cli.{command}" for command in COMMANDS})
 # Where any exception is turned into an answer.
 FENCE = "broker.dispatch"
 
