@@ -11,16 +11,48 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from sordini.protocol.declare import flexible_from, versions_of
+from sordini.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from sordini.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from sordini.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from sordini.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from sordini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from sordini.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from sordini.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from sordini.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from sordini.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from sordini.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from sordini.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from sordini.protocol.messages.fetch import FetchRequest, FetchResponse
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from sordini.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from sordini.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from sordini.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from sordini.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from sordini.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from sordini.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from sordini.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from sordini.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from sordini.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from sordini.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from sordini.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from sordini.protocol.messages.produce import ProduceRequest, ProduceResponse
 from sordini.protocol.messages.sasl import (
@@ -29,6 +61,7 @@ from sordini.protocol.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 class ApiKey(IntEnum):
@@ -154,15 +187,42 @@ APIS: Final[dict[int, Api]] = {
         _served(ApiKey.FETCH, FetchRequest, FetchResponse),
         _served(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse),
         _served(ApiKey.METADATA, MetadataRequest, MetadataResponse),
+        _served(ApiKey.OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse),
+        _served(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse),
         _served(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse),
+        _served(ApiKey.JOIN_GROUP, JoinGroupRequest, JoinGroupResponse),
+        _served(ApiKey.HEARTBEAT, HeartbeatRequest, HeartbeatResponse),
+        _served(ApiKey.LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse),
+        _served(ApiKey.SYNC_GROUP, SyncGroupRequest, SyncGroupResponse),
+        _served(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest, DescribeGroupsResponse),
+        _served(ApiKey.LIST_GROUPS, ListGroupsRequest, ListGroupsResponse),
         _served(ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest, SaslHandshakeResponse),
         _served(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse),
         _served(ApiKey.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResponse),
         _served(ApiKey.DELETE_TOPICS, DeleteTopicsRequest, DeleteTopicsResponse),
+        _served(ApiKey.DELETE_RECORDS, DeleteRecordsRequest, DeleteRecordsResponse),
         _served(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse),
         _served(ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
         _served(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse),
+        _served(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, AlterConfigsResponse),
+        _served(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest, DescribeLogDirsResponse),
         _served(ApiKey.SASL_AUTHENTICATE, SaslAuthenticateRequest, SaslAuthenticateResponse),
+        _served(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, CreatePartitionsResponse),
+        _served(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse),
+        _served(ApiKey.ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse),
+        _served(ApiKey.INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+        _served(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            AlterPartitionReassignmentsRequest,
+            AlterPartitionReassignmentsResponse,
+        ),
+        _served(
+            ApiKey.LIST_PARTITION_REASSIGNMENTS, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+        ),
+        _served(ApiKey.OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse),
         _served(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse),
+        _served(ApiKey.DESCRIBE_PRODUCERS, DescribeProducersRequest, DescribeProducersResponse),
+        _served(ApiKey.LIST_CONFIG_RESOURCES, ListConfigResourcesRequest, ListConfigResourcesResponse),
+        _served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
     )
 }

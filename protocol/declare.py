@@ -46,9 +46,10 @@ class Spec(NamedTuple):
 
 
 class Struct(NamedTuple):
-    """The kind of a field that holds another declared class."""
+    """The kind of a field that holds another declared class, which `nullable` lets be absent."""
 
     cls: type
+    nullable: bool = False
 
 
 class ArrayOf(NamedTuple):
@@ -71,7 +72,9 @@ class Field(NamedTuple):
     def is_nullable_in(self, version: int) -> bool:
         """Whether null may stand for the value in this version."""
         kind = self.kind
-        return not isinstance(kind, Fixed | Struct) and kind.nullable and version >= self.spec.nullable
+        if isinstance(kind, Fixed) or (isinstance(kind, Struct) and self.spec.tag is not None):
+            return False  # A tagged struct that is not there is not sent.
+        return kind.nullable and version >= self.spec.nullable
 
 
 def since(version: int, *, default: Any, until: int = _NEVER, nullable: int = 0) -> Any:
@@ -138,8 +141,8 @@ def _kind(hint: Any) -> Kind:
     if isinstance(hint, type):
         return Struct(hint)
     arguments = typing.get_args(hint)
-    if typing.get_origin(hint) is not typing.Annotated:  # A tagged struct: `LeaderIdAndEpoch | None`.
-        return Struct(next(option for option in arguments if option is not NoneType))
+    if typing.get_origin(hint) is not typing.Annotated:  # A struct that may be absent: `LeaderIdAndEpoch | None`.
+        return Struct(next(option for option in arguments if option is not NoneType), nullable=True)
     marks = typing.cast("Any", hint).__metadata__
     if not isinstance(marks[0], Many):
         return typing.cast("Kind", marks[0])

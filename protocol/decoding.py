@@ -105,17 +105,26 @@ class _DecoderWriter:
         if isinstance(kind, Fixed):
             self._run.append((target, kind.letter))
         elif isinstance(kind, Struct):
-            self.flush()
-            inner = self.source.fresh("m")
-            self.structure(kind.cls, inner, path)
-            self.flush()
-            self.source.line(f"{target} = {inner}")
+            self._struct(kind, target, path, nullable=nullable)
         else:
             self._length("h" if isinstance(kind, Text) else "i")
             with self.source.block(f"if n < {int(self._flexible)}:"):
                 self.source.line(f"{target} = None" if nullable else f'raise WireError("{path} is null")')
             with self.source.block("else:" if nullable else ""):
                 self._present(kind, target, path)
+
+    def _struct(self, kind: Struct, target: str, path: str, *, nullable: bool) -> None:
+        if nullable:
+            self._run.append(("n", "B"))
+        self.flush()
+        if nullable:
+            with self.source.block("if n > 127:"):  # A negative byte.
+                self.source.line(f"{target} = None")
+        with self.source.block("else:" if nullable else ""):
+            inner = self.source.fresh("m")
+            self.structure(kind.cls, inner, path)
+            self.flush()
+            self.source.line(f"{target} = {inner}")
 
     def _present(self, kind: Kind, target: str, path: str) -> None:
         """Read a value whose length is in `n` (in flexible versions: length + 1)."""
@@ -204,6 +213,8 @@ def smallest_size(kind: Kind, version: int, *, flexible: bool) -> int:
     if isinstance(kind, Fixed):
         return kind.size
     if isinstance(kind, Struct):
+        if kind.nullable:
+            return 1
         fields = fields_of(kind.cls)
         present = [field.kind for field in fields if field.spec.is_in(version) and field.spec.tag is None]
         return int(flexible) + sum(smallest_size(held, version, flexible=flexible) for held in present)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 
 from sordini.protocol.declare import ArrayOf, Field, Kind, Struct, fields_of
-from sordini.protocol.primitives import Blob, Fixed, Text, varint
+from sordini.protocol.primitives import ABSENT, PRESENT, Blob, Fixed, Text, varint
 from sordini.protocol.source import Source
 
 _BYTES_LIKE = frozenset({bytes, bytearray, memoryview})
@@ -69,15 +69,27 @@ class _EncoderWriter:
         if isinstance(kind, Fixed):
             self._run.append((value, kind.letter))
         elif isinstance(kind, Struct):
-            inner = self.source.fresh("m")
-            self.source.line(f"{inner} = {value}")
-            self.structure(kind.cls, inner)
+            self._struct(kind, value, nullable=nullable)
         elif isinstance(kind, Text):
             self._text(value, nullable=nullable)
         elif isinstance(kind, ArrayOf):
             self._array(kind, value, nullable=nullable)
         else:
             self._bytes(value, by_reference=not isinstance(kind, Blob), nullable=nullable)
+
+    def _struct(self, kind: Struct, value: str, *, nullable: bool) -> None:
+        inner = self.source.fresh("m")
+        self.source.line(f"{inner} = {value}")
+        if not nullable:
+            self.structure(kind.cls, inner)
+            return
+        with self.source.block(f"if {inner} is None:"):
+            self.flush((str(ABSENT), "B"))
+        with self.source.block("else:"):
+            self.flush((str(PRESENT), "B"))
+            self._run.clear()
+            self.structure(kind.cls, inner)
+            self._flush_all()
 
     def _text(self, value: str, *, nullable: bool) -> None:
         line = self.source.line

@@ -10,7 +10,8 @@ front, and that length has two spellings:
     Array             int32 n, n elements        varint n + 1, n elements     null: -1 / 0
 
 and in flexible versions every struct ends with its tagged fields: varint count, then for each varint tag,
-varint size, the value. All varints here are unsigned, seven bits a byte, least significant first.
+varint size, the value. All varints here are unsigned, seven bits a byte, least significant first. A struct
+that may be null has an int8 in front: -1 for null, else 1.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ STRING_BYTES_MAX: Final = 0x7FFF
 
 TAGS_MAX: Final = 1024
 """Most tagged fields one struct may carry: a peer must not keep us busy skipping what nobody reads."""
+
+PRESENT: Final = 1
+ABSENT: Final = 0xFF
+"""The byte in front of a struct that may be null: 1, or -1 for null."""
 
 _VARINT_BYTES_MAX = 5
 _VARINT_MAX = 0xFFFF_FFFF

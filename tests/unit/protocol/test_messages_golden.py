@@ -38,6 +38,8 @@ class Spelling:
         for field in present_fields(type(message), self.version):
             value, name = getattr(message, field.name), f"{path}{field.name}"
             if field.spec.tag is None:
+                if isinstance(field.kind, Struct) and field.is_nullable_in(self.version):
+                    yield f"{name} (is there)", b"\x01"
                 yield from self.value(field.kind, value, name)
             elif value != schema.EMPTY and value != field.spec.default:
                 tagged.append((field, value, name))

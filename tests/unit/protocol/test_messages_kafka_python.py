@@ -45,7 +45,7 @@ def converted_value(field: Field, value: Any, their_field: Any, version: int) ->
         return converted(value, their_field.data_class, version)
     if isinstance(field.kind, ArrayOf) and isinstance(field.kind.element, Struct):
         return [converted(item, their_field.data_class, version) for item in value]
-    if field.name.endswith("_authorized_operations") and type(value) is int:
+    if getattr(their_field, "_type_str", None) == "bitfield":  # In some messages only.
         return {bit for bit in range(32) if value >> bit & 1}
     return uuid.UUID(bytes=value) if isinstance(field.kind, Fixed) and field.kind.size == 16 else value
 

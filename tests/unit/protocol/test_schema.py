@@ -76,6 +76,23 @@ class Word:
     text: String = ""
 
 
+@message(versions=range(2), flexible=1)
+class Page:
+    number: Int16 = 0
+    first: Point | None = since(0, default=None, nullable=1)
+    last: Int8 = 0
+
+
+@struct
+class Leaf:
+    first: Point | None = None
+
+
+@message(versions=range(1), flexible=0)
+class Book:
+    leaves: Array[Leaf] = EMPTY
+
+
 @message(versions=range(1), flexible=1)
 class Nothing:
     """A version may have no fields at all."""
@@ -121,6 +138,27 @@ def test_a_long_value_has_a_varint_of_several_bytes() -> None:
 def test_null_is_minus_one_in_classic_and_zero_in_flexible_versions() -> None:
     assert written(Drawing(title=None, layers=None, name=""), 1) == "00 00 ff ff 00 00 00 00 ff ff ff ff"
     assert written(Drawing(title=None, layers=None, name=""), 2) == "01 00 01 00 00"
+
+
+def test_a_struct_that_may_be_null_has_a_byte_in_front_that_says_whether_it_is_there() -> None:
+    there, absent = Page(number=1, first=Point(x=2, y=3), last=4), Page(number=1, last=4)
+    assert written(there, 1) == "00 01 01 00 02 00 03 00 04 00"
+    assert written(absent, 1) == "00 01 ff 04 00"
+    assert read(Page, 1, written(there, 1)) == there
+    assert read(Page, 1, written(absent, 1)) == absent
+    assert read(Page, 1, "00 01 80 04 00") == absent
+
+
+def test_what_may_be_null_needs_one_byte_of_what_is_left_for_each_element() -> None:
+    book = Book(leaves=[Leaf(), Leaf()])
+    assert written(book, 0) == "03 ff 00 ff 00 00"
+    assert read(Book, 0, written(book, 0)) == book
+
+
+def test_a_struct_has_no_byte_in_front_in_versions_where_it_may_not_be_null() -> None:
+    page = Page(number=1, first=Point(x=2), last=4)
+    assert written(page, 0) == "00 01 00 02 04"
+    assert read(Page, 0, written(page, 0)) == page
 
 
 def test_null_before_the_version_that_allows_it_is_a_wire_error() -> None:

@@ -1,0 +1,29 @@
+"""DeleteGroups: forget groups that have no members, with all they have committed (KIP-229). v2 is flexible."""
+
+from __future__ import annotations
+
+from sordini.protocol.primitives import Array, Int16, Int32, String
+from sordini.protocol.schema import EMPTY, message, struct
+
+
+@message(versions=range(3), flexible=2)
+class DeleteGroupsRequest:
+    """The groups to forget."""
+
+    groups_names: Array[String] = EMPTY
+
+
+@message(versions=range(3), flexible=2)
+class DeleteGroupsResponse:
+    """What became of each."""
+
+    throttle_time_ms: Int32 = 0
+    results: Array[DeletableGroupResult] = EMPTY
+
+
+@struct
+class DeletableGroupResult:
+    """One group that is gone, or why not."""
+
+    group_id: String = ""
+    error_code: Int16 = 0

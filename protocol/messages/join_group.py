@@ -1,0 +1,58 @@
+"""JoinGroup: a member takes part in the next generation of its group.
+
+The answer comes when all members have joined; the leader finds in it what they said of themselves. v1 tells how
+long a rebalance may take; v4 makes a newcomer ask twice, first for its id (KIP-394); v5 has static members
+(KIP-345); v6 is flexible; v7 tells the protocol type (KIP-559); v8 gives a reason (KIP-800); v9 lets a leader that
+came back keep the assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from sordini.protocol.primitives import Array, Bool, Bytes, Int16, Int32, NullableString, String
+from sordini.protocol.schema import EMPTY, message, since, struct
+
+
+@message(versions=range(10), flexible=6)
+class JoinGroupRequest:
+    """Who joins, and which protocols it can take part in."""
+
+    group_id: String = ""
+    session_timeout_ms: Int32 = 0
+    rebalance_timeout_ms: Int32 = since(1, default=-1)  # v0: the session timeout.
+    member_id: String = ""  # "": a newcomer.
+    group_instance_id: NullableString = since(5, nullable=5, default=None)
+    protocol_type: String = ""
+    protocols: Array[JoinGroupRequestProtocol] = EMPTY
+    reason: NullableString = since(8, nullable=8, default=None)
+
+
+@struct
+class JoinGroupRequestProtocol:
+    """One protocol, and what the member says of itself in it."""
+
+    name: String = ""
+    metadata: Bytes = b""
+
+
+@message(versions=range(10), flexible=6)
+class JoinGroupResponse:
+    """The generation that has begun."""
+
+    throttle_time_ms: Int32 = since(2, default=0)
+    error_code: Int16 = 0
+    generation_id: Int32 = -1
+    protocol_type: NullableString = since(7, nullable=7, default=None)
+    protocol_name: NullableString = since(0, nullable=7, default="")
+    leader: String = ""
+    skip_assignment: Bool = since(9, default=False)
+    member_id: String = ""
+    members: Array[JoinGroupResponseMember] = EMPTY  # Empty but for the leader.
+
+
+@struct
+class JoinGroupResponseMember:
+    """One member, as its leader sees it."""
+
+    member_id: String = ""
+    group_instance_id: NullableString = since(5, nullable=5, default=None)
+    metadata: Bytes = b""

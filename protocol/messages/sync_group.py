@@ -1,0 +1,41 @@
+"""SyncGroup: a member asks for its assignment, and the leader brings everybody's.
+
+v3 has static members (KIP-345); v4 is flexible; v5 tells which protocol the member believes in (KIP-559).
+"""
+
+from __future__ import annotations
+
+from sordini.protocol.primitives import Array, Bytes, Int16, Int32, NullableString, String
+from sordini.protocol.schema import EMPTY, message, since, struct
+
+
+@message(versions=range(6), flexible=4)
+class SyncGroupRequest:
+    """Who asks, and as the leader what each member gets."""
+
+    group_id: String = ""
+    generation_id: Int32 = 0
+    member_id: String = ""
+    group_instance_id: NullableString = since(3, nullable=3, default=None)
+    protocol_type: NullableString = since(5, nullable=5, default=None)
+    protocol_name: NullableString = since(5, nullable=5, default=None)
+    assignments: Array[SyncGroupRequestAssignment] = EMPTY
+
+
+@struct
+class SyncGroupRequestAssignment:
+    """What one member gets."""
+
+    member_id: String = ""
+    assignment: Bytes = b""
+
+
+@message(versions=range(6), flexible=4)
+class SyncGroupResponse:
+    """What the member gets."""
+
+    throttle_time_ms: Int32 = since(1, default=0)
+    error_code: Int16 = 0
+    protocol_type: NullableString = since(5, nullable=5, default=None)
+    protocol_name: NullableString = since(5, nullable=5, default=None)
+    assignment: Bytes = b""
