@@ -1,0 +1,240 @@
+"""The group coordinator: which groups this broker looks after, and the way to each.
+
+A group belongs to one partition of __consumer_offsets; whoever leads that coordinates the group. Leadership begins with
+reading the partition (COORDINATOR_LOAD_IN_PROGRESS until that is done) and ends with forgetting all of it. Everywhere
+else the group's clients are told NOT_COORDINATOR, and look for its coordinator anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from uuid import UUID
+
+from sordini.broker.config_groups import GroupSettings
+from sordini.broker.groups import records
+from sordini.broker.groups.events import Answer, Committing, Delete, GroupLimits, Tick
+from sordini.broker.groups.internal_topic import OFFSETS_TOPIC, OffsetsTopic
+from sordini.broker.groups.loading import load
+from sordini.broker.groups.offsets import CONSUMER_PROTOCOL, OffsetTable, is_subscribed
+from sordini.broker.groups.ports import Ports
+from sordini.broker.groups.restoring import restore
+from sordini.broker.groups.shard import Asked, Done, Ended, Setup, Shard
+from sordini.broker.groups.state import Caller, CommittedOffset, Group, GroupState
+from sordini.broker.groups.timer import DueTimer
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import TopicPartition
+from sordini.replication.partition import Partition
+
+NOBODY = Caller(0)
+"""Who asks, in an event that is on its way to its group: the group's shard puts the number in."""
+GROUPS_PER_TURN = 200
+"""Looked at before others have their turn."""
+PREFIX_BYTES_MAX = 16_384
+"""Of a member's id, which goes over the wire as a string of 32767 bytes at most."""
+
+
+class GroupCoordinator:
+    """Looks after the groups whose partitions this broker leads. A `LeadershipListener`."""
+
+    def __init__(self, config: GroupSettings, topic: OffsetsTopic, ports: Ports) -> None:
+        self._config = config
+        self._topic = topic
+        self._ports = ports
+        limits = GroupLimits(
+            session_timeout_ms_min=config.group_min_session_timeout_ms,
+            session_timeout_ms_max=config.group_max_session_timeout_ms,
+            members_max=config.group_max_size,
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        )
+        self._setup = Setup(ports, config, limits, DueTimer(ports.clock, ports.call_later, self._due))
+        self._shards: dict[int, Shard] = {}
+        self._deleted: set[TopicPartition] = set()
+        self._is_checking = False
+
+    # What members and administrators ask.
+
+    def ask(self, group_id: str, event: Asked, done: Done) -> None:
+        """Tell a group what is asked of it; raises BrokerError when it is not looked after here, or not yet."""
+        self._shard(group_id).ask(group_id, event, done)
+
+    def commit(
+        self, group_id: str, event: Committing, offsets: Mapping[TopicPartition, CommittedOffset], ended: Ended
+    ) -> None:
+        """Write offsets down; `ended` is told NONE when they are committed. Raises BrokerError as `ask`."""
+        self._shard(group_id).commit(group_id, event, offsets, ended)
+
+    def offsets(self, group_id: str) -> OffsetTable:
+        """What a group has committed; nothing when there is no such group. Raises BrokerError as `ask`."""
+        return self._shard(group_id).offsets(group_id)
+
+    def group(self, group_id: str) -> Group | None:
+        """A group; None when there is none, or it is dead. Raises BrokerError as `ask`."""
+        group = self._shard(group_id).groups.get(group_id)
+        return None if group is None or group.state is GroupState.DEAD else group
+
+    def delete(self, group_id: str, ended: Ended) -> None:
+        """Delete a group without members, and its offsets. Raises nothing."""
+        try:
+            if self.group(group_id) is None:
+                raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+        except BrokerError as error:
+            ended(error.code)
+            return
+
+        def answered(answer: Answer) -> None:
+            ended(answer.error)
+
+        self.ask(group_id, Delete(NOBODY), answered)
+
+    def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition], ended: Ended) -> None:
+        """Delete offsets that nobody uses, as far as there are any; see `in_use`. Raises BrokerError as `ask`."""
+        shard = self._shard(group_id)
+        there = shard.offsets(group_id)
+        gone = [partition for partition in partitions if there.get(partition) is not None]
+        if gone:
+            shard.forget_offsets(group_id, gone, ended)
+        else:
+            ended(ErrorCode.NONE)
+
+    def in_use(self, group_id: str, topics: Collection[str]) -> set[str]:
+        """Those of the topics that the group is subscribed to.
+
+        Raises BrokerError: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP for one whose members are no consumers; and as `ask`.
+        """
+        group = self.group(group_id)
+        if group is None:
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+        if group.state is GroupState.EMPTY:
+            return set()
+        if group.protocol_type != CONSUMER_PROTOCOL:
+            raise BrokerError(ErrorCode.NON_EMPTY_GROUP, f"what {group_id} is subscribed to cannot be known")
+        return {topic for topic in topics if is_subscribed(group, topic)}
+
+    def draw_member_id(self, prefix: str) -> str:
+        """An id that nobody has: the client's name, or the instance's, and a random UUID."""
+        drawn = UUID(int=self._ports.randomness.getrandbits(128), version=4)
+        return f"{prefix.encode()[:PREFIX_BYTES_MAX].decode(errors='ignore')}-{drawn}"
+
+    # What is known.
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether groups are missing from `groups`, because their partition is still read."""
+        return any(shard.is_loading for shard in self._shards.values())
+
+    def groups(self) -> list[Group]:
+        """All groups here, as they are now."""
+        return [group for shard in self._shards.values() if not shard.is_loading for group in shard.groups.values()]
+
+    # What the cluster tells.
+
+    def leads(self, partition: Partition) -> None:
+        """A term as leader began. One that follows another of our own changes nothing that is known."""
+        if partition.name.topic != OFFSETS_TOPIC:
+            return
+        shard = self._shards.get(partition.name.partition)
+        if shard is not None and shard.partition is partition:
+            shard.settle()
+            return
+        shard = self._shards[partition.name.partition] = Shard(partition, self._setup)
+        if not self._is_checking:
+            self._is_checking = True
+            self._check_later()
+        if partition.log.log_start_offset == partition.log.log_end_offset:
+            shard.is_loading = False  # Nothing is there to be read: the usual case when the topic is made.
+        else:
+            self._ports.spawn(self._load(shard))
+
+    def resigned(self, partition: Partition) -> None:
+        """Leadership ended: forget everything, and tell whoever waits to look elsewhere."""
+        shard = self._shards.get(partition.name.partition)
+        if partition.name.topic == OFFSETS_TOPIC and shard is not None and shard.partition is partition:
+            del self._shards[partition.name.partition]
+            shard.close()
+
+    def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
+        """Partitions are gone from the cluster, and what was committed for them goes, too."""
+        gone = {partition for partition in partitions if partition.topic != OFFSETS_TOPIC}
+        if not gone:
+            return
+        if not self._deleted:
+            self._ports.spawn(self._forget_deleted())
+        self._deleted |= gone
+
+    # How it is done.
+
+    def _shard(self, group_id: str) -> Shard:
+        shard = self._shards.get(records.partition_for(group_id, self._topic.partition_count()))
+        if shard is None:
+            raise BrokerError(ErrorCode.NOT_COORDINATOR, f"group {group_id} is not looked after by this broker")
+        if shard.is_loading:
+            raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id} is being read")
+        return shard
+
+    def _due(self, key: tuple[int, str], late_ms: int) -> None:
+        index, group_id = key
+        shard = self._shards.get(index)
+        if shard is not None:
+            shard.feed(group_id, Tick(late_ms))
+
+    def _is_led(self, shard: Shard) -> bool:
+        return self._shards.get(shard.index) is shard
+
+    async def _load(self, shard: Shard) -> None:
+        began_ms = self._ports.clock.monotonic_ms()
+        latest = await load(
+            shard.partition,
+            self._ports,
+            slice_bytes=self._config.offsets_load_buffer_size,
+            is_wanted=lambda: self._is_led(shard),
+        )
+        if latest is None or not await restore(shard, latest, self._setup, lambda: self._is_led(shard)):
+            return
+        shard.is_loading = False
+        self._ports.log.info(
+            "groups loaded",
+            partition=str(shard.partition.name),
+            groups=len(shard.groups),
+            records=len(latest),
+            took_ms=self._ports.clock.monotonic_ms() - began_ms,
+        )
+
+    def _check_later(self) -> None:
+        def check() -> None:
+            self._is_checking = bool(self._shards)  # Nothing is led: the next leadership begins it anew.
+            if self._is_checking:
+                self._ports.spawn(self._expire())
+
+        self._ports.call_later(self._config.offsets_retention_check_interval_ms / 1000, check)
+
+    async def _expire(self) -> None:
+        """Forget what has been kept long enough, and groups of which nothing is left; then again after a while."""
+        async for shard, group_id in self._each_group():
+            shard.expire(group_id)
+        self._check_later()
+
+    async def _forget_deleted(self) -> None:
+        """Forget what was committed for deleted partitions: one pass over the groups for all that were told of."""
+        await asyncio.sleep(0)  # More may be told of in this turn.
+        while self._deleted:
+            deleted, self._deleted = self._deleted, set()
+            async for shard, group_id in self._each_group():
+                gone = [partition for partition, _ in shard.offsets(group_id).items() if partition in deleted]
+                if gone:
+                    shard.forget_offsets(group_id, gone, _nobody_asked)
+
+    async def _each_group(self) -> AsyncIterator[tuple[Shard, str]]:
+        """Every group that is here now, with turns for others in between."""
+        looked_at = 0
+        for shard in list(self._shards.values()):
+            for group_id in list(shard.groups):
+                if self._is_led(shard) and not shard.is_loading:
+                    yield shard, group_id
+                looked_at += 1
+                if looked_at % GROUPS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+
+
+def _nobody_asked(_error: ErrorCode) -> None:
+    """Offsets of what was deleted while nothing can be written stay until they expire."""

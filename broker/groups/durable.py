@@ -1,0 +1,81 @@
+"""The half of a group that survives a restart: taken out of a live group, and made one again.
+
+Folding the records of a group's key, last one wins, gives the live group's durable half as of its last commit. A member
+comes back with one protocol, the group's, and with a session that starts anew: it knows nothing of our restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sordini.broker.groups import voting
+from sordini.broker.groups.events import Now
+from sordini.broker.groups.state import Group, GroupState, GroupValue, Member, MemberValue, Protocol
+
+
+def value_of(group: Group, assignments: Mapping[str, bytes] | None = None) -> GroupValue:
+    """What is written of a group; `assignments` are those about to be given, instead of those the members have."""
+    members = tuple(_member_value(group, member, assignments) for member in group.members.values())
+    return GroupValue(
+        group.protocol_type or "",
+        group.generation_id,
+        group.protocol_name,
+        group.leader_id,
+        group.state_since_ms,
+        members,
+    )
+
+
+def _member_value(group: Group, member: Member, assignments: Mapping[str, bytes] | None) -> MemberValue:
+    return MemberValue(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.session_timeout_ms,
+        member.metadata(group.protocol_name),
+        member.assignment if assignments is None else assignments.get(member.member_id, b""),
+    )
+
+
+def group_from(group_id: str, value: GroupValue, now: Now) -> Group:
+    """The group that was written: stable with sessions that start now, or empty."""
+    members = {member.member_id: _member(member, value.protocol_name, now) for member in value.members}
+    static_ids, support = dict[str, str](), dict[str, int]()
+    for member in members.values():
+        voting.count(support, member.protocols, 1)
+        if member.group_instance_id is not None:
+            static_ids[member.group_instance_id] = member.member_id
+    # The record's leader may be missing where damage or another's bug left it so; somebody has to lead.
+    leader_id = value.leader_id if value.leader_id in members else next(iter(members), None)
+    return Group(
+        group_id,
+        GroupState.STABLE if members else GroupState.EMPTY,
+        value.generation_id,
+        value.protocol_type or None,
+        value.protocol_name if members else None,
+        leader_id,
+        MappingProxyType(members),
+        state_since_ms=value.state_since_ms,
+        static_ids=MappingProxyType(
+            {m.group_instance_id: m.member_id for m in members.values() if m.group_instance_id}
+        ),
+        support=MappingProxyType(support),
+        due_ms=min((member.session_ends_ms for member in members.values()), default=None),
+    )
+
+
+def _member(value: MemberValue, protocol_name: str | None, now: Now) -> Member:
+    return Member(
+        value.member_id,
+        value.group_instance_id,
+        value.client_id,
+        value.client_host,
+        value.rebalance_timeout_ms,
+        value.session_timeout_ms,
+        (Protocol(protocol_name or "", value.subscription),),
+        value.assignment,
+        session_ends_ms=now.monotonic_ms + value.session_timeout_ms,
+    )

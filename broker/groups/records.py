@@ -1,0 +1,256 @@
+"""The records of __consumer_offsets, byte for byte as Apache Kafka writes them.
+
+    key    int16 version | 0, 1: group, topic, int32 partition -> a committed offset
+                         | 2: group                            -> the group itself
+                         | 3 and up: of a newer kind of group, none of ours
+    value  int16 version | the offset or the group; no value (a tombstone) takes it away
+
+Offsets are written in value version 3, or 1 where an old client asked for a retention of its own; groups in version 3.
+Everything up to version 4 is read, which is flexible and comes from newer releases. Who is asked to read bytes that
+make no sense gives a `Damaged` back and raises nothing: one bad record must not cost a partition its groups.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from sordini.broker.groups.state import CommittedOffset, GroupValue, MemberValue
+from sordini.protocol.errors import WireError
+from sordini.protocol.primitives import Array, Bytes, Int32, Int64, NullableString, String
+from sordini.protocol.schema import EMPTY, NEVER, decode, encode, message, since, struct
+
+T = TypeVar("T")
+
+OFFSET_KEY_VERSION = 1
+OFFSET_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+GROUP_KEY_VERSION = 2
+GROUP_VALUE_VERSION = 3
+VALUE_VERSION_MAX = 4
+"""The newest that is read, of offsets and groups alike."""
+
+_VERSION = Struct(">h")
+_NOT_SET = -1
+_INT32_MIN = -(2**31)
+
+
+@message(versions=range(2), flexible=NEVER)
+class _OffsetKey:
+    """Under which key a committed offset lies."""
+
+    group: String = ""
+    topic: String = ""
+    partition: Int32 = 0
+
+
+@message(versions=range(5), flexible=4)
+class _OffsetValue:
+    """A committed offset. A newer release tags the topic's id to it, which is skipped."""
+
+    offset: Int64 = 0
+    leader_epoch: Int32 = since(3, default=_NOT_SET)
+    metadata: String = ""
+    commit_timestamp: Int64 = 0
+    expire_timestamp: Int64 = since(1, until=1, default=_NOT_SET)
+
+
+@message(versions=range(2, 3), flexible=NEVER)
+class _GroupKey:
+    """Under which key a group lies."""
+
+    group: String = ""
+
+
+@message(versions=range(5), flexible=4)
+class _GroupValue:
+    """A group and its members."""
+
+    protocol_type: String = ""
+    generation: Int32 = 0
+    protocol: NullableString = None
+    leader: NullableString = None
+    current_state_timestamp: Int64 = since(2, default=_NOT_SET)
+    members: Array[_Member] = EMPTY
+
+
+@struct
+class _Member:
+    """One member of a group."""
+
+    member_id: String = ""
+    group_instance_id: NullableString = since(3, default=None)
+    client_id: String = ""
+    client_host: String = ""
+    rebalance_timeout: Int32 = since(1, default=_NOT_SET)
+    session_timeout: Int32 = 0
+    subscription: Bytes = b""
+    assignment: Bytes = b""
+
+
+class OffsetKey(NamedTuple):
+    group_id: str
+    topic: str
+    partition: int
+
+
+class GroupKey(NamedTuple):
+    group_id: str
+
+
+class UnknownKey(NamedTuple):
+    """A record of a kind that is none of ours; it is to be left alone."""
+
+    version: int
+
+
+class Damaged(NamedTuple):
+    """Bytes that are no such record, and why."""
+
+    reason: str
+
+
+Key: TypeAlias = OffsetKey | GroupKey | UnknownKey | Damaged
+
+
+def read_key(data: bytes | memoryview) -> Key:
+    version = _version(data)
+    if isinstance(version, Damaged):
+        return version
+    if version > GROUP_KEY_VERSION:
+        return UnknownKey(version)
+    if version == GROUP_KEY_VERSION:
+        group = _read(_GroupKey, version, data)
+        return group if isinstance(group, Damaged) else GroupKey(group.group)
+    offset = _read(_OffsetKey, version, data)
+    return offset if isinstance(offset, Damaged) else OffsetKey(offset.group, offset.topic, offset.partition)
+
+
+def read_offset(data: bytes | memoryview) -> CommittedOffset | Damaged:
+    version = _version(data)
+    if isinstance(version, Damaged):
+        return version
+    value = _read(_OffsetValue, version, data)
+    if isinstance(value, Damaged):
+        return value
+    expires_ms = None if value.expire_timestamp == _NOT_SET else value.expire_timestamp
+    return CommittedOffset(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, expires_ms)
+
+
+def read_group(data: bytes | memoryview) -> GroupValue | Damaged:
+    version = _version(data)
+    if isinstance(version, Damaged):
+        return version
+    value = _read(_GroupValue, version, data)
+    if isinstance(value, Damaged):
+        return value
+    members = tuple(_member(member, version) for member in value.members)
+    group = GroupValue(
+        value.protocol_type, value.generation, value.protocol, value.leader, value.current_state_timestamp, members
+    )
+    return _nonsense(group) or group
+
+
+def _member(member: _Member, version: int) -> MemberValue:
+    # Before there was a rebalance timeout of its own, the session's stood for it.
+    rebalance_timeout_ms = member.session_timeout if version == 0 else member.rebalance_timeout
+    return MemberValue(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        rebalance_timeout_ms,
+        member.session_timeout,
+        member.subscription,
+        member.assignment,
+    )
+
+
+def _nonsense(group: GroupValue) -> Damaged | None:
+    """What no coordinator writes, and no group could be made of."""
+    instance_ids = [member.group_instance_id for member in group.members if member.group_instance_id is not None]
+    if len({member.member_id for member in group.members}) < len(group.members):
+        return Damaged("two members have one id")
+    if len(set(instance_ids)) < len(instance_ids):
+        return Damaged("two members have one instance id")
+    if group.members and (group.protocol_name is None or not group.protocol_type):
+        return Damaged("members without a protocol")
+    return None
+
+
+def offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    return _written(_OffsetKey(group=group_id, topic=topic, partition=partition), OFFSET_KEY_VERSION)
+
+
+def offset_value(committed: CommittedOffset) -> bytes:
+    """An expiry asked for is kept at the cost of the leader epoch: one version has the one, another the other."""
+    value = _OffsetValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.committed_ms,
+    )
+    if committed.expires_ms is None:
+        return _written(value, OFFSET_VALUE_VERSION)
+    value.expire_timestamp = committed.expires_ms
+    return _written(value, OFFSET_VALUE_VERSION_WITH_EXPIRY)
+
+
+def group_key(group_id: str) -> bytes:
+    return _written(_GroupKey(group=group_id), GROUP_KEY_VERSION)
+
+
+def group_value(group: GroupValue) -> bytes:
+    value = _GroupValue(
+        protocol_type=group.protocol_type,
+        generation=group.generation_id,
+        protocol=group.protocol_name,
+        leader=group.leader_id,
+        current_state_timestamp=group.state_since_ms,
+        members=[
+            _Member(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.subscription,
+                assignment=member.assignment,
+            )
+            for member in group.members
+        ],
+    )
+    return _written(value, GROUP_VALUE_VERSION)
+
+
+def partition_for(group_id: str, partitions: int) -> int:
+    """Which partition of __consumer_offsets keeps a group: Java's hash of its UTF-16, without the sign."""
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    hashed = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFF_FFFF
+    signed = hashed - 2**32 if hashed >= 2**31 else hashed
+    # The one number that has no opposite in 32 bits counts as 0.
+    return 0 if signed == _INT32_MIN else abs(signed) % partitions
+
+
+def _version(data: bytes | memoryview) -> int | Damaged:
+    if len(data) < _VERSION.size:
+        return Damaged(f"{len(data)} bytes are too few for a version")
+    version: int = _VERSION.unpack_from(data)[0]
+    return Damaged(f"version {version} is none") if version < 0 else version
+
+
+def _read(cls: type[T], version: int, data: bytes | memoryview) -> T | Damaged:
+    """Read what stands behind the version. Bytes behind that are let be, as Apache Kafka does."""
+    if version > VALUE_VERSION_MAX:
+        return Damaged(f"version {version} is not known")
+    try:
+        return decode(cls, version, memoryview(data), _VERSION.size)[0]
+    except WireError as error:
+        return Damaged(str(error))
+
+
+def _written(value: Any, version: int) -> bytes:
+    return _VERSION.pack(version) + encode(value, version)

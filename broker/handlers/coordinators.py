@@ -1,0 +1,96 @@
+"""FindCoordinator: which broker looks after a group.
+
+Whoever asks first brings __consumer_offsets into being, and waits the fraction of a second that takes: told to come
+again, as by Apache Kafka, some clients do so only after a second. Transactions have no coordinator yet.
+"""
+
+from __future__ import annotations
+
+from sordini.broker.dispatch import Call, Route
+from sordini.broker.groups.internal_topic import OFFSETS_TOPIC, OffsetsTopic
+from sordini.broker.groups.records import partition_for
+from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.network.ports import Pending
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP = 0
+TRANSACTION = 1
+
+FIRST_BATCHED_VERSION = 4
+
+REASONS = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator is running",
+    ErrorCode.INVALID_REQUEST: "a coordinator is asked for by a group (0) or a transactional id (1)",
+}
+
+
+class CoordinatorsHandler:
+    """Finds coordinators by the metadata of their topic."""
+
+    def __init__(self, topic: OffsetsTopic, metadata: MetadataCache) -> None:
+        self._topic = topic
+        self._metadata = metadata
+
+    def route(self) -> Route:
+        return Route(ApiKey.FIND_COORDINATOR, self.find, self.refuse)
+
+    def find(self, call: Call) -> FindCoordinatorResponse | Pending:
+        request: FindCoordinatorRequest = call.body
+        if request.key_type != GROUP:
+            known = request.key_type == TRANSACTION
+            return self.refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE if known else ErrorCode.INVALID_REQUEST)
+        if self._topic.exists or (call.version >= FIRST_BATCHED_VERSION and not request.coordinator_keys):
+            return self._found(call)
+        exchange = Exchange[FindCoordinatorResponse](call)
+        self._topic.make(lambda: exchange.answer(self._found(call)))
+        return exchange.result()
+
+    def _found(self, call: Call) -> FindCoordinatorResponse:
+        request: FindCoordinatorRequest = call.body
+        if call.version >= FIRST_BATCHED_VERSION:
+            return FindCoordinatorResponse(
+                coordinators=[self._coordinator(key, call.peer.listener) for key in request.coordinator_keys]
+            )
+        found = self._coordinator(request.key, call.peer.listener)
+        return FindCoordinatorResponse(
+            error_code=found.error_code,
+            error_message=found.error_message,
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+        )
+
+    def _coordinator(self, group_id: str, listener: str) -> Coordinator:
+        """Whoever leads the group's partition, under the address that this listener's clients know."""
+        try:
+            broker_id, (host, port) = self._leader(group_id, listener)
+        except BrokerError as error:
+            return _nobody(group_id, error.code)
+        return Coordinator(key=group_id, node_id=broker_id, host=host, port=port, error_message=None)
+
+    def _leader(self, group_id: str, listener: str) -> tuple[int, tuple[str, int]]:
+        topic = self._metadata.topics.get(OFFSETS_TOPIC)
+        if topic is not None:
+            partition = topic.partitions.get(partition_for(group_id, self._topic.partition_count()))
+            broker = None if partition is None else self._metadata.brokers.get(partition.leader)
+            address = None if broker is None else broker.endpoints.get(listener)
+            if broker is not None and address is not None:
+                return broker.broker_id, address
+        raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody leads the partition of group {group_id}")
+
+    @staticmethod
+    def refuse(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
+        return FindCoordinatorResponse(
+            error_code=code,
+            error_message=REASONS.get(code),
+            node_id=-1,
+            port=-1,
+            coordinators=[_nobody(key, code) for key in request.coordinator_keys],
+        )
+
+
+def _nobody(key: str, code: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=REASONS.get(code))

@@ -1,0 +1,310 @@
+"""Members and groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups, DeleteGroups.
+
+The wire's "", -1 and versions become the coordinator's events here, and its answers messages again. What a group
+decides is in `broker/groups/machine.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from sordini.broker.dispatch import Call, Route
+from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
+from sordini.broker.groups.events import (
+    Answer,
+    Heartbeat,
+    Join,
+    JoinAnswer,
+    Leave,
+    LeaveAnswer,
+    Leaving,
+    Sync,
+    SyncAnswer,
+)
+from sordini.broker.groups.state import Group, GroupState, Member, Protocol
+from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.network.ports import Pending
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from sordini.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from sordini.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from sordini.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from sordini.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from sordini.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+M = TypeVar("M")
+
+CLASSIC = "classic"
+"""The type of every group here (KIP-848 names it)."""
+GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+"""What everybody may do with a group while nobody is asked who they are: READ, DELETE, DESCRIBE."""
+
+
+class GroupsHandler:
+    """Serves consumers, and those who look after their groups."""
+
+    def __init__(self, groups: GroupCoordinator) -> None:
+        self._groups = groups
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(ApiKey.JOIN_GROUP, self.join, self.refuse_join),
+            Route(ApiKey.SYNC_GROUP, self.sync, self.refuse_sync),
+            Route(ApiKey.HEARTBEAT, self.heartbeat, self.refuse_heartbeat),
+            Route(ApiKey.LEAVE_GROUP, self.leave, self.refuse_leave),
+            Route(ApiKey.DESCRIBE_GROUPS, self.describe, self.refuse_describe),
+            Route(ApiKey.LIST_GROUPS, self.list, self.refuse_list),
+            Route(ApiKey.DELETE_GROUPS, self.delete, self.refuse_delete),
+        ]
+
+    def join(self, call: Call) -> JoinGroupResponse | Pending:
+        request: JoinGroupRequest = call.body
+        instance_id = request.group_instance_id
+        event = Join(
+            caller=NOBODY,
+            member_id=request.member_id,
+            group_instance_id=instance_id,
+            client_id=call.client_id or "",
+            client_host=f"/{call.peer.address}",
+            rebalance_timeout_ms=request.session_timeout_ms if call.version == 0 else request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=tuple(Protocol(protocol.name, protocol.metadata) for protocol in request.protocols),
+            drawn_member_id=self._groups.draw_member_id(call.client_id or "" if instance_id is None else instance_id),
+            needs_known_id=call.version >= 4 and instance_id is None,
+            may_skip_assignment=call.version >= 9,
+        )
+        try:
+            _check_group_id(request.group_id)
+            return _ask(self._groups, call, event, lambda answer: _joined(answer, call.version))
+        except BrokerError as error:
+            return _joined(JoinAnswer(error.code, member_id=request.member_id), call.version)
+
+    def sync(self, call: Call) -> SyncGroupResponse | Pending:
+        request: SyncGroupRequest = call.body
+        _check_group_id(request.group_id)
+        if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+            raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a member says which protocol it follows")
+        event = Sync(
+            caller=NOBODY,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation_id=request.generation_id,
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignments={given.member_id: given.assignment for given in request.assignments},
+        )
+        try:
+            return _ask(self._groups, call, event, _synced)
+        except BrokerError as error:
+            if error.code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                raise
+            # What was being assigned is lost, and older clients do not expect to be told of the loading.
+            return self.refuse_sync(request, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def heartbeat(self, call: Call) -> HeartbeatResponse | Pending:
+        request: HeartbeatRequest = call.body
+        _check_group_id(request.group_id)
+        event = Heartbeat(NOBODY, request.member_id, request.group_instance_id, request.generation_id)
+        try:
+            return _ask(self._groups, call, event, _heard)
+        except BrokerError as error:
+            if error.code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                raise
+            return HeartbeatResponse()  # Its session begins when the group is there.
+
+    def leave(self, call: Call) -> LeaveGroupResponse | Pending:
+        request: LeaveGroupRequest = call.body
+        _check_group_id(request.group_id)
+        leaving = request.members if call.version >= 3 else [MemberIdentity(member_id=request.member_id)]
+        event = Leave(NOBODY, tuple(Leaving(member.member_id, member.group_instance_id) for member in leaving))
+        return _ask(self._groups, call, event, lambda answer: _left(answer, leaving, call.version))
+
+    def describe(self, call: Call) -> DescribeGroupsResponse:
+        request: DescribeGroupsRequest = call.body
+        response = DescribeGroupsResponse()
+        for group_id in request.groups:
+            try:
+                group = self._groups.group(group_id)
+            except BrokerError as error:
+                response.groups.append(DescribedGroup(group_id=group_id, error_code=error.code))
+                continue
+            described = _described(group_id, group, call.version)
+            if request.include_authorized_operations and not described.error_code:
+                described.authorized_operations = GROUP_OPERATIONS
+            response.groups.append(described)
+        return response
+
+    def list(self, call: Call) -> ListGroupsResponse:
+        request: ListGroupsRequest = call.body
+        states = {state.lower() for state in request.states_filter}
+        types = {kind.lower() for kind in request.types_filter}
+        response = ListGroupsResponse()
+        if self._groups.is_loading:
+            response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if not types or CLASSIC in types:
+            response.groups = [
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type=CLASSIC,
+                )
+                for group in self._groups.groups()
+                if not states or group.state.value.lower() in states
+            ]
+        return response
+
+    def delete(self, call: Call) -> DeleteGroupsResponse | Pending:
+        request: DeleteGroupsRequest = call.body
+        exchange = Exchange[DeleteGroupsResponse](call)
+        names = list(dict.fromkeys(request.groups_names))
+        codes: dict[str, ErrorCode] = {}
+
+        def ended(group_id: str, code: ErrorCode) -> None:
+            codes[group_id] = code
+            if len(codes) == len(names):
+                results = [DeletableGroupResult(group_id=name, error_code=codes[name]) for name in names]
+                exchange.answer(DeleteGroupsResponse(results=results))
+
+        for group_id in names:
+            self._groups.delete(group_id, partial(ended, group_id))
+        return exchange.result() if names else DeleteGroupsResponse()
+
+    @staticmethod
+    def refuse_join(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+        return JoinGroupResponse(error_code=code, member_id=request.member_id)
+
+    @staticmethod
+    def refuse_sync(_request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
+        return SyncGroupResponse(error_code=code)
+
+    @staticmethod
+    def refuse_heartbeat(_request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
+        return HeartbeatResponse(error_code=code)
+
+    @staticmethod
+    def refuse_leave(_request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
+        return LeaveGroupResponse(error_code=code)
+
+    @staticmethod
+    def refuse_describe(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(
+            groups=[DescribedGroup(group_id=group_id, error_code=code) for group_id in request.groups]
+        )
+
+    @staticmethod
+    def refuse_list(_request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
+        return ListGroupsResponse(error_code=code)
+
+    @staticmethod
+    def refuse_delete(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(
+            results=[DeletableGroupResult(group_id=group_id, error_code=code) for group_id in request.groups_names]
+        )
+
+
+def _check_group_id(group_id: str) -> None:
+    """Members have a group with a name; only offsets may be kept under "" (old simple consumers do)."""
+    if not group_id:
+        raise BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+
+
+def _ask(
+    groups: GroupCoordinator, call: Call, event: Join | Sync | Heartbeat | Leave, message: Callable[[Any], M]
+) -> M | Pending:
+    """Tell a group what happens to it; its answer becomes a message by `message`."""
+    exchange = Exchange[M](call)
+    groups.ask(call.body.group_id, event, lambda answer: exchange.answer(message(answer)))
+    return exchange.result()
+
+
+def _joined(answer: JoinAnswer, version: int) -> JoinGroupResponse:
+    # Null from version 7 on, when there is no protocol.
+    protocol_name = answer.protocol_name if version >= 7 else answer.protocol_name or ""
+    return JoinGroupResponse(
+        error_code=answer.error,
+        generation_id=answer.generation_id,
+        protocol_type=answer.protocol_type,
+        protocol_name=protocol_name,
+        leader=answer.leader_id,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata
+            )
+            for member in answer.members
+        ],
+    )
+
+
+def _synced(answer: SyncAnswer) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=answer.error,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        assignment=answer.assignment,
+    )
+
+
+def _heard(answer: Answer) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=answer.error)
+
+
+def _left(answer: LeaveAnswer, leaving: list[MemberIdentity], version: int) -> LeaveGroupResponse:
+    if version < 3:
+        return LeaveGroupResponse(error_code=answer.errors[0])
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error)
+            for member, error in zip(leaving, answer.errors, strict=True)
+        ]
+    )
+
+
+def _described(group_id: str, group: Group | None, version: int) -> DescribedGroup:
+    if group is None:
+        described = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        if version >= 6:
+            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            described.error_message = f"Group {group_id} not found."
+        return described
+    is_stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=group.protocol_name or "" if is_stable else "",
+        members=[
+            _described_member(member, group.protocol_name if is_stable else None) for member in group.members.values()
+        ],
+    )
+
+
+def _described_member(member: Member, protocol_name: str | None) -> DescribedGroupMember:
+    """What members said and were given is told of a stable group only: otherwise it is about to change."""
+    described = DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+    )
+    if protocol_name is not None:
+        described.member_metadata = member.metadata(protocol_name)
+        described.member_assignment = member.assignment
+    return described

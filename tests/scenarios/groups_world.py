@@ -1,0 +1,276 @@
+"""A consumer group on paper: its machine, clients that ask it, a clock, and a disk that writes when it is told.
+
+Used by the groups' transcripts and by their laws. The world does what the shell will do (carry actions out in order,
+tick when something is due) and holds it to its contract: every request is answered once, the group is sound after
+every step (`machine.check`), and what was written, read back, is the half of the group that should survive.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from sordini.broker.groups import machine, records
+from sordini.broker.groups.durable import value_of
+from sordini.broker.groups.events import (
+    Answer,
+    Committing,
+    Delete,
+    Event,
+    GroupLimits,
+    Heartbeat,
+    Join,
+    JoinAnswer,
+    Leave,
+    LeaveAnswer,
+    Leaving,
+    Now,
+    OffsetsGone,
+    Sync,
+    SyncAnswer,
+    Tick,
+    Unload,
+    Write,
+    Written,
+)
+from sordini.broker.groups.state import Caller, Group, GroupState, GroupValue, Protocol
+from sordini.protocol.errors import ErrorCode
+
+EPOCH_MS = 1_700_000_000_000
+"""The wall clock when the monotonic one is at 0."""
+
+
+@dataclass
+class Client:
+    """A consumer, and what it knows of itself."""
+
+    name: str
+    instance_id: str | None = None
+    member_id: str = ""
+    generation_id: int = -1
+    protocols: tuple[Protocol, ...] = (Protocol("range", b"m"),)
+    protocol_type: str = "consumer"
+    session_timeout_ms: int = 10_000
+    rebalance_timeout_ms: int = 60_000
+    version: int = 9
+    error: ErrorCode | None = None
+    """How its last request ended."""
+
+
+@dataclass
+class World:
+    """`said` collects one line for each thing that happened since it was last taken."""
+
+    limits: GroupLimits = field(default_factory=lambda: GroupLimits(initial_rebalance_delay_ms=0))
+    group: Group = field(default_factory=lambda: Group("g"))
+    now_ms: int = 0
+    disk_waits: bool = False
+    clients: dict[str, Client] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+    waiting: dict[Caller, tuple[Client | None, Event]] = field(default_factory=dict)
+    writes: deque[Write] = field(default_factory=deque)
+    folded: GroupValue | None = None
+    drawn: dict[str, int] = field(default_factory=dict)
+    asked: int = 0
+    given: list[tuple[str, bytes]] = field(default_factory=list)
+    """Which member was told of which assignment."""
+
+    # What clients do.
+
+    def client(self, name: str) -> Client:
+        return self.clients.setdefault(name, Client(name))
+
+    def join(self, client: Client, *, once: bool = False) -> None:
+        """Join; a newcomer that is told its id joins again with that, unless `once`."""
+        draw = client.instance_id or client.name
+        self.drawn[draw] = self.drawn.get(draw, 0) + 1
+        self._ask(
+            client,
+            Join(
+                self._caller(),
+                client.member_id,
+                client.instance_id,
+                f"client-{client.name}",
+                "/10.0.0.1",
+                client.rebalance_timeout_ms,
+                client.session_timeout_ms,
+                client.protocol_type,
+                client.protocols,
+                f"{draw}-{self.drawn[draw]}",
+                client.version >= 4 and client.instance_id is None,
+                client.version >= 9,
+            ),
+        )
+        if client.error is ErrorCode.MEMBER_ID_REQUIRED and not once:
+            self.said.pop()
+            self.join(client)
+
+    def sync(self, client: Client, shares: dict[str, bytes], protocol_name: str | None = None) -> None:
+        """Bring or fetch the assignment; `shares` is by client."""
+        assignments = {self.client(name).member_id: share for name, share in shares.items()}
+        caller, name = self._caller(), client.instance_id
+        event = Sync(caller, client.member_id, name, client.generation_id, None, protocol_name, assignments)
+        self._ask(client, event)
+
+    def heartbeat(self, client: Client) -> None:
+        self._ask(client, Heartbeat(self._caller(), client.member_id, client.instance_id, client.generation_id))
+
+    def commit(self, client: Client) -> None:
+        self._ask(client, Committing(self._caller(), client.member_id, client.instance_id, client.generation_id))
+
+    def leave(self, *leaving: Leaving) -> None:
+        self._ask(None, Leave(self._caller(), leaving))
+
+    def delete(self) -> None:
+        self._ask(None, Delete(self._caller()))
+
+    def offsets_gone(self) -> None:
+        self.feed(OffsetsGone())
+
+    def unload(self) -> None:
+        self.feed(Unload())
+
+    # What the world does.
+
+    def wait(self, duration_ms: int) -> None:
+        """Let time pass, ticking when something is due."""
+        until_ms, idle = self.now_ms + duration_ms, 0
+        while (due_ms := machine.next_due_ms(self.group)) is not None and due_ms <= until_ms:
+            idle = idle + 1 if due_ms <= self.now_ms else 0
+            assert idle < 5, "ticks that do nothing"
+            self.now_ms = max(self.now_ms, due_ms)
+            self._tick(0)
+        self.now_ms = until_ms
+
+    def stall(self, duration_ms: int) -> None:
+        """Let time pass while nobody is served; the tick comes as late as that."""
+        due_ms = machine.next_due_ms(self.group)
+        self.now_ms += duration_ms
+        if due_ms is not None and due_ms <= self.now_ms:
+            self._tick(max(self.now_ms - due_ms, 1))
+
+    def restart(self) -> None:
+        """The broker dies and reads what it had written."""
+        self.waiting.clear()
+        self.writes.clear()
+        self.group = Group("g")
+        if self.folded is not None:
+            self.group = machine.restored("g", self.folded, self._now(), self.limits)
+        machine.check(self.group)
+
+    def disk_answers(self, error: ErrorCode | None = None) -> None:
+        """The oldest write that waits is done, or has failed."""
+        write = self.writes.popleft()
+        if error is None:
+            self.folded = write.value
+        self.feed(Written(write.generation_id, error, write.number))
+        if error is None and not self.writes and self.group.state is not GroupState.COMPLETING_REBALANCE:
+            self._check_durable()
+
+    def feed(self, event: Event) -> None:
+        """Take a step and carry it out."""
+        before = self.group
+        self.group, actions = machine.step(before, event, self._now(), self.limits)
+        assert self.group.generation_id >= before.generation_id
+        machine.check(self.group)
+        for action in actions:
+            if isinstance(action, Write):
+                if action.value is not None:
+                    assert records.read_group(records.group_value(action.value)) == action.value
+                self.said.append(_written(action))
+                self.writes.append(action)
+            else:
+                client, request = self.waiting.pop(action.caller)
+                self._hear(client, request, action.answer)
+        while self.writes and not self.disk_waits:
+            self.disk_answers()
+        self._check_callers()
+
+    # How that goes.
+
+    def _now(self) -> Now:
+        return Now(self.now_ms, EPOCH_MS + self.now_ms)
+
+    def _caller(self) -> Caller:
+        self.asked += 1
+        return Caller(self.asked)
+
+    def _ask(self, client: Client | None, event: Join | Sync | Heartbeat | Leave | Committing | Delete) -> None:
+        if client is not None:
+            client.error = None
+        self.waiting[event.caller] = (client, event)
+        self.feed(event)
+
+    def _tick(self, late_ms: int) -> None:
+        self.feed(Tick(late_ms))
+
+    def _check_callers(self) -> None:
+        """Whoever was not answered waits in one place of the group."""
+        members = self.group.members.values()
+        places = [m.joining for m in members] + [m.syncing for m in members]
+        places += [getattr(writing.purpose, "caller", None) for writing in self.group.writing]
+        assert sorted(caller for caller in places if caller is not None) == sorted(self.waiting)
+
+    def _check_durable(self) -> None:
+        """What was written last is what the group is, but for the time of a change that is not written for itself."""
+        if self.group.state is GroupState.DEAD:
+            assert self.folded is None
+        elif self.folded is not None and self.group.state in (GroupState.STABLE, GroupState.EMPTY):
+            live = value_of(self.group)
+            if self.group.state is GroupState.STABLE:
+                live = live._replace(state_since_ms=self.folded.state_since_ms)
+            assert live == self.folded
+
+    def _hear(
+        self, client: Client | None, event: Event, answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer
+    ) -> None:
+        name = "admin" if client is None else client.name
+        kind = type(event).__name__.lower()
+        self.said.append(f"{name} <- {kind} {_told(answer)}")
+        if client is None:
+            return
+        if not isinstance(answer, LeaveAnswer):
+            client.error = answer.error
+        if isinstance(event, Sync) and isinstance(answer, SyncAnswer) and answer.error is ErrorCode.NONE:
+            self.given.append((event.member_id, answer.assignment))
+        if isinstance(answer, JoinAnswer):
+            known = answer.error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
+            client.member_id = answer.member_id if known else client.member_id
+            if answer.error is ErrorCode.NONE:
+                client.generation_id = answer.generation_id
+
+
+def describe(group: Group) -> str:
+    """The line that ends each answer of a transcript."""
+    parts = [group.state.value, f"generation={group.generation_id}"]
+    if group.members:
+        parts.append("members=" + ",".join(id_ + "*" * (id_ == group.leader_id) for id_ in group.members))
+    if group.pending:
+        parts.append("given=" + ",".join(group.pending))
+    return "= " + " ".join(parts)
+
+
+def _told(answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer) -> str:
+    if isinstance(answer, LeaveAnswer):
+        return " ".join(error.name for error in answer.errors)
+    if isinstance(answer, JoinAnswer) and answer.error is ErrorCode.NONE:
+        parts = [
+            f"id={answer.member_id} generation={answer.generation_id} {answer.protocol_type}/{answer.protocol_name}"
+        ]
+        parts.append(f"leader={answer.leader_id}")
+        if answer.skip_assignment:
+            parts.append("skips-assignment")
+        parts += [f"{member.member_id}:{member.metadata.decode()}" for member in answer.members]
+        return " ".join(parts)
+    if isinstance(answer, JoinAnswer):
+        return f"{answer.error.name} id={answer.member_id}" if answer.member_id else answer.error.name
+    if isinstance(answer, SyncAnswer) and answer.error is ErrorCode.NONE:
+        return f"assigned {answer.assignment.decode() or 'nothing'}"
+    return answer.error.name
+
+
+def _written(write: Write) -> str:
+    if write.value is None:
+        return "write tombstone"
+    members = [f"{member.member_id}={member.assignment.decode()}" for member in write.value.members]
+    return " ".join([f"write generation={write.generation_id}", *(members or ["nobody"])])

@@ -1,0 +1,171 @@
+"""The groups' transcripts: what happened, `----`, all that came of it, and how the group stands then.
+
+Each file is a story of its own, read like prose. `UPDATE=1 pytest ...` rewrites the answers; review reads them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sordini.broker.groups import machine
+from sordini.broker.groups.events import Leaving
+from sordini.broker.groups.state import Protocol
+from sordini.protocol.errors import ErrorCode
+from tests.scenarios.groups_world import Client, World, describe
+
+STORIES = sorted((Path(__file__).parent / "groups").glob("*.txt"))
+
+LIMITS = {
+    "delay": "initial_rebalance_delay_ms",
+    "members-max": "members_max",
+    "session-min": "session_timeout_ms_min",
+    "session-max": "session_timeout_ms_max",
+}
+
+
+def milliseconds(text: str) -> int:
+    return int(float(text.removesuffix("s")) * 1000)
+
+
+def options_of(words: list[str]) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in words)
+
+
+def protocols_of(text: str) -> tuple[Protocol, ...]:
+    """`range:a,sticky:b`: names and metadata, the best liked first."""
+    pairs = [entry.partition(":")[::2] for entry in text.split(",") if entry]
+    return tuple(Protocol(name, metadata.encode()) for name, metadata in pairs)
+
+
+def set_up(client: Client, options: dict[str, str]) -> None:
+    """What a client is from now on."""
+    for key, value in options.items():
+        match key:
+            case "static":
+                client.instance_id = value
+            case "as":
+                client.member_id = value
+            case "generation":
+                client.generation_id = int(value)
+            case "protocols":
+                client.protocols = protocols_of(value)
+            case "type":
+                client.protocol_type = value
+            case "session":
+                client.session_timeout_ms = milliseconds(value)
+            case "rebalance":
+                client.rebalance_timeout_ms = milliseconds(value)
+            case "version":
+                client.version = int(value)
+            case _:
+                raise AssertionError(f"no such option: {key}")
+
+
+def carry_out(world: World, line: str) -> None:
+    """One line of a story."""
+    verb, *words = line.split()
+    plain = [word for word in words if "=" not in word]
+    options = options_of([word for word in words if "=" in word])
+    if verb in ("join", "ask", "heartbeat", "commit"):
+        client = world.client(plain[0])
+        set_up(client, options)
+        by_client(world, verb, client)
+    elif verb == "restarts":
+        world.clients[plain[0]] = Client(plain[0])
+    elif verb == "sync":
+        name, client = options.pop("protocol", None), world.client(plain[0])
+        client.generation_id = int(options.pop("generation", client.generation_id))
+        world.sync(client, {key: value.encode() for key, value in options.items()}, name)
+    elif verb == "leave":
+        world.leave(*(Leaving(world.client(n).member_id, world.client(n).instance_id) for n in plain))
+    elif verb == "remove":
+        world.leave(*(Leaving(options.get("id", ""), options.get("static")) for _ in options and [0]))
+    elif verb == "limits":
+        world.limits = world.limits._replace(
+            **{LIMITS[k]: milliseconds(v) if v.endswith("s") else int(v) for k, v in options.items()}
+        )
+    else:
+        in_the_world(world, verb, plain)
+
+
+def by_client(world: World, verb: str, client: Client) -> None:
+    match verb:
+        case "join":
+            world.join(client)
+        case "ask":
+            world.join(client, once=True)
+        case "heartbeat":
+            world.heartbeat(client)
+        case _:
+            world.commit(client)
+
+
+def in_the_world(world: World, verb: str, words: list[str]) -> None:
+    match verb, words:
+        case "wait", [duration]:
+            world.wait(milliseconds(duration))
+        case "stall", [duration]:
+            world.stall(milliseconds(duration))
+        case "keep", [*names, duration]:
+            keep(world, names, milliseconds(duration))
+        case "disk", ["waits"]:
+            world.disk_waits = True
+        case "disk", ["answers", *error]:
+            world.disk_answers(ErrorCode[error[0]] if error else None)
+        case "restart", []:
+            world.restart()
+        case "delete", []:
+            world.delete()
+        case "offsets-gone", []:
+            world.offsets_gone()
+        case "unload", []:
+            world.unload()
+        case _:
+            raise AssertionError(f"no such line: {verb} {words}")
+
+
+def keep(world: World, names: list[str], duration_ms: int) -> None:
+    """Clients send heartbeats, every three seconds; what they are told is, when it changes."""
+    told = dict.fromkeys(names, ErrorCode.NONE)
+    for _ in range(duration_ms // 3000):
+        world.wait(3000)
+        for name in names:
+            world.heartbeat(world.client(name))
+            error = world.client(name).error
+            if error is told[name]:
+                world.said.pop()
+            told[name] = error or ErrorCode.NONE
+
+
+def play(story: str) -> str:
+    """The story with what comes of it in this code."""
+    world, out, pending = World(), list[str](), list[str]()
+    lines = iter(story.splitlines())
+    for line in lines:
+        if line == "----":
+            for command in pending:
+                carry_out(world, command)
+            out += ["----", *world.said, describe(world.group)]
+            world.said, pending = [], []
+            for _ in iter(lambda: next(lines, ""), ""):
+                pass  # What it said when it was written.
+            out.append("")
+        else:
+            out.append(line)
+            if line and not line.startswith("#"):
+                pending.append(line)
+    assert not pending, "a story ends with its answers"
+    machine.check(world.group)
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_the_story_goes_as_it_is_written(path: Path) -> None:
+    written = path.read_text()
+    told = play(written)
+    if os.environ.get("UPDATE"):
+        path.write_text(told)
+    assert told == written or os.environ.get("UPDATE")

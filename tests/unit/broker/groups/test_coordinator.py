@@ -1,0 +1,598 @@
+"""The coordinator's shell: what is answered when, what is written, and what a restart finds."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+
+import pytest
+
+from sordini.broker.groups.internal_topic import OFFSETS_TOPIC
+from sordini.broker.network.ports import Pending
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
+from sordini.protocol.types import LeaderEpoch, Offset, TopicPartition
+from sordini.replication.controller.cluster import (
+    DeletedPartition,
+    LeaderAndIsr,
+    PartitionInfo,
+    PartitionState,
+    UpdateMetadata,
+)
+from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.unit.broker.group_calls import (
+    ONE_PARTITION,
+    a_coordinator,
+    a_stable_group,
+    commit,
+    commit_codes,
+    commit_later,
+    commit_request,
+    committed,
+    fetch,
+    heartbeat,
+    join,
+    join_request,
+    leave,
+    sync_request,
+)
+from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
+
+OFFSETS = TopicPartition(OFFSETS_TOPIC, 0)
+
+
+def log_end(broker: UnitBroker) -> int:
+    log = broker.logs.get(OFFSETS)
+    assert log is not None
+    return log.log_end_offset
+
+
+def parked(broker: UnitBroker, key: ApiKey, version: int, request: object) -> Pending:
+    pending = broker.serve(key, version, request)
+    assert isinstance(pending, Pending)
+    return pending
+
+
+async def in_sync(broker: UnitBroker, *isr: int, epoch: int) -> None:
+    """The controller says who is in sync, as it does when a replica falls behind."""
+    state = PartitionState(ME, LeaderEpoch(epoch), tuple(isr), 1)  # type: ignore[arg-type]
+    info = PartitionInfo(OFFSETS, topic_id_of(OFFSETS_TOPIC), (ME, OTHER), state, 0)
+    await broker.parts.receiver.receive(LeaderAndIsr(ME, 1, -1, (info,), ()))
+
+
+# Answers.
+
+
+async def test_a_group_of_one_forms_without_anybody_waiting() -> None:
+    async with a_coordinator() as broker:
+        joined = a_stable_group(broker)
+        assert (joined.generation_id, joined.leader) == (1, joined.member_id)
+        assert heartbeat(broker, joined) == ErrorCode.NONE
+        assert not broker.tasks
+
+
+async def test_a_join_waits_for_the_members_that_were_there_before() -> None:
+    async with a_coordinator() as broker:
+        first = a_stable_group(broker)
+        second = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
+        assert heartbeat(broker, first) == ErrorCode.REBALANCE_IN_PROGRESS
+        assert not second.is_answered
+        again = join(broker, first.member_id)
+        told = answer_of(second, ApiKey.JOIN_GROUP, 3)
+        assert again.generation_id == told.generation_id == 2
+        assert {member.member_id for member in again.members} == {first.member_id, told.member_id}
+        assert told.members == []
+        late = parked(broker, ApiKey.SYNC_GROUP, 2, sync_request(told, nobody=b""))
+        parts = {first.member_id: b"one half", told.member_id: b"the other"}
+        assert broker.ask(ApiKey.SYNC_GROUP, 2, sync_request(again, **parts)).assignment == b"one half"
+        assert answer_of(late, ApiKey.SYNC_GROUP, 2).assignment == b"the other"
+
+
+async def test_an_answer_nobody_waits_for_any_more_is_dropped() -> None:
+    async with a_coordinator() as broker:
+        first = a_stable_group(broker)
+        second = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
+        second.abandon()
+        assert join(broker, first.member_id).error_code == 0
+
+
+async def test_a_member_is_called_after_its_client_or_its_instance() -> None:
+    async with a_coordinator() as broker:
+        named = join(broker, version=5)
+        assert named.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        assert named.member_id.startswith("test-")
+        assert len(named.member_id) == len("test-") + 36
+        static = join(broker, version=5, group_instance_id="rack-7")
+        assert static.member_id.startswith("rack-7-")
+
+
+async def test_the_longest_client_id_still_makes_a_member_id() -> None:
+    async with a_coordinator() as broker:
+        answer = broker.ask(ApiKey.JOIN_GROUP, 3, join_request(), client_id="é" * 16_000)
+        assert answer.error_code == 0
+        assert len(answer.member_id.encode()) < 32_767
+
+
+async def test_a_group_may_not_grow_past_its_bound() -> None:
+    async with a_coordinator({"group.max.size": "1"}) as broker:
+        a_stable_group(broker)
+        assert join(broker).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+async def test_session_timeouts_are_held_to_the_brokers_bounds() -> None:
+    async with a_coordinator() as broker:
+        assert join(broker, session_timeout_ms=5_999).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+        assert join(broker, session_timeout_ms=1_800_001).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+# Commits.
+
+
+async def test_a_commit_is_seen_when_it_is_answered() -> None:
+    async with a_coordinator() as broker:
+        joined = a_stable_group(broker)
+        assert commit(broker, {0: 5, 2: 7}, joined) == [0, 0]
+        assert committed(broker) == {("orders", 0): 5, ("orders", 2): 7}
+        assert commit(broker, {0: 6}, joined) == [0]
+        assert committed(broker)["orders", 0] == 6
+        assert not broker.tasks
+
+
+async def test_a_commit_counts_only_when_all_in_sync_replicas_have_it() -> None:
+    async with a_coordinator() as broker:
+        await in_sync(broker, ME, OTHER, epoch=1)
+        end = log_end(broker)
+        pending = commit_later(broker, {0: 5})
+        assert log_end(broker) == end + 1
+        assert not pending.is_answered
+        assert committed(broker) == {}
+        await in_sync(broker, ME, epoch=2)
+        assert commit_codes(pending) == [0]
+        assert committed(broker) == {("orders", 0): 5}
+
+
+async def test_a_commit_counts_when_the_last_replica_has_fetched_it() -> None:
+    async with a_coordinator() as broker:
+        await in_sync(broker, ME, OTHER, epoch=1)
+        pending = commit_later(broker, {0: 5})
+        partition = broker.parts.replicas.partition(*OFFSETS)
+        for waiter in list(partition.waiters):
+            waiter.grown(1)
+        assert not pending.is_answered
+        # What the fetch of a replica brings about.
+        partition.led().high_watermark = Offset(partition.log.log_end_offset)
+        for waiter in list(partition.waiters):
+            waiter.grown(1)
+        assert commit_codes(pending) == [0]
+        assert not partition.waiters
+
+
+async def test_commits_count_in_their_order() -> None:
+    async with a_coordinator() as broker:
+        await in_sync(broker, ME, OTHER, epoch=1)
+        pendings = [commit_later(broker, {0: offset}) for offset in (1, 2, 3)]
+        await in_sync(broker, ME, epoch=2)
+        assert [commit_codes(pending) for pending in pendings] == [[0], [0], [0]]
+        assert committed(broker) == {("orders", 0): 3}
+
+
+async def test_a_commit_that_takes_too_long_is_given_up_and_counts_all_the_same() -> None:
+    async with a_coordinator() as broker:
+        await in_sync(broker, ME, OTHER, epoch=1)
+        pending = commit_later(broker, {0: 5})
+        assert 5.0 in [timer.seconds for timer in broker.timers.waiting]
+        broker.clock.ms += 5_000
+        broker.timers.fire()
+        assert commit_codes(pending) == [ErrorCode.REQUEST_TIMED_OUT]
+        assert committed(broker) == {}
+        await in_sync(broker, ME, epoch=2)
+        assert committed(broker) == {("orders", 0): 5}
+
+
+async def test_an_assignment_is_given_only_when_all_in_sync_replicas_have_it() -> None:
+    async with a_coordinator() as broker:
+        joined = join(broker)
+        await in_sync(broker, ME, OTHER, epoch=1)
+        pending = parked(broker, ApiKey.SYNC_GROUP, 2, sync_request(joined))
+        await in_sync(broker, ME, epoch=2)
+        assert answer_of(pending, ApiKey.SYNC_GROUP, 2).assignment == b"all of it"
+
+
+async def test_an_assignment_that_takes_too_long_begins_the_rebalance_anew() -> None:
+    async with a_coordinator() as broker:
+        joined = join(broker)
+        await in_sync(broker, ME, OTHER, epoch=1)
+        pending = parked(broker, ApiKey.SYNC_GROUP, 2, sync_request(joined))
+        broker.clock.ms += 5_000
+        broker.timers.fire()
+        assert answer_of(pending, ApiKey.SYNC_GROUP, 2).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+async def test_a_topic_that_asks_for_flushes_answers_after_them() -> None:
+    async with a_coordinator() as broker:
+        broker.parts.topic_configs.set(OFFSETS_TOPIC, {"flush.messages": "1"})
+        broker.parts.replicas.reconfigure(OFFSETS_TOPIC)
+        log = broker.logs.get(OFFSETS)
+        assert log is not None
+        pending = commit_later(broker, {0: 5})
+        assert not pending.is_answered
+        assert committed(broker) == {}
+        await broker.settled()
+        assert commit_codes(pending) == [0]
+        assert log.recovery_point == log.log_end_offset
+
+
+async def test_too_few_in_sync_replicas_are_told_as_a_coordinator_that_is_not_there() -> None:
+    async with a_coordinator() as broker:
+        broker.parts.topic_configs.set(OFFSETS_TOPIC, {"min.insync.replicas": "2"})
+        broker.parts.replicas.reconfigure(OFFSETS_TOPIC)
+        await in_sync(broker, ME, OTHER, epoch=1)
+        broker.parts.replicas.resign_all()
+        await broker.lead(OFFSETS_TOPIC, isr=(ME, OTHER), epoch=2)
+        await in_sync(broker, ME, epoch=3)
+        await broker.settled()
+        assert commit(broker, {0: 5}) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert committed(broker) == {}
+
+
+async def test_what_is_too_large_for_the_topic_is_told_by_kind() -> None:
+    async with a_coordinator() as broker:
+        joined = join(broker)
+        broker.parts.topic_configs.set(OFFSETS_TOPIC, {"max.message.bytes": "100"})
+        broker.parts.replicas.reconfigure(OFFSETS_TOPIC)
+        answer = broker.ask(ApiKey.SYNC_GROUP, 2, sync_request(joined))
+        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert commit(broker, {0: 5}, group_id="h") == [ErrorCode.INVALID_COMMIT_OFFSET_SIZE]
+
+
+async def test_a_full_disk_refuses_commits_and_heals() -> None:
+    async with a_coordinator() as broker:
+        broker.disk.fail_while(lambda call, _path: call == "write", errno.ENOSPC)
+        assert commit(broker, {0: 5}) == [ErrorCode.NOT_COORDINATOR]
+        assert committed(broker) == {}
+        broker.disk.heal()
+        assert commit(broker, {0: 5}) == [0]
+
+
+async def test_a_directory_that_fails_takes_its_groups_with_it() -> None:
+    async with a_coordinator() as broker:
+        first = a_stable_group(broker)
+        second = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
+        broker.disk.fail_while(lambda call, _path: call == "write", errno.EIO)
+        assert commit(broker, {0: 5}, group_id="h") == [ErrorCode.NOT_COORDINATOR]
+        assert answer_of(second, ApiKey.JOIN_GROUP, 3).error_code == ErrorCode.NOT_COORDINATOR
+        assert heartbeat(broker, first) == ErrorCode.NOT_COORDINATOR
+
+
+async def test_whoever_waits_when_the_broker_stops_is_answered() -> None:
+    async with a_coordinator() as broker:
+        a_stable_group(broker)
+        joining = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
+        await in_sync(broker, ME, OTHER, epoch=1)
+        committing = commit_later(broker, {0: 5}, group_id="h")
+        broker.parts.replicas.resign_all()
+        assert answer_of(joining, ApiKey.JOIN_GROUP, 3).error_code == ErrorCode.NOT_COORDINATOR
+        assert commit_codes(committing) == [ErrorCode.NOT_COORDINATOR]
+        assert fetch(broker).error_code == ErrorCode.NOT_COORDINATOR
+
+
+# Restarts.
+
+
+async def settle_group(broker: UnitBroker) -> dict[str, object]:
+    """Two groups' worth of history; what is known of them in the end."""
+    joined = a_stable_group(broker)
+    for offset in range(5):
+        assert commit(broker, {0: offset, 1: 10 * offset}, joined) == [0, 0]
+    assert commit(broker, {2: 7}, group_id="simple") == [0]
+    assert commit(broker, {1: 1}, group_id="doomed") == [0]
+    answer = broker.ask(ApiKey.DELETE_GROUPS, 1, DeleteGroupsRequest(groups_names=["doomed"]))
+    assert [result.error_code for result in answer.results] == [0]
+    return durable(broker)
+
+
+def durable(broker: UnitBroker) -> dict[str, object]:
+    return {
+        group.group_id: (
+            group.state,
+            group.generation_id,
+            group.protocol_name,
+            group.leader_id,
+            [(member.member_id, member.assignment) for member in group.members.values()],
+            dict(broker.parts.groups.offsets(group.group_id).items()),
+        )
+        for group in broker.parts.groups.groups()
+    }
+
+
+@pytest.mark.parametrize("slice_bytes", [1, 300, 5_242_880])
+async def test_a_killed_broker_finds_its_groups_as_they_were(slice_bytes: int) -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        before = await settle_group(broker)
+        assert before.keys() == {"g", "simple"}
+    async with a_coordinator({"offsets.load.buffer.size": str(slice_bytes)}, disk=disk.killed()) as broker:
+        assert durable(broker) == before
+
+
+@pytest.mark.parametrize("codec", range(5))
+async def test_records_are_written_in_the_codec_that_is_configured(codec: int) -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator({"offsets.topic.compression.codec": str(codec)}, disk=disk) as broker:
+        before = await settle_group(broker)
+    async with a_coordinator(disk=disk.killed()) as broker:
+        assert durable(broker) == before
+
+
+async def test_a_member_goes_on_after_a_restart_as_if_nothing_had_happened() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        joined = a_stable_group(broker)
+    async with a_coordinator(disk=disk.killed()) as broker:
+        broker.clock.ms += 9_999
+        broker.timers.fire()
+        assert heartbeat(broker, joined) == ErrorCode.NONE
+        assert commit(broker, {0: 3}, joined) == [0]
+
+
+async def test_while_groups_are_read_everybody_is_told_so() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        joined = a_stable_group(broker)
+    async with a_broker(ONE_PARTITION, disk.killed()) as broker:
+        await broker.lead("orders", 3)
+        await broker.lead(OFFSETS_TOPIC)
+        assert fetch(broker, 0).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert join(broker, joined.member_id).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert commit(broker, {0: 1}, joined) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+        assert heartbeat(broker, joined) == ErrorCode.NONE
+        answer = broker.ask(ApiKey.SYNC_GROUP, 2, sync_request(joined))
+        assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        assert broker.parts.groups.groups() == []
+        await broker.settled()
+        assert heartbeat(broker, joined) == ErrorCode.NONE
+        assert commit(broker, {0: 1}, joined) == [0]
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_leadership_that_ends_while_groups_are_read_leaves_nothing_behind(turns: int) -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        a_stable_group(broker)
+    async with a_broker(ONE_PARTITION, disk.killed()) as broker:
+        await broker.lead(OFFSETS_TOPIC)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        was_loading = broker.parts.groups.is_loading
+        broker.parts.replicas.resign_all()
+        await broker.settled()
+        assert fetch(broker, 0).error_code == ErrorCode.NOT_COORDINATOR
+        assert broker.parts.groups.groups() == []
+        assert not (was_loading and broker.log.at("info"))
+
+
+async def test_leadership_that_comes_back_begins_with_what_is_written() -> None:
+    async with a_coordinator() as broker:
+        joined = a_stable_group(broker)
+        assert commit(broker, {0: 4}, joined) == [0]
+        broker.parts.replicas.resign_all()
+        assert fetch(broker, 0).error_code == ErrorCode.NOT_COORDINATOR
+        await broker.lead(OFFSETS_TOPIC, epoch=1)
+        await broker.settled()
+        assert committed(broker) == {("orders", 0): 4}
+        assert heartbeat(broker, joined) == ErrorCode.NONE
+
+
+async def test_a_new_term_of_ones_own_disturbs_nobody() -> None:
+    async with a_coordinator() as broker:
+        a_stable_group(broker)
+        waiting = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
+        await in_sync(broker, ME, epoch=1)
+        assert not waiting.is_answered
+        assert not broker.tasks
+
+
+# Time.
+
+
+async def test_a_member_that_is_not_heard_of_is_expelled() -> None:
+    async with a_coordinator() as broker:
+        joined = a_stable_group(broker)
+        broker.timers.fire()
+        broker.clock.ms += 10_000
+        broker.timers.fire()
+        assert heartbeat(broker, joined) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_heartbeat_puts_the_end_of_the_session_off() -> None:
+    async with a_coordinator() as broker:
+        joined = a_stable_group(broker)
+        broker.timers.fire()
+        broker.clock.ms += 9_000
+        assert heartbeat(broker, joined) == ErrorCode.NONE
+        broker.clock.ms += 1_000
+        broker.timers.fire()
+        assert [len(group.members) for group in broker.parts.groups.groups()] == [1]
+        broker.clock.ms += 9_000
+        broker.timers.fire()
+        assert heartbeat(broker, joined) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_broker_that_was_held_up_hears_what_waits_before_it_expels() -> None:
+    async with a_coordinator() as broker:
+        joined = a_stable_group(broker)
+        broker.timers.fire()
+        broker.clock.ms += 30_000  # Three sessions long nothing ran.
+        broker.timers.fire()
+        broker.timers.fire()
+        assert heartbeat(broker, joined) == ErrorCode.NONE  # It lay in the socket meanwhile.
+
+
+# What is forgotten.
+
+
+async def expire(broker: UnitBroker) -> None:
+    """The next check of what is to be forgotten."""
+    broker.timers.fire()
+    await broker.settled()
+
+
+async def test_offsets_of_a_simple_consumer_are_forgotten_a_week_after_their_commit() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        assert commit(broker, {0: 1}) == [0]
+        broker.clock.ms += 10_080 * 60_000 - 1
+        await expire(broker)
+        assert committed(broker) == {("orders", 0): 1}
+        broker.clock.ms += 1
+        await expire(broker)
+        assert committed(broker) == {}
+        assert broker.parts.groups.groups() == []
+    async with a_coordinator(disk=disk.killed()) as broker:
+        assert committed(broker) == {}
+
+
+async def test_an_old_client_says_how_long_its_offsets_are_kept() -> None:
+    async with a_coordinator() as broker:
+        assert commit(broker, {0: 1}, version=4, retention_time_ms=5_000) == [0]
+        broker.clock.ms += 4_999
+        await expire(broker)
+        assert committed(broker) == {("orders", 0): 1}
+        broker.clock.ms += 1
+        await expire(broker)
+        assert committed(broker) == {}
+
+
+async def test_an_empty_group_is_forgotten_with_its_last_offset() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        joined = a_stable_group(broker)
+        assert commit(broker, {0: 1}, joined) == [0]
+        broker.clock.ms += 10_080 * 60_000
+        assert leave(broker, joined) == ErrorCode.NONE
+        await expire(broker)
+        assert committed(broker) == {("orders", 0): 1}  # Counted from when it became empty.
+        broker.clock.ms += 10_080 * 60_000
+        await expire(broker)
+        assert broker.parts.groups.groups() == []
+    async with a_coordinator(disk=disk.killed()) as broker:
+        assert broker.parts.groups.groups() == []
+
+
+async def test_an_empty_group_that_never_committed_is_forgotten_at_the_next_check() -> None:
+    async with a_coordinator() as broker:
+        assert leave(broker, a_stable_group(broker)) == ErrorCode.NONE
+        assert [group.group_id for group in broker.parts.groups.groups()] == ["g"]
+        await expire(broker)
+        assert broker.parts.groups.groups() == []
+
+
+async def test_what_is_just_being_committed_does_not_expire() -> None:
+    async with a_coordinator() as broker:
+        assert commit(broker, {0: 1}) == [0]
+        broker.clock.ms += 10_080 * 60_000
+        await in_sync(broker, ME, OTHER, epoch=1)
+        pending = commit_later(broker, {0: 2})
+        end = log_end(broker)
+        await expire(broker)
+        assert log_end(broker) == end
+        await in_sync(broker, ME, epoch=2)
+        assert pending.is_answered
+        assert committed(broker) == {("orders", 0): 2}
+
+
+async def test_a_broker_that_stops_looks_for_nothing_to_forget_any_more() -> None:
+    async with a_coordinator() as broker:
+        assert commit(broker, {0: 1}) == [0]
+        broker.parts.replicas.resign_all()
+        broker.timers.fire()
+        assert not broker.tasks
+        await broker.lead(OFFSETS_TOPIC, epoch=1)
+        await broker.settled()
+        broker.clock.ms += 10_080 * 60_000
+        await expire(broker)
+        assert committed(broker) == {}
+
+
+async def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        await broker.lead("bills")
+        joined = a_stable_group(broker)
+        assert commit(broker, {0: 1}, joined) == [0]
+        assert commit(broker, {0: 2}, joined, topic="bills") == [0]
+        assert commit(broker, {0: 3}, topic="bills", group_id="simple") == [0]
+        gone = (DeletedPartition(TopicPartition("bills", 0), topic_id_of("bills")),)
+        await broker.parts.receiver.receive(UpdateMetadata(ME, 1, -1, (), (), gone))
+        await broker.settled()
+        assert committed(broker) == {("orders", 0): 1}
+        assert [group.group_id for group in broker.parts.groups.groups()] == ["g"]
+    async with a_coordinator(disk=disk.killed()) as broker:
+        assert committed(broker) == {("orders", 0): 1}
+        assert [group.group_id for group in broker.parts.groups.groups()] == ["g"]
+
+
+async def test_a_deleted_group_does_not_come_back_with_a_commit_that_was_on_its_way() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        assert commit(broker, {0: 1}) == [0]
+        await in_sync(broker, ME, OTHER, epoch=1)
+        on_its_way = commit_later(broker, {1: 1})
+        deleting = parked(broker, ApiKey.DELETE_GROUPS, 1, DeleteGroupsRequest(groups_names=["g"]))
+        await in_sync(broker, ME, epoch=2)
+        assert commit_codes(on_its_way) == [0]
+        assert [row.error_code for row in answer_of(deleting, ApiKey.DELETE_GROUPS, 1).results] == [0]
+        assert broker.parts.groups.groups() == []
+    async with a_coordinator(disk=disk.killed()) as broker:
+        assert broker.parts.groups.groups() == []
+
+
+async def test_nothing_of_a_deleted_group_is_found_by_a_restart() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        joined = a_stable_group(broker)
+        assert commit(broker, {0: 1}, joined) == [0]
+        assert leave(broker, joined) == ErrorCode.NONE
+        answer = broker.ask(ApiKey.DELETE_GROUPS, 1, DeleteGroupsRequest(groups_names=["g"]))
+        assert [result.error_code for result in answer.results] == [0]
+    async with a_coordinator(disk=disk.killed()) as broker:
+        assert broker.parts.groups.groups() == []
+
+
+async def test_more_tombstones_than_fit_a_batch_are_written_as_several() -> None:
+    group_id = "g" * 30_000
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        await broker.lead("wide", 40)
+        assert commit(broker, dict.fromkeys(range(20), 1), topic="wide", group_id=group_id) == [0] * 20
+        assert commit(broker, dict.fromkeys(range(20, 40), 1), topic="wide", group_id=group_id) == [0] * 20
+        answer = broker.ask(ApiKey.DELETE_GROUPS, 1, DeleteGroupsRequest(groups_names=[group_id]))
+        assert [result.error_code for result in answer.results] == [0]
+        assert broker.parts.groups.groups() == []
+    async with a_coordinator(disk=disk.killed()) as broker:
+        assert broker.parts.groups.groups() == []
+
+
+async def test_nothing_is_kept_of_groups_that_were_only_asked_for() -> None:
+    async with a_coordinator() as broker:
+        chance = random.Random(1)
+        for number in range(50):
+            ghost = join_request(f"ghost-{number}", group_id=f"ghost-{number}")
+            assert broker.ask(ApiKey.JOIN_GROUP, 3, ghost).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+            assert committed(broker, f"ghost-{chance.random()}") == {}
+        assert broker.parts.groups.groups() == []
+
+
+async def test_a_commit_for_a_group_with_members_needs_to_be_a_members() -> None:
+    async with a_coordinator() as broker:
+        joined = a_stable_group(broker)
+        assert commit(broker, {0: 1}) == [ErrorCode.UNKNOWN_MEMBER_ID]
+        stale = commit_request({0: 1}, joined)
+        stale.generation_id_or_member_epoch = 7
+        answer = broker.ask(ApiKey.OFFSET_COMMIT, 7, stale)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
+        stale.group_id = "unheard of"
+        answer = broker.ask(ApiKey.OFFSET_COMMIT, 7, stale)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION

@@ -1,0 +1,143 @@
+"""Reading a partition: what is taken, what is passed over, and in what portions."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Sequence
+
+import pytest
+
+from sordini.broker.groups import records
+from sordini.broker.groups.internal_topic import OFFSETS_TOPIC
+from sordini.broker.groups.loading import _Loading
+from sordini.broker.groups.state import CommittedOffset
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.records import legacy
+from sordini.protocol.records.batch import Record, build_batch, read_header
+from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
+from sordini.protocol.records.produced import CheckedBatches
+from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.unit.broker.group_calls import ONE_PARTITION, a_coordinator, commit, committed, fetch
+from tests.unit.broker.parts import UnitBroker, a_broker
+
+Pair = tuple[bytes | None, bytes | None]
+
+
+def offset_line(partition: int, offset: int | None, group_id: str = "g") -> Pair:
+    value = None if offset is None else records.offset_value(CommittedOffset(offset, -1, "", 1_000_000))
+    return records.offset_key(group_id, "orders", partition), value
+
+
+def append(broker: UnitBroker, batch: bytes | bytearray) -> None:
+    """Put a batch at the end of the log as it is."""
+    partition = broker.parts.replicas.partition(OFFSETS_TOPIC, 0)
+    buffer = memoryview(bytearray(batch))
+    partition.append(CheckedBatches(buffer, [(0, read_header(buffer))]), 0, all_replicas=False)
+
+
+def batch_of(lines: Sequence[Pair], **kind: int) -> bytes:
+    found = [Record(number, 1_000_000, key, value) for number, (key, value) in enumerate(lines)]
+    return build_batch(found, **kind)  # type: ignore[arg-type]
+
+
+async def reloaded(broker: UnitBroker) -> dict[tuple[str, int], int]:
+    """What is committed after the partition was read anew."""
+    broker.parts.replicas.resign_all()
+    leader_epoch = broker.logs.logs()[0].epochs.latest + 1
+    await broker.lead(OFFSETS_TOPIC, epoch=leader_epoch)
+    await broker.settled()
+    return committed(broker)
+
+
+async def test_the_last_value_of_a_key_counts_and_a_tombstone_ends_it() -> None:
+    async with a_coordinator() as broker:
+        append(broker, batch_of([offset_line(0, 1), offset_line(1, 2), offset_line(0, 3)]))
+        append(broker, batch_of([offset_line(1, None), offset_line(2, 9)]))
+        assert await reloaded(broker) == {("orders", 0): 3, ("orders", 2): 9}
+
+
+async def test_what_makes_no_sense_is_passed_over_and_told_once() -> None:
+    async with a_coordinator() as broker:
+        odd: list[Pair] = [
+            (b"\x00\x07new", b"kind of group"),
+            (b"\x00", b"no key"),
+            (records.group_key("h"), b"\x00\x63 a value of the future"),
+            (offset_line(2, 1)[0], b"\x00\x03"),
+            (None, b"no key at all"),
+        ]
+        append(broker, batch_of([offset_line(0, 1), *odd, offset_line(1, 2)]))
+        assert await reloaded(broker) == {("orders", 0): 1, ("orders", 1): 2}
+        [(event, fields)] = broker.log.at("warning")
+        assert (event, fields["count"]) == ("records passed over", 4)
+        assert [event for event, _ in broker.log.at("error")] == ["damaged records passed over"]
+
+
+async def test_a_damaged_batch_does_not_take_its_neighbours_with_it() -> None:
+    async with a_coordinator({"offsets.load.buffer.size": "1"}) as broker:
+        append(broker, batch_of([offset_line(0, 1)]))
+        damaged = bytearray(batch_of([offset_line(1, 2)]))
+        damaged[-3] ^= 1
+        append(broker, damaged)
+        append(broker, batch_of([offset_line(2, 3)]))
+        assert await reloaded(broker) == {("orders", 0): 1, ("orders", 2): 3}
+        [(_, fields)] = broker.log.at("error")
+        assert fields == {
+            "partition": "__consumer_offsets-0",
+            "count": 1,
+            "first": "the CRC of the batch at 1 is wrong",
+        }
+
+
+async def test_transactions_count_when_they_were_committed() -> None:
+    async with a_coordinator() as broker:
+        kinds = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
+        for partition, producer_id in enumerate((8, 7)):  # One inside the other.
+            append(broker, batch_of([offset_line(partition, producer_id)], producer_id=producer_id, **kinds))
+        for producer_id, ends in ((7, COMMIT), (8, ABORT)):
+            end = build_marker(Marker(ends, 0), producer_id=producer_id, producer_epoch=0, timestamp_ms=1_000_000)
+            append(broker, end)
+        append(broker, batch_of([offset_line(2, 9)], producer_id=9, **kinds))
+        assert await reloaded(broker) == {("orders", 1): 7}
+        assert not broker.log.at("warning")
+
+
+async def test_groups_are_read_in_turns_with_others() -> None:
+    """A few hundred records are a turn: a broker that reads more lets others be served in between."""
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        for number in range(30):
+            append(broker, batch_of([offset_line(0, offset, f"group-{number}") for offset in range(100)]))
+    async with a_broker(ONE_PARTITION, disk.killed()) as broker:
+        await broker.lead("orders", 3)
+        await broker.lead(OFFSETS_TOPIC)
+        [task] = broker.tasks
+        answered = 0
+        while not task.done():
+            answered += fetch(broker, 0).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            await asyncio.sleep(0)
+        assert answered > 3
+        assert committed(broker, "group-29") == {("orders", 0): 99}
+
+
+async def test_a_failing_disk_ends_the_reading_with_the_leadership() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        commit(broker, {0: 1})
+    async with a_broker(ONE_PARTITION, disk.killed()) as broker:
+        await broker.lead(OFFSETS_TOPIC)
+        log = broker.logs.logs()[0]
+        log.home.fail(OSError(errno.EIO, "gone"))
+        await broker.settled()
+        assert fetch(broker, 0).error_code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+async def test_messages_of_old_formats_are_read(magic: int) -> None:
+    async with a_coordinator() as broker:
+        messages = legacy.down_convert(batch_of([offset_line(0, 5), offset_line(1, 6)]), magic)
+        partition = broker.parts.replicas.partition(OFFSETS_TOPIC, 0)
+        ports = broker.parts.groups._ports
+        loading = _Loading(partition, ports, 1, lambda: True)
+        assert await loading._take(memoryview(messages)) == 2
+        assert loading._latest == dict([offset_line(0, 5), offset_line(1, 6)])

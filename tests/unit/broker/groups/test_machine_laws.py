@@ -1,0 +1,229 @@
+"""What holds for a group's machine whatever happens, in whatever order.
+
+The world (`tests/scenarios/groups_world.py`) checks after every step that the group is sound, that every request was
+answered once or waits in one place, that the generation did not go back, and that the records folded are the group.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordini.broker.groups.events import GroupLimits, Leaving
+from sordini.broker.groups.state import GroupState, Protocol
+from sordini.protocol.errors import ErrorCode
+from tests.scenarios.groups_world import Client, World
+
+NAMES = ("A", "B", "C", "D")
+INSTANCES = {"C": "c", "D": "d"}
+PROTOCOLS = (
+    (Protocol("range", b"1"), Protocol("sticky", b"1")),
+    (Protocol("sticky", b"2"), Protocol("range", b"2")),
+    (Protocol("range", b"3"),),
+)
+NAME = st.sampled_from(NAMES)
+STEP = st.one_of(
+    st.tuples(st.sampled_from(("join", "join", "join", "ask", "sync", "sync", "heartbeat", "commit")), NAME),
+    st.tuples(st.sampled_from(("leave", "forget", "like")), NAME),
+    st.tuples(st.sampled_from(("wait", "stall")), st.sampled_from((1, 100, 2_000, 5_000, 12_000))),
+    st.tuples(st.just("disk"), st.sampled_from(("waits", "works", "answers", "fails"))),
+    st.tuples(st.sampled_from(("delete", "gone", "restart", "unload", "again")), st.just("")),
+)
+LIMITS = st.builds(
+    GroupLimits,
+    members_max=st.sampled_from((2, 3, 100)),
+    initial_rebalance_delay_ms=st.sampled_from((0, 3_000)),
+)
+
+
+class Judge:
+    """A world whose assignments are told apart, and who got which in each generation."""
+
+    def __init__(self, limits: GroupLimits) -> None:
+        self.world = World(limits=limits)
+        self.shares: dict[tuple[int, str], bytes] = {}
+        self.assigned = 0
+        for name in NAMES:
+            self.forget(name)
+
+    def forget(self, name: str) -> None:
+        self.world.clients[name] = Client(name, INSTANCES.get(name), rebalance_timeout_ms=8_000)
+
+    def sync(self, client: Client) -> None:
+        self.assigned += 1
+        shares = {name: f"{name}{self.assigned}".encode() for name in NAMES if self.world.clients[name].member_id}
+        self.world.sync(client, shares)
+
+    def look(self) -> None:
+        """In one generation a member (or its instance) has one share, however often it asks."""
+        group = self.world.group
+        if group.state is GroupState.STABLE:
+            for member in group.members.values():
+                key = (group.generation_id, member.group_instance_id or member.member_id)
+                assert self.shares.setdefault(key, member.assignment) == member.assignment
+
+    def carry_out(self, step: tuple[str, str | int]) -> None:
+        world = self.world
+        match step:
+            case ("join" | "ask" as verb, str(name)):
+                world.join(world.clients[name], once=verb == "ask")
+            case ("sync", str(name)):
+                self.sync(world.clients[name])
+            case ("heartbeat", str(name)):
+                world.heartbeat(world.clients[name])
+            case ("commit", str(name)):
+                world.commit(world.clients[name])
+            case ("leave", str(name)):
+                world.leave(Leaving(world.clients[name].member_id, world.clients[name].instance_id))
+            case ("forget", str(name)):
+                self.forget(name)
+            case ("like", str(name)):
+                client = world.clients[name]
+                client.protocols = PROTOCOLS[(*PROTOCOLS, client.protocols).index(client.protocols) - 1]
+            case ("wait", int(duration)):
+                world.wait(duration)
+            case ("stall", int(duration)):
+                world.stall(duration)
+            case ("disk", str(how)):
+                self.disk(how)
+            case (str(verb), _):
+                self.whole_group(verb)
+
+    def disk(self, how: str) -> None:
+        if how in ("waits", "works"):
+            self.world.disk_waits = how == "waits"
+        elif self.world.writes:
+            self.world.disk_answers(None if how == "answers" else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def whole_group(self, verb: str) -> None:
+        world = self.world
+        if verb == "delete":
+            world.delete()
+        elif verb == "gone":
+            world.offsets_gone()
+        elif verb == "restart":
+            world.restart()
+        elif world.group.state is GroupState.DEAD and not world.group.writing:
+            world.restart()  # The shell forgets it, and the next request makes it anew.
+        elif verb == "unload":
+            world.unload()
+            world.writes.clear()
+            world.restart()
+
+
+@settings(max_examples=400)
+@given(LIMITS, st.lists(STEP, max_size=60))
+def test_the_group_is_sound_everybody_is_answered_once_and_the_records_are_the_group(
+    limits: GroupLimits, steps: list[tuple[str, str | int]]
+) -> None:
+    judge = Judge(limits)
+    for step in steps:
+        judge.carry_out(step)
+        judge.look()
+
+
+@settings(max_examples=200)
+@given(LIMITS, st.lists(STEP, max_size=60))
+def test_nobody_waits_for_ever_and_who_is_never_heard_again_is_gone(
+    limits: GroupLimits, steps: list[tuple[str, str | int]]
+) -> None:
+    judge = Judge(limits)
+    world = judge.world
+    for step in steps:
+        judge.carry_out(step)
+    while world.writes:
+        world.disk_answers()
+    world.disk_waits = False
+    world.wait(3_600_000)
+    assert not world.waiting
+    assert not world.group.members
+    assert not world.group.pending
+    assert not world.group.writing
+    assert world.group.due_ms is None
+
+
+class Consumer:
+    """A client that does as it is told, in time, and so is never told to start over."""
+
+    def __init__(self, world: World, client: Client) -> None:
+        self.world = world
+        self.client = client
+        self.wants = "join"
+
+    @property
+    def is_waiting(self) -> bool:
+        return any(client is self.client for client, _ in self.world.waiting.values())
+
+    def act(self) -> None:
+        """Ask what is next, until there is nothing but to wait or to have been heard."""
+        for _ in range(4):
+            if self.is_waiting:
+                return
+            if self.client.error is ErrorCode.REBALANCE_IN_PROGRESS:
+                self.wants = "join"
+            wanted = self.wants
+            self._ask(wanted)
+            assert self.client.error in (None, ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS), self.world.said[-5:]
+            if wanted == "heartbeat" and self.client.error is ErrorCode.NONE:
+                return
+
+    def _ask(self, wanted: str) -> None:
+        if wanted == "join":
+            self.wants = "sync"
+            self.world.join(self.client)
+        elif wanted == "sync":
+            self.wants = "heartbeat"
+            self.world.sync(self.client, {name: name.encode() for name in NAMES})
+        else:
+            self.world.heartbeat(self.client)
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("wait", "wait", "stall")),
+            st.integers(1, 3_000) | st.integers(1, 40_000),
+            st.permutations(NAMES),
+            st.integers(1, len(NAMES)),
+        ),
+        max_size=40,
+    ),
+    st.sampled_from((0, 3_000)),
+)
+def test_a_member_that_is_heard_in_time_stays_one_however_long_the_broker_stood_still(
+    turns: list[tuple[str, int, list[str], int]], delay_ms: int
+) -> None:
+    world = World(limits=GroupLimits(initial_rebalance_delay_ms=delay_ms))
+    consumers = {name: Consumer(world, world.client(name)) for name in NAMES}
+    for name, instance_id in INSTANCES.items():
+        world.client(name).instance_id = instance_id
+    come: set[str] = set()
+    for how, duration_ms, order, count in turns:
+        if how == "wait":
+            world.wait(min(duration_ms, 3_000))
+        else:
+            world.stall(duration_ms)
+        come.update(order[:count])
+        for name in [name for name in order if name in come]:
+            consumers[name].act()
+    for name in come:
+        consumer = consumers[name]
+        # Those who wait for their first generation are members, too, if they came before it was full.
+        assert consumer.is_waiting or consumer.client.member_id in world.group.members
+
+
+@settings(max_examples=200)
+@given(LIMITS, st.lists(STEP, max_size=40))
+def test_everybody_who_was_given_an_assignment_was_given_the_one_that_was_written(
+    limits: GroupLimits, steps: list[tuple[str, str | int]]
+) -> None:
+    judge = Judge(limits)
+    world = judge.world
+    for step in steps:
+        world.given.clear()
+        judge.carry_out(step)
+        if world.given:
+            assert world.folded is not None
+            written = {member.member_id: member.assignment for member in world.folded.members}
+            assert all(written[member_id] == assignment for member_id, assignment in world.given)

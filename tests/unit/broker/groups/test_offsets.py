@@ -1,0 +1,166 @@
+"""When committed offsets are forgotten (KIP-211), and when their topics are in use."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sordini.broker.groups.offsets import OffsetTable, is_subscribed, subscribed_topics
+from sordini.broker.groups.state import CommittedOffset, Group, GroupState, Member, Protocol
+from sordini.protocol.types import TopicPartition
+
+RETENTION_MS = 1_000
+OLD = TopicPartition("old", 0)
+NEW = TopicPartition("new", 1)
+
+
+def committed(at_ms: int, expires_ms: int | None = None) -> CommittedOffset:
+    return CommittedOffset(5, 0, "", at_ms, expires_ms)
+
+
+def subscription(*topics: str, version: int = 3, tail: bytes = b"\xff\xff\xff\xff") -> bytes:
+    """The ConsumerProtocolSubscription of a consumer; later versions have more behind the user data."""
+    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    return version.to_bytes(2, "big") + len(topics).to_bytes(4, "big") + names + tail
+
+
+def group(state: GroupState, *metadata: bytes, protocol_type: str | None = "consumer", since_ms: int = -1) -> Group:
+    members = {
+        f"m{number}": Member(f"m{number}", None, "c", "/h", 1, 1, (Protocol("other", b"?"), Protocol("range", said)))
+        for number, said in enumerate(metadata)
+    }
+    name = "range" if members else None
+    return Group("g", state, 1, protocol_type, name, None, MappingProxyType(members), state_since_ms=since_ms)
+
+
+def table(**offsets: CommittedOffset) -> OffsetTable:
+    made = OffsetTable()
+    made.commit({OLD if name == "old" else NEW: offset for name, offset in offsets.items()})
+    return made
+
+
+def test_an_empty_groups_offsets_expire_together_counted_from_when_it_became_empty() -> None:
+    offsets = table(old=committed(0), new=committed(4_000))
+    empty = group(GroupState.EMPTY, since_ms=4_500)
+    assert offsets.expired(empty, 5_499, RETENTION_MS) == []
+    assert offsets.expired(empty, 5_500, RETENTION_MS) == [OLD, NEW]
+
+
+def test_an_empty_group_that_does_not_know_since_when_counts_from_each_commit() -> None:
+    offsets = table(old=committed(0), new=committed(4_000))
+    assert offsets.expired(group(GroupState.EMPTY), 4_500, RETENTION_MS) == [OLD]
+
+
+def test_a_simple_groups_offsets_expire_each_from_its_commit() -> None:
+    offsets = table(old=committed(0), new=committed(4_000))
+    simple = group(GroupState.EMPTY, protocol_type=None, since_ms=4_400)
+    assert offsets.expired(simple, 4_999, RETENTION_MS) == [OLD]
+    assert offsets.expired(simple, 5_000, RETENTION_MS) == [OLD, NEW]
+
+
+def test_a_stable_groups_offsets_expire_only_where_nobody_subscribes_any_more() -> None:
+    offsets = table(old=committed(0), new=committed(0))
+    stable = group(GroupState.STABLE, subscription("new"), subscription("newer"))
+    assert offsets.expired(stable, 999, RETENTION_MS) == []
+    assert offsets.expired(stable, 1_000, RETENTION_MS) == [OLD]
+
+
+@pytest.mark.parametrize("state", [GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE])
+def test_nothing_expires_during_a_rebalance(state: GroupState) -> None:
+    assert table(old=committed(0)).expired(group(state, subscription("new")), 10**9, RETENTION_MS) == []
+
+
+def test_nothing_expires_in_a_stable_group_that_cannot_be_understood() -> None:
+    offsets = table(old=committed(0))
+    assert offsets.expired(group(GroupState.STABLE, b"garbage"), 10**9, RETENTION_MS) == []
+    connect = group(GroupState.STABLE, subscription("new"), protocol_type="connect")
+    assert offsets.expired(connect, 10**9, RETENTION_MS) == []
+
+
+def test_an_expiry_that_an_old_client_asked_for_counts_instead_of_the_retention() -> None:
+    offsets = table(old=committed(0, expires_ms=100), new=committed(0, expires_ms=9_000))
+    empty = group(GroupState.EMPTY, since_ms=0)
+    assert offsets.expired(empty, 99, RETENTION_MS) == []
+    assert offsets.expired(empty, 100, RETENTION_MS) == [OLD]
+    assert offsets.expired(empty, 8_999, RETENTION_MS) == [OLD]
+    assert offsets.expired(empty, 9_000, RETENTION_MS) == [OLD, NEW]
+    # Not even that outweighs a subscription.
+    assert offsets.expired(group(GroupState.STABLE, subscription("old")), 9_000, RETENTION_MS) == [NEW]
+
+
+def test_an_offset_that_is_being_committed_again_does_not_expire() -> None:
+    offsets, empty = table(old=committed(0)), group(GroupState.EMPTY, since_ms=0)
+    offsets.begin([OLD, NEW])
+    offsets.begin([OLD])
+    offsets.end([OLD, NEW])
+    assert offsets.expired(empty, 10**9, RETENTION_MS) == []
+    offsets.end([OLD])
+    assert offsets.expired(empty, 10**9, RETENTION_MS) == [OLD]
+
+
+def test_the_table_keeps_the_last_commit_until_it_is_deleted() -> None:
+    offsets = table(old=committed(0))
+    offsets.commit({OLD: committed(7)})
+    assert offsets.get(OLD) == committed(7)
+    assert dict(offsets.items()) == {OLD: committed(7)}
+    assert len(offsets) == 1
+    assert offsets.delete([NEW, OLD, OLD]) == [OLD]
+    assert offsets.get(OLD) is None
+    assert len(offsets) == 0
+
+
+def test_the_table_is_idle_when_it_is_empty_and_nothing_is_on_its_way() -> None:
+    offsets = OffsetTable()
+    assert offsets.is_idle
+    offsets.begin([OLD])
+    assert not offsets.is_idle
+    offsets.commit({OLD: committed(0)})
+    offsets.end([OLD])
+    assert not offsets.is_idle
+    offsets.delete([OLD])
+    assert offsets.is_idle
+
+
+def test_all_members_subscriptions_count_whatever_their_version_adds() -> None:
+    stable = group(
+        GroupState.STABLE,
+        subscription("a", "b", version=0),
+        subscription("b", "c", version=1, tail=b"\x00\x00\x00\x02hi\x00\x00\x00\x00"),
+        subscription(version=99),
+    )
+    assert subscribed_topics(stable) == {"a", "b", "c"}
+    assert is_subscribed(stable, "a")
+    assert not is_subscribed(stable, "d")
+
+
+def test_where_it_cannot_be_known_every_topic_is_in_use() -> None:
+    for riddle in (
+        group(GroupState.STABLE, subscription("a"), b"\x00"),
+        group(GroupState.STABLE, b"\xff\xff" + subscription("a")[2:]),
+        group(GroupState.STABLE, subscription("a"), protocol_type="connect"),
+        group(GroupState.PREPARING_REBALANCE, subscription("a"))._replace(protocol_name=None),
+    ):
+        assert subscribed_topics(riddle) is None
+        assert is_subscribed(riddle, "d")
+
+
+def test_a_group_without_members_uses_no_topic() -> None:
+    assert subscribed_topics(group(GroupState.EMPTY)) == frozenset()
+    assert not is_subscribed(group(GroupState.EMPTY), "a")
+
+
+@given(st.binary(max_size=80))
+def test_no_metadata_raises(metadata: bytes) -> None:
+    topics = subscribed_topics(group(GroupState.STABLE, metadata))
+    assert topics is None or all(isinstance(topic, str) for topic in topics)
+
+
+def test_known_are_the_offsets_that_are_there_and_those_on_their_way() -> None:
+    offsets = table(old=committed(0))
+    offsets.begin([OLD, NEW])
+    assert sorted(offsets.known()) == [NEW, OLD]
+    offsets.end([NEW])
+    assert offsets.known() == [OLD]
