@@ -1,13 +1,12 @@
-"""Making and deleting topics: requests become writes to the coordination store, and the controller does the rest.
+"""Making, growing and deleting topics: requests become writes to the store, and the controller does the rest.
 
-What a client is answered is what the cluster then knows: a created topic is reported once its partitions have
-leaders, a deleted one once it is gone from the metadata, or with REQUEST_TIMED_OUT when that takes too long.
+What a client is answered is what the cluster then knows: a created topic and new partitions are reported once they
+have leaders, a deleted topic once it is gone from the metadata, or with REQUEST_TIMED_OUT when that takes too long.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sordini.broker.config import Config
@@ -16,6 +15,7 @@ from sordini.broker.settings import ConfigError
 from sordini.broker.topic_config import TopicConfig, check_topic_configs
 from sordini.broker.topic_configs import TopicConfigs
 from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.create_partitions import CreatePartitionsTopic
 from sordini.protocol.messages.create_topics import CreatableTopic
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.controller import topics
@@ -33,7 +33,7 @@ class Planned(NamedTuple):
 
 
 class TopicAdmin:
-    """Creates and deletes topics through the store."""
+    """Creates, grows and deletes topics through the store."""
 
     def __init__(
         self,
@@ -108,8 +108,31 @@ class TopicAdmin:
         """
         topic_id = self._new_topic_id()
         await topics.create_topic(self._session, planned.name, planned.replicas, topic_id, planned.config.overrides)
-        await self._until(lambda: self._has_leaders(planned), timeout_ms)
+        await self._until(lambda: self._has_leaders(planned.name, planned.replicas), timeout_ms)
         return topic_id
+
+    def check_growth(self, wanted: Iterable[CreatePartitionsTopic]) -> None:
+        """Refuse a request for more new partitions at once than sordini.create.partitions.max."""
+        self.check_count(sum(max(topic.count - self._partitions_of(topic.name), 1) for topic in wanted))
+
+    async def grow(self, wanted: CreatePartitionsTopic, *, timeout_ms: int, validate_only: bool) -> None:
+        """Give a topic more partitions and wait until they have leaders.
+
+        Raises BrokerError with Apache Kafka's code for what is wrong, and REQUEST_TIMED_OUT (they may come into being
+        all the same).
+        """
+        assignments = None if wanted.assignments is None else [row.broker_ids for row in wanted.assignments]
+        if topics.why_unknown(wanted.name) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            # No topic can have such a name, and it must not become a path in the store.
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {wanted.name!r}.")
+        more = await topics.add_partitions(
+            self._session,
+            wanted.name,
+            lambda topic: topics.plan_more_partitions(topic, wanted.count, assignments, self._metadata.brokers),
+            validate_only=validate_only,
+        )
+        if not validate_only:
+            await self._until(lambda: self._has_leaders(wanted.name, more), timeout_ms)
 
     def auto_create(self, name: str) -> ErrorCode:
         """Begin to make a topic that somebody asked for, if that is allowed; what that client is told meanwhile."""
@@ -149,29 +172,19 @@ class TopicAdmin:
         await topics.delete_topic(self._session, name)
         await self._until(lambda: name not in self._metadata.topics, timeout_ms)
 
-    def _has_leaders(self, planned: Planned) -> bool:
-        known = self._metadata.topics.get(planned.name)
+    def _partitions_of(self, name: str) -> int:
+        known = self._metadata.topics.get(name)
+        return 0 if known is None else len(known.partitions)
+
+    def _has_leaders(self, name: str, partitions: Iterable[int]) -> bool:
+        known = self._metadata.topics.get(name)
         return known is not None and all(
-            index in known.partitions and known.partitions[index].leader >= 0 for index in planned.replicas
+            index in known.partitions and known.partitions[index].leader >= 0 for index in partitions
         )
 
     async def _until(self, true: Callable[[], bool], timeout_ms: int) -> None:
         """Wait for the metadata to say so; raises BrokerError REQUEST_TIMED_OUT."""
         if timeout_ms <= 0:
             raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "the request leaves no time to wait")
-        if true():
-            return
-        seen = asyncio.get_running_loop().create_future()
-
-        def look() -> None:
-            if true() and not seen.done():
-                seen.set_result(None)
-
-        end = self._metadata.on_change(look)
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await seen
-        except TimeoutError:
-            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "not done yet") from None
-        finally:
-            end()
+        if not await self._metadata.until(true, timeout_ms):
+            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "not done yet")

@@ -56,6 +56,17 @@ class Partition:
         self._grown_bytes = 0
         self._replicas_count = 1
 
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether so few copies are in sync that acks=all is refused; False where this broker does not lead."""
+        leader = self.leader
+        return leader is not None and len(leader.in_sync_replicas) < self._in_sync_wanted
+
+    @property
+    def _in_sync_wanted(self) -> int:
+        """A topic may ask for more in-sync replicas than it has: then all of them are enough."""
+        return min(self.settings.min_insync_replicas, self._replicas_count)
+
     def lead(
         self, broker_id: BrokerId, leader_epoch: LeaderEpoch, in_sync_replicas: list[BrokerId], replicas_count: int
     ) -> None:
@@ -99,8 +110,7 @@ class Partition:
         """
         leader = self.leader or self.led()
         if all_replicas:
-            # A topic may ask for more in-sync replicas than it has: then all of them are enough.
-            wanted = min(self.settings.min_insync_replicas, self._replicas_count)
+            wanted = self._in_sync_wanted
             if len(leader.in_sync_replicas) < wanted:
                 raise BrokerError(
                     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -119,6 +129,23 @@ class Partition:
         if grown:
             for waiter in list(self.waiters):
                 waiter.grown(grown)
+
+    def delete_records(self, before: int | None) -> int:
+        """Drop the records below an offset, or below the high watermark; where the log then starts.
+
+        Raises BrokerError: INVALID_TOPIC_EXCEPTION for a topic of the broker's own, POLICY_VIOLATION for one that is
+        only compacted, OFFSET_OUT_OF_RANGE for an offset that no reader could have come to.
+        """
+        high_watermark = self.led().high_watermark
+        if self.is_internal:
+            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"records of {self.name.topic} cannot be deleted")
+        if not self.log.config.cleanup_delete:
+            raise BrokerError(ErrorCode.POLICY_VIOLATION, f"the cleanup.policy of {self.name.topic} is not delete")
+        end = high_watermark if before is None else before
+        if not 0 <= end <= high_watermark:
+            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.name} can be cut from 0 to {high_watermark}")
+        self.log.advance_log_start(end)
+        return self.log.log_start_offset
 
     def readable_end(self, *, committed_only: bool) -> Offset:
         """The first offset a client may not read: the high watermark or, for read_committed, the last stable offset."""

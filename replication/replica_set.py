@@ -7,6 +7,7 @@ not exist, because clients do different things about the two.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
@@ -16,6 +17,16 @@ from sordini.storage.log_manager import LogManager
 
 Exists = Callable[[str, int], bool]
 NameOf = Callable[[TopicId], str | None]
+
+
+class LeadershipListener(Protocol):
+    """Somebody who keeps more of a partition than its log, for as long as this broker leads it."""
+
+    def leads(self, partition: Partition) -> None:
+        """A term has begun; also one that follows another of this broker's own."""
+
+    def resigned(self, partition: Partition) -> None:
+        """The partition is led by this broker no longer."""
 
 
 class ReplicaSet:
@@ -39,6 +50,7 @@ class ReplicaSet:
         self._now_ms = now_ms
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[TopicId, int], Partition] = {}
+        self.listener: LeadershipListener | None = None
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -88,6 +100,8 @@ class ReplicaSet:
         if partition is None:
             partition = self._open(name, topic_id, is_new=is_new)
         partition.lead(self._broker_id, leader_epoch, in_sync_replicas, replicas_count)
+        if self.listener is not None:
+            self.listener.leads(partition)
 
     def _open(self, name: TopicPartition, topic_id: TopicId, *, is_new: bool) -> Partition:
         settings = self._settings_of(name.topic)
@@ -113,7 +127,12 @@ class ReplicaSet:
         partition = self._partitions.pop(name, None)
         if partition is not None:
             self._by_id.pop((partition.topic_id, partition.name.partition), None)
-            partition.resign()
+            self._resign(partition)
+
+    def _resign(self, partition: Partition) -> None:
+        partition.resign()
+        if self.listener is not None:
+            self.listener.resigned(partition)
 
     def stop(self, name: TopicPartition, *, delete: bool) -> None:
         """Stop serving a partition, and delete its log when asked; one that is not here is fine."""
@@ -121,13 +140,16 @@ class ReplicaSet:
         if delete and self._logs.get(name) is not None:
             self._logs.delete(name, self._now_ms())
 
-    def reconfigure(self, topic: str) -> None:
-        """A topic's configuration changed: its partitions here take the new values."""
-        settings = self._settings_of(topic)
+    def reconfigure(self, topic: str | None = None) -> None:
+        """A topic's configuration changed, or (None) what all topics inherit: partitions here take the new values."""
+        settings: dict[str, PartitionSettings] = {}
         for partition in self._partitions.values():
-            if partition.name.topic == topic:
-                partition.settings = settings
-                partition.log.config = settings.log
+            name = partition.name.topic
+            if topic in (None, name):
+                if name not in settings:
+                    settings[name] = self._settings_of(name)
+                partition.settings = settings[name]
+                partition.log.config = settings[name].log
 
     def directory_failed(self, failure: StorageError) -> None:
         """A log directory is offline: what is in it stops being served; the rest goes on."""
@@ -138,4 +160,4 @@ class ReplicaSet:
     def resign_all(self) -> None:
         """Stop leading, so that whoever waits gets an answer before the connections close."""
         for partition in self._partitions.values():
-            partition.resign()
+            self._resign(partition)

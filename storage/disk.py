@@ -75,6 +75,9 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of the volume that holds a path: all there are, and those that are left for us."""
+
     def lock(self, path: str) -> File:
         """Take an exclusive POSIX record lock, held until the file is closed; raises BlockingIOError when taken."""
 
@@ -175,6 +178,10 @@ class SystemDisk:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116 - as above.
+
+    def space(self, path: str) -> tuple[int, int]:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     def lock(self, path: str) -> File:
         file = self.open(path, create=True)

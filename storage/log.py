@@ -245,9 +245,9 @@ class Log:
             raise self.home.wrong(error) from error
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Where a read_committed reader stops: before the first record of a transaction not decided below it."""
+        """Where a read_committed reader stops: before the first record left of a transaction not decided below it."""
         unstable = self.producers.first_unstable_offset(high_watermark)
-        return high_watermark if unstable is None else min(unstable, high_watermark)
+        return high_watermark if unstable is None else max(min(unstable, high_watermark), self.log_start_offset)
 
     def aborted_transactions(self, start: int, upper: int) -> list[AbortedTransaction]:
         """Transactions aborted that have records between `start` and `upper`, in the order of their markers."""

@@ -46,6 +46,16 @@ class Identity(NamedTuple):
     cluster_id: str
 
 
+class DirectorySurvey(NamedTuple):
+    """A log directory at a glance. Bytes are those of its volume, None where the system does not tell."""
+
+    path: str
+    is_online: bool
+    logs: tuple[Log, ...]
+    total_bytes: int | None
+    usable_bytes: int | None
+
+
 class LogManager:
     """The logs by partition. `config_of` gives a partition's settings when its directory is found at the start."""
 
@@ -79,6 +89,10 @@ class LogManager:
     @property
     def offline_directories(self) -> list[str]:
         return [directory.home.path for directory in self._directories if directory.home.failure is not None]
+
+    def surveys(self) -> list[DirectorySurvey]:
+        """What lies in each directory, in the order in which they were given."""
+        return [_surveyed(directory) for directory in self._directories]
 
     def logs(self) -> list[Log]:
         """Every log, those of offline directories included."""
@@ -251,6 +265,17 @@ class LogManager:
         self._condemned = [entry for entry in self._condemned if entry[0] > now_ms]
         if paths or directories:
             await self._disk.offload(lambda: _remove(self._disk, paths, directories))
+
+
+def _surveyed(directory: LogDirectory) -> DirectorySurvey:
+    home = directory.home
+    if home.failure is not None:
+        return DirectorySurvey(home.path, False, (), None, None)
+    try:
+        total_bytes, usable_bytes = home.disk.space(home.path)
+    except OSError:
+        return DirectorySurvey(home.path, True, tuple(directory.logs.values()), None, None)
+    return DirectorySurvey(home.path, True, tuple(directory.logs.values()), total_bytes, usable_bytes)
 
 
 def _remove(disk: Disk, paths: list[str], directories: list[str]) -> None:

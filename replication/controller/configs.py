@@ -1,8 +1,8 @@
-"""Settings kept in the store: reading an entity's, and hearing of changes to them.
+"""Settings kept in the store: reading an entity's, changing them, and hearing of changes to them.
 
-A change is written to the entity's node, and then told by a numbered note under /config/changes that names the
-entity. Every broker watches the notes, remembers the last it has dealt with, and reads the entity again. Notes older
-than fifteen minutes are removed by whoever comes past.
+A change is written to the entity's node, and told by a numbered note under /config/changes that names the entity;
+ours are one transaction, so that no change stays unheard of. Every broker watches the notes, remembers the last it
+has dealt with, and reads the entity again. Notes older than fifteen minutes are removed by whoever comes past.
 """
 
 from __future__ import annotations
@@ -13,10 +13,29 @@ from collections.abc import Callable, Mapping
 
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Malformed
-from sordini.replication.ports import Clock, ConnectionLoss, Log, NoNode, Session, SessionExpired, SessionState
+from sordini.replication.ports import (
+    BadVersion,
+    Check,
+    Clock,
+    ConnectionLoss,
+    Create,
+    Log,
+    NodeExists,
+    NoNode,
+    Session,
+    SessionExpired,
+    SessionState,
+    Set,
+)
 
 NOTES_KEPT_MS = 15 * 60 * 1000
 RETRY_DELAY_S = 0.1
+SETTINGS_BYTES_MAX = 512 * 1024
+"""Settings of one entity. ZooKeeper drops the connection of whoever sends it a node of a megabyte."""
+
+
+class SettingsTooLarge(ValueError):  # noqa: N818 - says what they are.
+    """More settings of one entity than the store takes."""
 
 
 async def read_config(session: Session, entity_path: str) -> dict[str, str] | Malformed:
@@ -26,6 +45,45 @@ async def read_config(session: Session, entity_path: str) -> dict[str, str] | Ma
     except NoNode:
         return {}
     return znodes.decode_config(entity_path, data)
+
+
+async def change_config(
+    session: Session,
+    entity_path: str,
+    decide: Callable[[Mapping[str, str]], Mapping[str, str]],
+    *,
+    guard: str | None = None,
+) -> int:
+    """Replace an entity's settings by what `decide` makes of them, and announce it; the number of the note.
+
+    The write carries the version that was read: when somebody else was faster, `decide` is asked again, about what
+    they wrote. It refuses by raising. Raises NoNode when the node `guard` is not there, SettingsTooLarge.
+    """
+    path = paths.config(entity_path)
+    while True:  # Whoever was faster has done what they wanted, so this comes to an end.
+        try:
+            data, stat = await session.get(path)
+            version: int | None = stat.version
+        except NoNode:
+            data, version = b"", None
+        found = znodes.decode_config(entity_path, data)
+        # What nobody can read is nothing, here as for whoever reads it: a change is what mends such a node.
+        wanted = znodes.encode_config(decide({} if isinstance(found, Malformed) else found))
+        if len(wanted) > SETTINGS_BYTES_MAX:
+            raise SettingsTooLarge(f"{len(wanted)} bytes of settings are more than {SETTINGS_BYTES_MAX}")
+        note = Create(paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity_path), sequential=True)
+        write = Create(path, wanted) if version is None else Set(path, wanted, version)
+        checks = [] if guard is None else [Check(guard)]
+        try:
+            *_, made = await session.multi([*checks, write, note])
+        except (BadVersion, NodeExists):
+            continue
+        except NoNode as missing:
+            if version is None or (guard is not None and missing.index == 0):
+                raise
+            continue  # The settings themselves were deleted meanwhile.
+        assert isinstance(made, str), made
+        return _number(made)
 
 
 class ConfigChanges:
@@ -42,6 +100,7 @@ class ConfigChanges:
         self._clock = clock
         self._log = log
         self._last = -1
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -59,6 +118,13 @@ class ConfigChanges:
             await asyncio.wait([task])
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+
+    async def applied(self, number: int) -> None:
+        """Wait until what the note of this number announces has been dealt with here."""
+        if self._last < number:
+            seen = asyncio.get_running_loop().create_future()
+            self._waiting.append((number, seen))
+            await seen
 
     def _session_changed(self, state: SessionState) -> None:
         if state is not SessionState.SUSPENDED:
@@ -92,10 +158,19 @@ class ConfigChanges:
             return  # Removed by another broker, hence old.
         if number > self._last:
             await self._announce(path, data)
-            self._last = number
+            self._dealt_with(number)
         if self._clock.now_ms() - stat.created_ms > NOTES_KEPT_MS:
             with contextlib.suppress(NoNode):  # Another broker may be faster.
                 await self._session.delete(path)
+
+    def _dealt_with(self, number: int) -> None:
+        self._last = number
+        waiting, self._waiting = self._waiting, []
+        for wanted, seen in waiting:
+            if wanted > number:
+                self._waiting.append((wanted, seen))
+            elif not seen.done():
+                seen.set_result(None)
 
     async def _announce(self, path: str, data: bytes) -> None:
         entity_path = znodes.decode_config_change(data)

@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.controller import paths, znodes
@@ -43,7 +43,7 @@ from sordini.replication.controller.events import (
 )
 from sordini.replication.controller.machine import step
 from sordini.replication.controller.reading import READS_TOGETHER_MAX, Reader, Watches
-from sordini.replication.controller.signals import BROKERS, DELETIONS, ELECTION, TOPICS, Look, Watcher
+from sordini.replication.controller.signals import BROKERS, DELETIONS, ELECTION, TOPICS, Look, Submitted, Watcher
 from sordini.replication.ports import (
     BadVersion,
     BrokerChannel,
@@ -107,7 +107,7 @@ class Controller:
             lambda name: self._watcher(Look("topic", name)),
         )
         self._reader = Reader(session, watches, topic_ids, log)
-        self._signals: asyncio.Queue[Look | Answered] = asyncio.Queue()
+        self._signals: asyncio.Queue[Look | Answered | Submitted] = asyncio.Queue()
         self._waiting: set[Hashable] = set()
         self._connected = asyncio.Event()
         self._reign: Reign | None = None
@@ -163,6 +163,16 @@ class Controller:
             self._task.result()
             raise SessionExpired
 
+    async def submit(self, event: Event) -> tuple[Cluster, Cluster] | None:
+        """Let the machine take somebody's wish; the cluster before it and after its writes, None without a reign."""
+        if self._task is None or self._cluster is None:
+            return None
+        signal = Submitted(event, asyncio.get_running_loop().create_future())
+        self._signal(signal)
+        waited: list[asyncio.Future[Any]] = [signal.taken, self._task]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        return signal.taken.result() if signal.taken.done() else None
+
     async def over(self) -> None:
         """Wait for the end: by `stop`, by the end of the session, or by a bug, which is raised."""
         assert self._task is not None, "the controller is not started"
@@ -175,7 +185,7 @@ class Controller:
     def _watcher(self, look: Look) -> Watcher:
         return Watcher(self._signal, look)
 
-    def _signal(self, signal: Look | Answered) -> None:
+    def _signal(self, signal: Look | Answered | Submitted) -> None:
         if isinstance(signal, Look):
             if signal in self._waiting:
                 return
@@ -221,13 +231,25 @@ class Controller:
             finally:
                 self._signals.task_done()
 
-    async def _take(self, signal: Look | Answered) -> None:
+    async def _take(self, signal: Look | Answered | Submitted) -> None:
         if signal == ELECTION:
             await self._look_at_the_election()
+        elif isinstance(signal, Submitted):
+            await self._take_submitted(signal)
         elif self._cluster is not None:
             event = signal if isinstance(signal, Answered) else await self._look(signal, self._cluster)
             if event is not None:
                 await self._feed(event)
+
+    async def _take_submitted(self, signal: Submitted) -> None:
+        before, outcome = self._cluster, None
+        try:
+            await self._feed(signal.event)
+            if before is not None and self._cluster is not None:
+                outcome = (before, self._cluster)
+        finally:
+            if not signal.taken.done():
+                signal.taken.set_result(outcome)
 
     async def _look(self, look: Look, cluster: Cluster) -> Event | None:
         if look == BROKERS:

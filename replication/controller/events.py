@@ -15,6 +15,7 @@ from sordini.replication.controller.cluster import (
     PartitionState,
     TopicAssignment,
 )
+from sordini.replication.controller.elections import Election
 from sordini.replication.ports import Create, Delete, Set
 
 # Events. What was read from the store comes without the nodes that could not be understood.
@@ -75,15 +76,31 @@ class Answered:
     answer: Answer
 
 
+@dataclass(frozen=True, slots=True)
+class ElectionsWanted:
+    """Somebody asks for elections of these partitions."""
+
+    election: Election
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MovesWanted:
+    """Somebody asks that partitions have these replicas; None is to undo the move under way."""
+
+    targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+
+
 # Writes, and what became of them.
 
 
 class NewState(NamedTuple):
-    """The write puts a partition into this state; `first` when it had none."""
+    """The write puts a partition into this state; `first` when it had none, `then` the replicas it moves to next."""
 
     topic_partition: TopicPartition
     state: PartitionState
     first: bool
+    then: tuple[BrokerId, ...] | None = None
 
 
 class TopicGone(NamedTuple):
@@ -98,11 +115,18 @@ class MarkGone(NamedTuple):
     topic: str
 
 
+class Moved(NamedTuple):
+    """The write gives these partitions of a topic other replicas: `assignment` is what the node then says."""
+
+    assignment: TopicAssignment
+    partitions: tuple[int, ...]
+
+
 class Routine(NamedTuple):
     """Nothing hangs on the write; that the node is there (or gone) already is fine."""
 
 
-Purpose = NewState | TopicGone | MarkGone | Routine
+Purpose = NewState | TopicGone | MarkGone | Moved | Routine
 
 
 class Write(NamedTuple):
@@ -140,7 +164,17 @@ class Wrote:
     outcomes: tuple[tuple[Write, Outcome], ...]
 
 
-Event = Elected | BrokersChanged | TopicsListed | TopicChanged | DeletionsListed | Answered | Wrote
+Event = (
+    Elected
+    | BrokersChanged
+    | TopicsListed
+    | TopicChanged
+    | DeletionsListed
+    | Answered
+    | Wrote
+    | ElectionsWanted
+    | MovesWanted
+)
 
 
 # Actions, to be carried out in the order in which they are given.

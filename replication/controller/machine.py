@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from sordini.replication.controller import deletion, elections, paths, znodes
+from sordini.replication.controller import deletion, elections, moves, paths, znodes
 from sordini.replication.controller.cluster import (
     Cluster,
     KnownState,
@@ -37,8 +37,11 @@ from sordini.replication.controller.events import (
     DeletionsListed,
     Done,
     Elected,
+    ElectionsWanted,
     Event,
     MarkGone,
+    Moved,
+    MovesWanted,
     NewState,
     Outcome,
     Refused,
@@ -73,6 +76,10 @@ def step(cluster: Cluster | None, event: Event) -> tuple[Cluster | None, list[Ac
             deletion.answered(turn, event)
         case Wrote():
             _wrote(turn, event)
+        case ElectionsWanted():
+            moves.elect(turn, event)
+        case MovesWanted():
+            moves.begin(turn, event)
         case _:
             assert_never(event)
     return turn.finish()
@@ -204,7 +211,7 @@ def _state_among(
 ) -> PartitionState | None:
     """The state a partition must go to, or None if it may stay as it is."""
     leader = state.leader
-    keeps_leader = leader is not None and leader in steady
+    keeps_leader = leader is not None and leader in steady and leader in replicas
     if not keeps_leader:
         leader = elections.offline(replicas, state.isr, steady)
         if leader is None:
@@ -212,7 +219,8 @@ def _state_among(
     if leader is None:
         # The in-sync set is kept whole: any of it may lead when it comes back, and nobody else.
         return None if state.leader is None else turn.next_state(state, None, state.isr)
-    isr = tuple(replica for replica in state.isr if replica in steady or replica == leader)
+    kept = [replica for replica in replicas if replica in steady or replica == leader]
+    isr = tuple(replica for replica in state.isr if replica in kept)
     return None if keeps_leader and isr == state.isr else turn.next_state(state, leader, isr)
 
 
@@ -227,10 +235,13 @@ def _wrote(turn: Turn, event: Wrote) -> None:
                 deletion.topic_gone(turn, name)
             case MarkGone(name) if isinstance(outcome, Done):
                 deletion.mark_gone(turn, name)
-            case Routine() | TopicGone() | MarkGone():
+            case Moved(assignment, partitions) if isinstance(outcome, Done):
+                moves.assigned(turn, replace(assignment, version=outcome.version), partitions)
+            case Routine() | TopicGone() | MarkGone() | Moved():
                 pass
             case _:
                 assert_never(write.purpose)
+    moves.narrowed(turn, told)
     kept = [new for new in told if new.topic_partition.topic not in turn.deletions]
     found = (turn.info(*new.topic_partition, is_new=new.first) for new in kept)
     infos = [info for info in found if info is not None]

@@ -64,6 +64,16 @@ def topic_config(name: str) -> str:
     return f"/config/topics/{name}"
 
 
+def topic_entity(name: str) -> str:
+    """A topic as change notes name it."""
+    return f"topics/{name}"
+
+
+def broker_entity(broker_id: BrokerId | None) -> str:
+    """A broker as change notes name it; None is all brokers' defaults."""
+    return "brokers/<default>" if broker_id is None else f"brokers/{broker_id}"
+
+
 def config(entity_path: str) -> str:
     """The node of an entity as change notes name it: `topics/orders`, `brokers/1`, `users/<default>/clients/c`."""
     return f"/config/{entity_path}"

@@ -1,11 +1,14 @@
-"""What makes the controller look: the signals its watches raise."""
+"""What makes the controller look or decide: the signals that its watches raise, and wishes submitted to it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sordini.replication.controller.cluster import Cluster
+from sordini.replication.controller.events import Event
 from sordini.replication.ports import WatchEvent
 
 
@@ -14,6 +17,13 @@ class Look(NamedTuple):
 
     at: str
     which: str = ""
+
+
+class Submitted(NamedTuple):
+    """A signal: somebody wishes this of the machine, and waits for the cluster before it and after it."""
+
+    event: Event
+    taken: asyncio.Future[tuple[Cluster, Cluster] | None]
 
 
 @dataclass(frozen=True, slots=True)

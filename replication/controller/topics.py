@@ -1,4 +1,4 @@
-"""Making and removing topics: what is allowed, where replicas go, and the nodes that say so.
+"""Making, growing and removing topics: what is allowed, where replicas go, and the nodes that say so.
 
 Whoever handles the request plans here and writes here; the controller sees the nodes and does the rest. Checks, their
 order and their error codes are those of Apache Kafka's brokers in ZooKeeper mode.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
 from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import TopicAssignment
-from sordini.replication.ports import Check, Create, NodeExists, NoNode, Operation, Session, Set
+from sordini.replication.controller.cluster import Malformed, TopicAssignment, frozen
+from sordini.replication.ports import BadVersion, Check, Create, NodeExists, NoNode, Operation, Session, Set
 
 Replicas = Mapping[int, tuple[BrokerId, ...]]
 
@@ -174,6 +175,48 @@ def _check_replicas(replicas: Replicas) -> None:
         raise BrokerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Invalid replica assignment: {reason}.")
 
 
+def plan_more_partitions(
+    topic: TopicAssignment, count: int, assignments: Sequence[Sequence[int]] | None, brokers: Collection[BrokerId]
+) -> Replicas:
+    """The replicas of the partitions by which a topic grows to `count`. Raises BrokerError with the reason why not.
+
+    `assignments` says where each of the new ones is to lie; without it they go on where the topic's first partition
+    began, so that a topic lies as if it had been made with all of them.
+    """
+    if topic.adding or topic.removing:
+        raise BrokerError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"Partitions of topic {topic.name!r} are on the move.")
+    present = len(topic.replicas)
+    if count <= present:
+        raise BrokerError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic has {present} partitions, and {count} are not more than that.",
+        )
+    first = topic.replicas[min(topic.replicas)]
+    if assignments is None:
+        _check_counts(count, len(first), len(brokers))
+        start = next((place for place, broker in enumerate(sorted(brokers)) if broker >= first[0]), 0)
+        return place_from(start, brokers, range(present, count), len(first))
+    more = {present + place: tuple(BrokerId(broker) for broker in held) for place, held in enumerate(assignments)}
+    _check_more_replicas(more, count - present, len(first), brokers)
+    return more
+
+
+def _check_more_replicas(more: Replicas, wanted: int, factor: int, brokers: Collection[BrokerId]) -> None:
+    """Raise INVALID_REPLICA_ASSIGNMENT. Unknown brokers are refused here, unlike for a topic that is made."""
+    unknown = sorted({broker for held in more.values() for broker in held} - set(brokers))
+    reason = None
+    if len(more) != wanted:
+        reason = f"{wanted} partitions are to be added, and {len(more)} are placed."
+    elif unknown:
+        reason = f"Brokers {unknown} are not alive."
+    elif any(len(set(held)) != len(held) for held in more.values()):
+        reason = "A broker holds a partition once, not twice."
+    elif any(len(held) != factor for held in more.values()):
+        reason = f"The topic's partitions have {factor} replicas, and so must the new ones."
+    if reason is not None:
+        raise BrokerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+
+
 async def create_topic(
     session: Session, name: str, replicas: Replicas, topic_id: TopicId, config: Mapping[str, str]
 ) -> None:
@@ -197,6 +240,38 @@ async def create_topic(
     raise AssertionError("a Set is never refused because the node is there")
 
 
+async def add_partitions(
+    session: Session, name: str, plan: Callable[[TopicAssignment], Replicas], *, validate_only: bool
+) -> Replicas:
+    """Let a topic grow by what `plan` makes of it as it is now; the new partitions' replicas.
+
+    Raises BrokerError: what `plan` raises, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION for one that is being
+    deleted.
+    """
+    path = paths.topic(name)
+    while True:
+        try:
+            data, stat = await session.get(path)
+        except NoNode:
+            raise _does_not_exist(name) from None
+        if await session.exists(paths.delete_topic(name)) is not None:
+            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic {name!r} is being deleted.")
+        topic = znodes.decode_topic(name, data, stat.version)
+        if isinstance(topic, Malformed):
+            raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{topic.path} cannot be read: {topic.reason}")
+        more = plan(topic)
+        if validate_only:
+            return more
+        grown = replace(topic, replicas=frozen({**topic.replicas, **more}))
+        try:
+            await session.set(path, znodes.encode_topic(grown), stat.version)
+        except BadVersion:
+            continue  # Somebody else wrote the topic meanwhile: what was planned may be wrong now.
+        except NoNode:
+            raise _does_not_exist(name) from None
+        return more
+
+
 async def delete_topic(session: Session, name: str) -> None:
     """Ask the controller to delete a topic. Asking twice is fine. Raises UNKNOWN_TOPIC_OR_PARTITION."""
     try:
@@ -206,7 +281,11 @@ async def delete_topic(session: Session, name: str) -> None:
     except NoNode as refusal:
         if refusal.path != paths.topic(name):
             raise
-        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name!r} to delete does not exist.") from None
+        raise _does_not_exist(name) from None
+
+
+def _does_not_exist(name: str) -> BrokerError:
+    return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r}.")
 
 
 def _exists(name: str) -> BrokerError:

@@ -36,7 +36,7 @@ class Turn:
     """The changes and actions of one step."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        self._cluster = self.before = cluster
         self.brokers: Mapping[BrokerId, Broker] = cluster.brokers
         self.deletions: dict[str, Deletion] = dict(cluster.deletions)
         self._assignments: dict[str, TopicAssignment | None] = {}
@@ -109,12 +109,14 @@ class Turn:
         """Add writes to the batch that goes out with the next `flush`."""
         self._writes += writes
 
-    def write_state(self, topic_partition: TopicPartition, state: PartitionState) -> None:
+    def write_state(
+        self, topic_partition: TopicPartition, state: PartitionState, *, then: tuple[BrokerId, ...] | None = None
+    ) -> None:
         """Write a partition's state, on the condition that it is still the one that is known."""
         known = self.states(topic_partition.topic).get(topic_partition.partition)
         path, data = paths.state(topic_partition), znodes.encode_state(state)
         operation = Create(path, data) if known is None else Set(path, data, known.version)
-        self.write(Write(operation, NewState(topic_partition, state, first=known is None)))
+        self.write(Write(operation, NewState(topic_partition, state, known is None, then)))
 
     def next_state(self, state: PartitionState, leader: BrokerId | None, isr: tuple[BrokerId, ...]) -> PartitionState:
         """The state after this controller's decision: every decision begins a new leader epoch."""

@@ -25,6 +25,10 @@ from tests.crash.forgetful_nodes import Node, after_power_loss, copied, name_of,
 T = TypeVar("T")
 
 
+DISK_BYTES = 1 << 40
+"""What `space` says the volume has; nothing is refused for want of it unless a test says so."""
+
+
 class Died(BaseException):
     """The process that used this disk is gone; nothing may catch it but the test."""
 
@@ -171,6 +175,13 @@ class ForgetfulDisk:
         if errno:
             raise OSError(errno, os.strerror(errno), path)
         return carry_out(0.5 if call in self._short and kind == "write" else 1.0)
+
+    def space(self, path: str) -> tuple[int, int]:
+        self.check_alive()
+        if self._find(path) is None:
+            raise FileNotFoundError(errors.ENOENT, "no such directory", path)
+        used = sum(len(data) for data in self.tree().values())
+        return DISK_BYTES, DISK_BYTES - used
 
     # What is found afterwards.
 

@@ -90,8 +90,16 @@ class World:
         self._do(Create(paths.topic_config(name), znodes.encode_config({})))
         self._do(Create(paths.topic(name), znodes.encode_topic(TopicAssignment(name, replicas, identity))))
 
-    def topic_set(self, name: str, replicas: dict[int, tuple[BrokerId, ...]], topic_id: bytes) -> None:
-        self._do(Set(paths.topic(name), znodes.encode_topic(TopicAssignment(name, replicas, TopicId(topic_id)))))
+    def topic_set(
+        self,
+        name: str,
+        replicas: dict[int, tuple[BrokerId, ...]],
+        topic_id: bytes,
+        *,
+        adding: dict[int, tuple[BrokerId, ...]] | None = None,
+    ) -> None:
+        assignment = TopicAssignment(name, replicas, TopicId(topic_id), adding or {})
+        self._do(Set(paths.topic(name), znodes.encode_topic(assignment)))
 
     def deletion_wanted(self, name: str) -> None:
         self._do(Create(paths.delete_topic(name)))

@@ -12,6 +12,8 @@ import pytest
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.controller.cluster import PartitionState
+from sordini.replication.controller.elections import Election
+from sordini.replication.controller.events import ElectionsWanted, MovesWanted
 from tests.scenarios.controller_world import World
 
 STORIES = sorted((Path(__file__).parent / "controller").glob("*.txt"))
@@ -21,6 +23,20 @@ def replicas_of(words: list[str]) -> dict[int, tuple[BrokerId, ...]]:
     """`0=1,2 1=2,1` is partition 0 on brokers 1 and 2, partition 1 on 2 and 1."""
     pairs = [word.partition("=")[::2] for word in words]
     return {int(partition): tuple(BrokerId(int(b)) for b in held.split(",")) for partition, held in pairs}
+
+
+def partition_of(word: str) -> TopicPartition:
+    topic, _, partition = word.rpartition("-")
+    return TopicPartition(topic, int(partition))
+
+
+def targets_of(words: list[str]) -> dict[TopicPartition, tuple[BrokerId, ...] | None]:
+    """`orders-0=1,2` is wanted on brokers 1 and 2; `orders-0=back` is to be as it was before it was on the move."""
+    pairs = [word.split("=") for word in words]
+    return {
+        partition_of(name): None if held == "back" else tuple(BrokerId(int(broker)) for broker in held.split(","))
+        for name, held in pairs
+    }
 
 
 def carry_out(world: World, line: str) -> None:
@@ -45,7 +61,8 @@ def carry_out(world: World, line: str) -> None:
         world.look_at_topic(words[0])
     elif verb == "partitions":
         world.topic_set(words[0], replicas_of(words[1:]), words[0].encode().ljust(16, b".")[:16])
-        world.look_at_topic(words[0])
+        if told:
+            world.look_at_topic(words[0])
     elif verb == "delete":
         world.deletion_wanted(words[0])
         if told:
@@ -54,6 +71,13 @@ def carry_out(world: World, line: str) -> None:
         world.answer(int(words[0]) if words else 0)
     elif verb == "elect":
         world.elect(int(words[0]))
+    elif verb == "elect-leaders":
+        world.feed(ElectionsWanted(Election[words[0].upper()], tuple(map(partition_of, words[1:]))))
+    elif verb == "move":
+        world.feed(MovesWanted(targets_of(words)))
+    elif verb == "half-moved":
+        name, adding, *held = words
+        world.topic_set(name, replicas_of(held), name.encode().ljust(16, b".")[:16], adding=replicas_of([adding]))
     elif verb == "usurped":
         world.usurped()
     elif verb == "state":

@@ -284,6 +284,14 @@ def test_aborted_transactions_are_found_by_range_and_bound_stable_reads() -> Non
     assert stored.hex() == "0000" + "0000000000000005" + "0000000000000002" + "0000000000000004" + "0000000000000005"
 
 
+def test_a_transaction_whose_first_records_were_deleted_holds_readers_at_the_first_that_is_left() -> None:
+    log = a_log()
+    put(log, an_idempotent_batch(2, producer_id=5, transactional=True))
+    put(log, an_idempotent_batch(2, producer_id=5, sequence=2, transactional=True))
+    log.advance_log_start(3)
+    assert log.last_stable_offset(4) == 3
+
+
 async def test_flush_is_due_after_so_many_records_and_moves_the_recovery_point() -> None:
     disk = a_disk()
     log = a_log(disk, flush_messages=4)

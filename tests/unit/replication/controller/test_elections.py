@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from sordini.protocol.types import BrokerId
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.types import BrokerId, LeaderEpoch
 from sordini.replication.controller import elections
+from sordini.replication.controller.cluster import PartitionState
 
 
 def ids(*numbers: int) -> tuple[BrokerId, ...]:
@@ -29,3 +31,26 @@ def test_broker_zero_is_a_broker() -> None:
 
 def test_nobody_leads_when_nobody_lives() -> None:
     assert elections.offline(ids(1, 2), ids(1, 2), (), unclean=True) is None
+
+
+def judged(election: elections.Election, leader: int | None, isr: tuple[int, ...], live: tuple[int, ...]) -> object:
+    state = PartitionState(None if leader is None else BrokerId(leader), LeaderEpoch(3), ids(*isr), 1)
+    return elections.judge(election, ids(1, 2, 3), state, ids(*live))
+
+
+def test_the_preferred_replica_is_elected_when_another_leads_and_it_is_alive_and_in_sync() -> None:
+    preferred = elections.Election.PREFERRED
+    assert judged(preferred, 2, (2, 1), (1, 2)) == BrokerId(1)
+    assert judged(preferred, None, (2, 1), (1,)) == BrokerId(1)
+    assert judged(preferred, 2, (2,), (1, 2)) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert judged(preferred, 2, (2, 1), (2, 3)) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert judged(preferred, 1, (1, 2), (1, 2)) is ErrorCode.ELECTION_NOT_NEEDED
+
+
+def test_an_unclean_election_is_only_for_partitions_that_nobody_alive_leads() -> None:
+    unclean = elections.Election.UNCLEAN
+    assert judged(unclean, 3, (3,), (1, 2, 3)) is ErrorCode.ELECTION_NOT_NEEDED
+    assert judged(unclean, None, (3,), (1, 2)) == BrokerId(1)
+    assert judged(unclean, None, (3,), (1, 3)) == BrokerId(3), "who is in sync goes first all the same"
+    assert judged(unclean, 3, (3,), (2,)) == BrokerId(2)
+    assert judged(unclean, None, (3,), ()) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.controller import paths
 from sordini.replication.controller.cluster import LeaderAndIsr, PartitionState, StopReplica
+from sordini.replication.controller.elections import Election
+from sordini.replication.controller.events import ElectionsWanted, MovesWanted
 from tests.scenarios.controller_world import World
 
 BROKERS = (1, 2, 3)
@@ -27,6 +29,8 @@ STEPS = st.lists(
         st.tuples(st.just("elect"), st.sampled_from(BROKERS)),
         st.tuples(st.just("answer"), st.sampled_from((0, 0, 0, 56))),
         st.tuples(st.just("look"), st.sampled_from(("brokers", "topics", "deletions"))),
+        st.tuples(st.just("elect-leader"), st.sampled_from(Election), st.sampled_from(TOPICS), st.integers(0, 1)),
+        st.tuples(st.just("move"), st.sampled_from(TOPICS), st.integers(0, 1), PARTITION),
     ),
     max_size=25,
 )
@@ -80,6 +84,10 @@ def carry_out(world: World, step: tuple[object, ...]) -> None:
         case ("look", "deletions"):
             world.look_at_topics()
             world.look_at_deletions()
+        case ("elect-leader", Election() as election, str(name), int(partition)):
+            world.feed(ElectionsWanted(election, (TopicPartition(name, partition),)))
+        case ("move", str(name), int(partition), tuple(target)):
+            world.feed(MovesWanted({TopicPartition(name, partition): target}))
 
 
 def flip(world: World, broker: int) -> None:

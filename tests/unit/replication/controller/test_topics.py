@@ -13,6 +13,7 @@ from sordini.broker.coordination.embedded import EmbeddedSession
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.controller import paths, topics, znodes
+from sordini.replication.controller.cluster import TopicAssignment
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
 BROKERS = [BrokerId(b) for b in (0, 1, 2)]
@@ -131,6 +132,94 @@ async def test_settings_that_were_left_behind_are_replaced(session: EmbeddedSess
     await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {"new": "y"})
     config, _ = await session.get(paths.topic_config("t"))
     assert znodes.decode_config("topics/t", config) == {"new": "y"}
+
+
+def more(count: int, *given: list[int], topic: TopicAssignment | None = None, brokers: list[BrokerId] = BROKERS) -> Any:
+    topic = topic or TopicAssignment("t", topics.place("t", BROKERS, 3, 2))
+    return topics.plan_more_partitions(topic, count, list(given) or None, brokers)
+
+
+@given(st.text("abc", min_size=1), st.integers(1, 6), st.integers(1, 6), st.integers(1, 3))
+def test_a_topic_that_grew_lies_as_if_it_had_been_made_so_large(name: str, first: int, added: int, factor: int) -> None:
+    small = topics.place(name, BROKERS, first, factor)
+    grown = small | topics.plan_more_partitions(TopicAssignment(name, small), first + added, None, BROKERS)
+    assert grown == topics.place(name, BROKERS, first + added, factor)
+
+
+def test_a_topic_that_was_placed_by_hand_grows_from_where_its_first_partition_lies() -> None:
+    held = {0: (BrokerId(2),), 1: (BrokerId(2),)}
+    assert more(4, topic=TopicAssignment("t", held)) == {2: (1,), 3: (2,)}
+    assert more(3, topic=TopicAssignment("t", {0: (BrokerId(9),), 1: (BrokerId(9),)})) == {2: (2,)}
+
+
+def test_new_partitions_lie_where_they_are_told_to() -> None:
+    assert more(5, [2, 0], [1, 2]) == {3: (2, 0), 4: (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("count", "given", "code"),
+    [
+        (2, [], ErrorCode.INVALID_PARTITIONS),
+        (3, [], ErrorCode.INVALID_PARTITIONS),
+        (5, [[0, 1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (4, [[0, 1], [1, 2]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (4, [[0, 7]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (4, [[0, 0]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (4, [[0]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (4, [[0, 1, 2]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_how_a_topic_may_not_grow(count: int, given: list[list[int]], code: ErrorCode) -> None:
+    with pytest.raises(BrokerError) as refusal:
+        more(count, *given)
+    assert refusal.value.code == code
+
+
+def test_a_topic_does_not_grow_with_fewer_brokers_than_its_partitions_have_replicas() -> None:
+    with pytest.raises(BrokerError) as refusal:
+        more(4, brokers=BROKERS[:1])
+    assert refusal.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+async def test_partitions_are_added_to_what_the_topic_is_when_they_are_written(session: EmbeddedSession) -> None:
+    await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {})
+    seen: list[int] = []
+
+    def plan_more(topic: TopicAssignment) -> dict[int, tuple[BrokerId, ...]]:
+        seen.append(len(topic.replicas))
+        return {len(topic.replicas): (BrokerId(1),)}
+
+    reading = session.get
+
+    async def overtaken(path: str, **fields: Any) -> Any:
+        """Somebody else writes the topic right after it was first read."""
+        read = await reading(path, **fields)
+        if not seen:
+            wider = TopicAssignment("t", {0: (BrokerId(0),), 1: (BrokerId(2),)}, TOPIC_ID)
+            await session.set(path, znodes.encode_topic(wider))
+        return read
+
+    session.get = overtaken  # type: ignore[method-assign]
+    assert await topics.add_partitions(session, "t", plan_more, validate_only=False) == {2: (1,)}
+    assert seen == [1, 2]
+    data, stat = await reading(paths.topic("t"))
+    written = znodes.decode_topic("t", data, stat.version)
+    assert isinstance(written, TopicAssignment)
+    assert (written.replicas, written.topic_id) == ({0: (0,), 1: (2,), 2: (1,)}, TOPIC_ID)
+
+
+async def test_no_partitions_are_added_to_a_topic_that_is_gone_or_going(session: EmbeddedSession) -> None:
+    async def code_of(name: str) -> ErrorCode:
+        with pytest.raises(BrokerError) as refusal:
+            await topics.add_partitions(session, name, lambda _: {1: (BrokerId(0),)}, validate_only=False)
+        return refusal.value.code
+
+    await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {})
+    await topics.delete_topic(session, "t")
+    assert await code_of("t") == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert await code_of("ghost") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await session.create(paths.topic("odd"), b"{}")
+    assert await code_of("odd") == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 async def test_deleting_a_topic_asks_the_controller_and_asking_twice_is_fine(session: EmbeddedSession) -> None:

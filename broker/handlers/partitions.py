@@ -1,0 +1,221 @@
+"""What is asked of the controller for partitions: CreatePartitions, ElectLeaders, and the pair for reassignments."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import groupby
+from typing import Any
+
+from sordini.broker.dispatch import Call, Route
+from sordini.broker.network.ports import Pending
+from sordini.broker.partition_admin import Outcomes, PartitionAdmin
+from sordini.broker.topic_admin import TopicAdmin
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from sordini.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from sordini.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from sordini.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.replication.controller.elections import Election
+from sordini.replication.controller.wishes import Declined
+
+Later = Callable[[Call, Awaitable[Any]], Pending]
+
+REFUSED = "The request as a whole was refused."
+
+
+class PartitionsHandler:
+    """Turns requests into wishes, and what became of them into answers."""
+
+    def __init__(self, topics: TopicAdmin, partitions: PartitionAdmin, later: Later) -> None:
+        self._topics = topics
+        self._partitions = partitions
+        self._later = later
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(
+                ApiKey.CREATE_PARTITIONS, lambda call: self._later(call, self._create(call.body)), self.refuse_create
+            ),
+            Route(ApiKey.ELECT_LEADERS, lambda call: self._later(call, self._elect(call.body)), self.refuse_elect),
+            Route(
+                ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+                lambda call: self._later(call, self._move(call.body)),
+                self.refuse_move,
+            ),
+            Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, self.list_moves, self.refuse_list),
+        ]
+
+    # More partitions.
+
+    async def _create(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+        self._topics.check_controller()
+        self._topics.check_growth(request.topics)
+        counts = Counter(topic.name for topic in request.topics)
+        once = {topic.name: topic for topic in request.topics}
+        results = await asyncio.gather(*(self._grow(request, topic, counts) for topic in once.values()))
+        return CreatePartitionsResponse(results=list(results))
+
+    async def _grow(
+        self, request: CreatePartitionsRequest, topic: CreatePartitionsTopic, counts: Counter[str]
+    ) -> CreatePartitionsTopicResult:
+        try:
+            if counts[topic.name] > 1:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "the topic is named more than once in this request")
+            await self._topics.grow(topic, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
+        except BrokerError as error:
+            return CreatePartitionsTopicResult(
+                name=topic.name,
+                error_code=error.code,
+                error_message=None if error.code == ErrorCode.REQUEST_TIMED_OUT else str(error),
+            )
+        return CreatePartitionsTopicResult(name=topic.name)
+
+    @staticmethod
+    def refuse_create(request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartitionsResponse:
+        return CreatePartitionsResponse(
+            results=[
+                CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=REFUSED)
+                for topic in request.topics
+            ]
+        )
+
+    # Elections.
+
+    async def _elect(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        try:
+            election = Election(request.election_type)
+        except ValueError:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}") from None
+        wanted = None if request.topic_partitions is None else _elections_of(request)
+        return _elected(await self._partitions.elect(election, wanted, timeout_ms=request.timeout_ms))
+
+    @staticmethod
+    def refuse_elect(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
+        response = _elected(dict.fromkeys(_elections_of(request), Declined(code, REFUSED)))
+        response.error_code = code
+        return response
+
+    # Reassignments.
+
+    async def _move(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+        targets = {
+            TopicPartition(topic.name, row.partition_index): None
+            if row.replicas is None
+            else tuple(BrokerId(broker) for broker in row.replicas)
+            for topic in request.topics
+            for row in topic.partitions
+        }
+        outcomes = await self._partitions.move(
+            targets, timeout_ms=request.timeout_ms, keep_factor=not request.allow_replication_factor_change
+        )
+        response = _moved(outcomes)
+        response.allow_replication_factor_change = request.allow_replication_factor_change
+        return response
+
+    @staticmethod
+    def refuse_move(
+        request: AlterPartitionReassignmentsRequest, code: ErrorCode
+    ) -> AlterPartitionReassignmentsResponse:
+        partitions = [
+            TopicPartition(topic.name, row.partition_index) for topic in request.topics for row in topic.partitions
+        ]
+        response = _moved(dict.fromkeys(partitions, Declined(code, REFUSED)))
+        response.error_code, response.error_message = code, REFUSED
+        return response
+
+    def list_moves(self, call: Call) -> ListPartitionReassignmentsResponse:
+        request: ListPartitionReassignmentsRequest = call.body
+        moves = self._partitions.moves()
+        if request.topics is not None:
+            wanted = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+            moves = [move for move in moves if move.topic_partition in wanted]
+        return ListPartitionReassignmentsResponse(
+            topics=[
+                OngoingTopicReassignment(
+                    name=name,
+                    partitions=[
+                        OngoingPartitionReassignment(
+                            partition_index=move.topic_partition.partition,
+                            replicas=list(move.replicas),
+                            adding_replicas=list(move.adding),
+                            removing_replicas=list(move.removing),
+                        )
+                        for move in some
+                    ],
+                )
+                for name, some in groupby(moves, key=lambda move: move.topic_partition.topic)
+            ]
+        )
+
+    @staticmethod
+    def refuse_list(_request: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
+        return ListPartitionReassignmentsResponse(error_code=code, error_message=REFUSED)
+
+
+def _elections_of(request: ElectLeadersRequest) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.topic, index) for topic in request.topic_partitions or () for index in topic.partitions
+    ]
+
+
+def _elected(outcomes: Outcomes) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=name,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=code, error_message=text)
+                    for index, code, text in rows
+                ],
+            )
+            for name, rows in _by_topic(outcomes)
+        ]
+    )
+
+
+def _moved(outcomes: Outcomes) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        responses=[
+            ReassignableTopicResponse(
+                name=name,
+                partitions=[
+                    ReassignablePartitionResponse(partition_index=index, error_code=code, error_message=text)
+                    for index, code, text in rows
+                ],
+            )
+            for name, rows in _by_topic(outcomes)
+        ]
+    )
+
+
+def _by_topic(outcomes: Outcomes) -> Iterable[tuple[str, list[tuple[int, int, str | None]]]]:
+    """Rows of partition, error code and words, gathered by topic."""
+    rows: dict[str, list[tuple[int, int, str | None]]] = {}
+    for (name, index), declined in outcomes.items():
+        row = (index, 0, None) if declined is None else (index, int(declined.code), declined.reason)
+        rows.setdefault(name, []).append(row)
+    return rows.items()

@@ -1,0 +1,130 @@
+"""DeleteRecords and DescribeProducers: what a partition's leader does to, and knows of, what was produced.
+
+Nothing waits: the log's start moves in the leader's memory, where every reader looks, and no other replica has to
+follow. On the disk it is with the next checkpoint of log starts, and at a clean stop: as with Apache Kafka, a broker
+that is killed before that may show deleted records again.
+"""
+
+from __future__ import annotations
+
+from sordini.broker.dispatch import Call, Route
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from sordini.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from sordini.replication.controller.topics import check_topic_name
+from sordini.replication.replica_set import ReplicaSet
+
+HIGH_WATERMARK = -1
+NO_OFFSET = -1
+
+
+class RecordsHandler:
+    """Asks the partitions held here."""
+
+    def __init__(self, replicas: ReplicaSet) -> None:
+        self._replicas = replicas
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(ApiKey.DELETE_RECORDS, self.delete, self.refuse_delete),
+            Route(ApiKey.DESCRIBE_PRODUCERS, self.describe_producers, self.refuse_describe),
+        ]
+
+    def delete(self, call: Call) -> DeleteRecordsResponse:
+        request: DeleteRecordsRequest = call.body
+        # A partition that is named twice is answered once, for what was asked last.
+        offsets: dict[str, dict[int, int]] = {}
+        for topic in request.topics:
+            offsets.setdefault(topic.name, {}).update({row.partition_index: row.offset for row in topic.partitions})
+        return DeleteRecordsResponse(
+            topics=[
+                DeleteRecordsTopicResult(
+                    name=name, partitions=[self._delete_one(name, index, offset) for index, offset in rows.items()]
+                )
+                for name, rows in offsets.items()
+                if rows
+            ]
+        )
+
+    def _delete_one(self, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+        try:
+            partition = self._replicas.partition(topic, index)
+            start = partition.delete_records(None if offset == HIGH_WATERMARK else offset)
+        except BrokerError as error:
+            return _not_deleted(index, error.code)
+        return DeleteRecordsPartitionResult(partition_index=index, low_watermark=start)
+
+    def describe_producers(self, call: Call) -> DescribeProducersResponse:
+        request: DescribeProducersRequest = call.body
+        return DescribeProducersResponse(
+            topics=[
+                TopicResponse(
+                    name=topic.name,
+                    partitions=[self._producers_of(topic.name, index) for index in topic.partition_indexes],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _producers_of(self, topic: str, index: int) -> PartitionResponse:
+        try:
+            check_topic_name(topic)
+            partition = self._replicas.partition(topic, index)
+            partition.led()
+        except BrokerError as error:
+            return PartitionResponse(partition_index=index, error_code=error.code, error_message=str(error))
+        return PartitionResponse(
+            partition_index=index,
+            active_producers=[
+                ProducerState(
+                    producer_id=entry.producer_id,
+                    producer_epoch=entry.epoch,
+                    last_sequence=entry.last_sequence,
+                    last_timestamp=entry.timestamp,
+                    coordinator_epoch=entry.coordinator_epoch,
+                    current_txn_start_offset=entry.transaction_first_offset,
+                )
+                for entry in partition.log.producers.entries()
+            ],
+        )
+
+    @staticmethod
+    def refuse_delete(request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
+        return DeleteRecordsResponse(
+            topics=[
+                DeleteRecordsTopicResult(
+                    name=topic.name, partitions=[_not_deleted(row.partition_index, code) for row in topic.partitions]
+                )
+                for topic in request.topics
+            ]
+        )
+
+    @staticmethod
+    def refuse_describe(request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
+        return DescribeProducersResponse(
+            topics=[
+                TopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        PartitionResponse(partition_index=index, error_code=code) for index in topic.partition_indexes
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+
+def _not_deleted(index: int, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=NO_OFFSET, error_code=code)

@@ -1,0 +1,112 @@
+"""DescribeTopicPartitions: topics and their partitions, sorted, a page at a time (KIP-966).
+
+A page ends with the partition that fills it, and its cursor is whatever comes next, be it in the same topic or the
+next one. Topics that cannot be told take no room on a page.
+"""
+
+from __future__ import annotations
+
+from sordini.broker.dispatch import Call, Route
+from sordini.broker.handlers.metadata import TOPIC_OPERATIONS
+from sordini.broker.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from sordini.replication.controller.topics import why_unknown
+from sordini.replication.partition import INTERNAL_TOPICS
+
+
+class TopicPagesHandler:
+    """Answers from the metadata cache."""
+
+    def __init__(self, metadata: MetadataCache, *, partitions_max: int) -> None:
+        """`partitions_max` bounds a page, whatever is asked for."""
+        self._metadata = metadata
+        self._partitions_max = partitions_max
+
+    def route(self) -> Route:
+        return Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, self.handle, self.refuse)
+
+    def handle(self, call: Call) -> DescribeTopicPartitionsResponse:
+        request: DescribeTopicPartitionsRequest = call.body
+        names = self._names(request)
+        room = max(min(request.response_partition_limit, self._partitions_max), 1)
+        response = DescribeTopicPartitionsResponse()
+        for name in names:
+            if room == 0:
+                response.next_cursor = Cursor(topic_name=name)
+                break
+            known = self._metadata.topics.get(name)
+            if known is None:
+                response.topics.append(_unknown(name))
+                continue
+            rest = _rest_of(known, request.cursor)
+            response.topics.append(_described(known, rest[:room]))
+            if len(rest) > room:
+                response.next_cursor = Cursor(topic_name=name, partition_index=rest[room])
+                break
+            room -= len(rest)
+        return response
+
+    def _names(self, request: DescribeTopicPartitionsRequest) -> list[str]:
+        """The topics asked for, from the cursor's on; raises BrokerError for a cursor that points nowhere."""
+        cursor = request.cursor
+        named = {topic.name for topic in request.topics}
+        if cursor is not None and named and cursor.topic_name not in named:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"the cursor's topic {cursor.topic_name!r} is not asked for")
+        if cursor is not None and cursor.partition_index < 0:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"the cursor's partition is {cursor.partition_index}")
+        start = "" if cursor is None else cursor.topic_name
+        return sorted(name for name in named or self._metadata.topics if name >= start)
+
+    @staticmethod
+    def refuse(request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
+        return DescribeTopicPartitionsResponse(
+            topics=[DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name) for topic in request.topics]
+        )
+
+
+def _rest_of(known: TopicMetadata, cursor: Cursor | None) -> list[int]:
+    """The topic's partitions that earlier pages have not told."""
+    start = cursor.partition_index if cursor is not None and cursor.topic_name == known.name else 0
+    return sorted(index for index in known.partitions if index >= start)
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=why_unknown(name),
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _described(known: TopicMetadata, indexes: list[int]) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=known.name,
+        topic_id=known.topic_id,
+        is_internal=known.name in INTERNAL_TOPICS,
+        partitions=[_partition(index, known.partitions[index]) for index in indexes],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(index: int, known: PartitionMetadata) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if known.leader < 0 else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=known.leader,
+        leader_epoch=known.leader_epoch,
+        replica_nodes=list(known.replicas),
+        isr_nodes=list(known.in_sync_replicas),
+        # Nobody but the in-sync replicas is eligible here: the lists are empty, and never unknown.
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=list(known.offline_replicas),
+    )

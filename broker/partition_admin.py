@@ -1,0 +1,112 @@
+"""Elections and moves of single partitions: wishes that go to the controller in this process (see `wishes`).
+
+What cannot be granted is answered at once. What is granted is answered when it has come about: a leader when clients
+are told of it, a move when the store has it, or with REQUEST_TIMED_OUT when that takes too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from sordini.broker.metadata_cache import MetadataCache
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.replication.controller import wishes
+from sordini.replication.controller.cluster import Cluster
+from sordini.replication.controller.controller import Controller
+from sordini.replication.controller.elections import Election
+from sordini.replication.controller.events import ElectionsWanted, Event, MovesWanted
+from sordini.replication.controller.wishes import Declined, OngoingMove
+
+Outcomes = dict[TopicPartition, Declined | None]
+"""What became of each partition's wish; None: it came about."""
+
+TOO_LATE = Declined(ErrorCode.REQUEST_TIMED_OUT, "It has not come about yet.")
+
+
+class PartitionAdmin:
+    """The controller's counter. `controller` is there from the moment it stands for election."""
+
+    def __init__(self, metadata: MetadataCache) -> None:
+        self._metadata = metadata
+        self.controller: Controller | None = None
+
+    async def elect(self, election: Election, wanted: Sequence[TopicPartition] | None, *, timeout_ms: int) -> Outcomes:
+        """Elect leaders of these partitions, or of all: then only those that needed it are told of.
+
+        Raises BrokerError NOT_CONTROLLER.
+        """
+        cluster = self._cluster()
+        partitions = _all_of(cluster) if wanted is None else list(dict.fromkeys(wanted))
+        verdicts = {one: wishes.judge_election(cluster, election, one) for one in partitions}
+        winners = {one: winner for one, winner in verdicts.items() if not isinstance(winner, Declined)}
+        outcomes: Outcomes = {one: v if isinstance(v, Declined) else TOO_LATE for one, v in verdicts.items()}
+        if winners:
+            await self._submit(ElectionsWanted(election, tuple(winners)), timeout_ms)
+            await self._metadata.until(lambda: all(self._leads(*one) for one in winners.items()), timeout_ms)
+            outcomes |= {one: None for one, winner in winners.items() if self._leads(one, winner)}
+        if wanted is None:
+            return {one: v for one, v in outcomes.items() if v is None or v.code != ErrorCode.ELECTION_NOT_NEEDED}
+        return outcomes
+
+    async def move(
+        self,
+        targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None],
+        *,
+        timeout_ms: int,
+        keep_factor: bool,
+    ) -> Outcomes:
+        """Give partitions other replicas; without a target, undo the move under way.
+
+        Raises BrokerError NOT_CONTROLLER.
+        """
+        cluster = self._cluster()
+        ends = {
+            one: wishes.judge_move(cluster, one, target, keep_factor=keep_factor) for one, target in targets.items()
+        }
+        outcomes: Outcomes = {one: end if isinstance(end, Declined) else None for one, end in ends.items()}
+        granted = {
+            one: end
+            for one, end in ends.items()
+            if not isinstance(end, Declined) and not wishes.is_settled(cluster, one, end)
+        }
+        if granted:
+            after = await self._submit(MovesWanted({one: targets[one] for one in granted}), timeout_ms)
+            outcomes |= {one: TOO_LATE for one, end in granted.items() if not wishes.is_settled(after, one, end)}
+        return outcomes
+
+    def moves(self) -> list[OngoingMove]:
+        """Every partition that is on the move. Raises BrokerError NOT_CONTROLLER."""
+        return list(wishes.ongoing_moves(self._cluster()))
+
+    def _cluster(self) -> Cluster:
+        """What the controller knows."""
+        cluster = None if self.controller is None else self.controller.cluster
+        if cluster is None:
+            raise BrokerError(ErrorCode.NOT_CONTROLLER, "this broker is not the controller")
+        return cluster
+
+    async def _submit(self, event: Event, timeout_ms: int) -> Cluster:
+        """The cluster after the machine took the event, or as it is when that takes too long."""
+        try:
+            async with asyncio.timeout(max(timeout_ms, 0) / 1000):
+                assert self.controller is not None, "nothing is granted without a controller"
+                await self.controller.submit(event)
+        except TimeoutError:
+            pass
+        return self._cluster()
+
+    def _leads(self, one: TopicPartition, winner: BrokerId) -> bool:
+        topic = self._metadata.topics.get(one.topic)
+        return (
+            topic is not None and one.partition in topic.partitions and topic.partitions[one.partition].leader == winner
+        )
+
+
+def _all_of(cluster: Cluster) -> list[TopicPartition]:
+    return [
+        TopicPartition(name, partition)
+        for name, topic in sorted(cluster.topics.items())
+        for partition in sorted(topic.assignment.replicas)
+    ]

@@ -1,0 +1,106 @@
+"""Settings in the store: one transaction for each change, decided on what it replaces, and waited for by its note."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from sordini.broker.coordination.embedded import EmbeddedSession
+from sordini.replication.controller import paths
+from sordini.replication.controller.configs import (
+    SETTINGS_BYTES_MAX,
+    ConfigChanges,
+    SettingsTooLarge,
+    change_config,
+    read_config,
+)
+from sordini.replication.ports import NoNode
+from tests.unit.replication.controller.conftest import Lines, StoppedClock
+
+ENTITY = "topics/orders"
+PATH = paths.config(ENTITY)
+
+
+async def test_the_first_change_makes_the_node_and_every_change_a_note(session: EmbeddedSession) -> None:
+    numbers = [await change_config(session, ENTITY, lambda found, key=key: {**found, key: "1"}) for key in "ab"]
+    assert numbers == [0, 1]
+    assert (await session.get(PATH))[0] == b'{"version":1,"config":{"a":"1","b":"1"}}'
+    notes = sorted(await session.children(paths.CONFIG_CHANGES))
+    assert notes == ["config_change_0000000000", "config_change_0000000001"]
+    data, _ = await session.get(f"{paths.CONFIG_CHANGES}/{notes[1]}")
+    assert json.loads(data) == {"version": 2, "entity_path": ENTITY}
+
+
+class Decision:
+    """Adds its entry to what it is shown, and keeps what that was."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, str]] = []
+
+    def __call__(self, found: Mapping[str, str]) -> dict[str, str]:
+        self.seen.append(dict(found))
+        return {**found, "mine": "1"}
+
+
+@pytest.mark.parametrize("there", [False, True])
+async def test_whoever_was_faster_is_not_overwritten(session: EmbeddedSession, there: bool) -> None:
+    if there:
+        await session.create(PATH, b'{"config":{"old":"0"}}')
+    ours, theirs = Decision(), Decision()
+    # The calls of one session take effect in order: both read before either writes.
+    await asyncio.gather(change_config(session, ENTITY, ours), change_config(session, ENTITY, theirs))
+    assert len(ours.seen) + len(theirs.seen) == 3
+    assert len(await session.children(paths.CONFIG_CHANGES)) == 2
+    found = await read_config(session, ENTITY)
+    assert found == ({"old": "0", "mine": "1"} if there else {"mine": "1"})
+
+
+async def test_a_refusal_writes_nothing(session: EmbeddedSession) -> None:
+    def refuse(_: Mapping[str, str]) -> dict[str, str]:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await change_config(session, ENTITY, refuse)
+    with pytest.raises(SettingsTooLarge):
+        await change_config(session, ENTITY, lambda _: {"a": "x" * SETTINGS_BYTES_MAX})
+    assert await session.children(paths.CONFIG_CHANGES) == []
+    assert await session.exists(PATH) is None
+
+
+@pytest.mark.parametrize("there", [False, True])
+async def test_without_what_it_belongs_to_nothing_is_written(session: EmbeddedSession, there: bool) -> None:
+    if there:
+        await session.create(PATH)
+    with pytest.raises(NoNode):
+        await change_config(session, ENTITY, dict, guard=paths.topic("orders"))
+    assert await session.children(paths.CONFIG_CHANGES) == []
+    await session.create(paths.topic("orders"))
+    assert await change_config(session, ENTITY, dict, guard=paths.topic("orders")) == 0
+
+
+async def test_settings_without_a_place_are_refused_and_not_tried_for_ever(session: EmbeddedSession) -> None:
+    await session.delete("/config/topics")
+    with pytest.raises(NoNode):
+        await change_config(session, ENTITY, dict)
+
+
+async def test_a_change_is_applied_when_its_note_was_dealt_with(session: EmbeddedSession) -> None:
+    heard: list[tuple[str, dict[str, str]]] = []
+    changes = ConfigChanges(session, lambda entity, found: heard.append((entity, dict(found))), StoppedClock(), Lines())
+    await changes.start()
+    try:
+        for count in range(1, 4):
+            number = await change_config(session, ENTITY, lambda _, count=count: {"a": str(count)})
+            await changes.applied(number)
+            assert heard[-1] == (ENTITY, {"a": str(count)})
+        await asyncio.gather(changes.applied(0), changes.applied(number))
+        later = asyncio.ensure_future(changes.applied(number + 2))
+        await changes.applied(await change_config(session, "users/u", dict))
+        assert not later.done()
+        await change_config(session, "users/u", dict)
+        await later
+    finally:
+        await changes.stop()
