@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from sordini.broker.config_accepted import WITHOUT_EFFECT
 from sordini.broker.config_groups import GroupSettings
 from sordini.broker.config_log import LogSettings
 from sordini.broker.config_network import NetworkSettings
@@ -19,6 +20,7 @@ from sordini.broker.settings import (
     ConfigError,
     Setting,
     boolean,
+    counts_by_address,
     integer,
     setting,
     settings_of,
@@ -53,16 +55,26 @@ class Config(NetworkSettings, LogSettings, GroupSettings):
     )
     delete_topic_enable: bool = setting("delete.topic.enable", boolean, True, "Whether topics can be deleted.")
     min_insync_replicas: int = setting(
-        "min.insync.replicas", integer(1), 1, "Replicas that must have a record before acks=all is answered."
+        "min.insync.replicas",
+        integer(1),
+        1,
+        "Replicas that must have a record before acks=all is answered.",
+        dynamic=True,
     )
     unclean_leader_election_enable: bool = setting(
-        "unclean.leader.election.enable", boolean, False, "Let a replica outside the in-sync set lead."
+        "unclean.leader.election.enable", boolean, False, "Let a replica outside the in-sync set lead.", dynamic=True
     )
     create_topic_partitions_max: int = setting(
         "sordini.create.partitions.max",
         integer(1),
         10000,
-        "Partitions that one CreateTopics request may ask for.",
+        "Partitions that one CreateTopics or CreatePartitions request may ask for.",
+    )
+    max_request_partition_size_limit: int = setting(
+        "max.request.partition.size.limit",
+        integer(1),
+        2000,
+        "Partitions that one page of DescribeTopicPartitions may hold.",
     )
     fetch_max_bytes: int = setting("fetch.max.bytes", integer(1024), 57671680, "Bytes one fetch answer may hold.")
     max_incremental_fetch_session_cache_slots: int = setting(
@@ -112,21 +124,9 @@ class Config(NetworkSettings, LogSettings, GroupSettings):
 
     @property
     def max_connections_by_ip(self) -> dict[str, int]:
-        """Bounds for single addresses; raises ConfigError when an entry is not address:count."""
-        if not self.max_connections_per_ip_overrides:
-            return {}
-        import ipaddress  # Late: few need it.
-
-        bounds: dict[str, int] = {}
-        for entry in filter(None, (part.strip() for part in self.max_connections_per_ip_overrides.split(","))):
-            host, _, count = entry.rpartition(":")
-            try:
-                bounds[str(ipaddress.ip_address(host.strip("[]")))] = int(count)
-            except ValueError:
-                raise ConfigError(
-                    f"max.connections.per.ip.overrides={entry!r} is not valid: allowed is address:count"
-                ) from None
-        return bounds
+        """Bounds for single addresses."""
+        text = self.max_connections_per_ip_overrides
+        return counts_by_address(text) if text else {}
 
 
 SETTINGS: dict[str, tuple[str, Setting]] = settings_of(Config)
@@ -135,6 +135,8 @@ SETTINGS: dict[str, tuple[str, Setting]] = settings_of(Config)
 def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
     """Make the configuration out of key and text, and name the keys nobody knows.
 
+    Keys of Apache Kafka's that are known to do nothing here (`config_accepted`) are not named.
+
     Raises ConfigError at the first wrong value, saying its key, the value and what is allowed.
     """
     values: dict[str, Any] = {}
@@ -142,10 +144,9 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
     for key, text in entries.items():
         known = SETTINGS.get(key)
         if known is None:
-            unknown.append(key)
+            if key not in WITHOUT_EFFECT:
+                unknown.append(key)
             continue
         field, declared = known
         values[field] = declared.rule.read(key, text)
-    config = Config(**values)
-    _ = config.max_connections_by_ip
-    return config, unknown
+    return Config(**values), unknown

@@ -30,15 +30,17 @@ class LogSettings:
         "log.dirs", string, None, "Directories of the logs, comma-separated; empty takes log.dir."
     )
     log_segment_bytes: int = setting(
-        "log.segment.bytes", integer(14), 1073741824, "A segment larger than this is rolled."
+        "log.segment.bytes", integer(14), 1073741824, "A segment larger than this is rolled.", dynamic=True
     )
     log_roll_hours: int = setting("log.roll.hours", integer(1), 168, "A segment older than this is rolled.")
-    log_roll_ms: int | None = setting("log.roll.ms", long(1), None, "As log.roll.hours, in milliseconds; goes first.")
+    log_roll_ms: int | None = setting(
+        "log.roll.ms", long(1), None, "As log.roll.hours, in milliseconds; goes first.", dynamic=True
+    )
     log_roll_jitter_hours: int = setting(
         "log.roll.jitter.hours", integer(0), 0, "Random time taken off log.roll.hours."
     )
     log_roll_jitter_ms: int | None = setting(
-        "log.roll.jitter.ms", long(0), None, "As log.roll.jitter.hours; goes first."
+        "log.roll.jitter.ms", long(0), None, "As log.roll.jitter.hours; goes first.", dynamic=True
     )
     log_retention_hours: int = setting(
         "log.retention.hours", integer(-1), 168, "Older segments are deleted; -1 keeps them."
@@ -47,37 +49,43 @@ class LogSettings:
         "log.retention.minutes", integer(-1), None, "As log.retention.hours, in minutes; goes before it."
     )
     log_retention_ms: int | None = setting(
-        "log.retention.ms", long(-1), None, "As log.retention.hours, in milliseconds; goes first."
+        "log.retention.ms", long(-1), None, "As log.retention.hours, in milliseconds; goes first.", dynamic=True
     )
     log_retention_bytes: int = setting(
-        "log.retention.bytes", long(-1), -1, "Bytes kept of each partition; -1 is no bound."
+        "log.retention.bytes", long(-1), -1, "Bytes kept of each partition; -1 is no bound.", dynamic=True
     )
     log_retention_check_interval_ms: int = setting(
         "log.retention.check.interval.ms", long(1), 300000, "How often retention is looked at."
     )
     log_cleanup_policy: str = setting(
-        "log.cleanup.policy", some_of("compact", "delete"), "delete", "What happens to old segments."
+        "log.cleanup.policy", some_of("compact", "delete"), "delete", "What happens to old segments.", dynamic=True
     )
     log_index_size_max_bytes: int = setting(
-        "log.index.size.max.bytes", integer(4), 10485760, "The size of an index file."
+        "log.index.size.max.bytes", integer(4), 10485760, "The size of an index file.", dynamic=True
     )
     log_index_interval_bytes: int = setting(
-        "log.index.interval.bytes", integer(0), 4096, "Bytes of log between two index entries."
+        "log.index.interval.bytes", integer(0), 4096, "Bytes of log between two index entries.", dynamic=True
     )
     log_segment_delete_delay_ms: int = setting(
         "log.segment.delete.delay.ms",
         long(0),
         60000,
         "Time between a segment's removal from the log and from the disk.",
+        dynamic=True,
     )
     log_flush_interval_messages: int = setting(
-        "log.flush.interval.messages", long(1), INT64_MAX, "Messages after which a log is forced to the disk."
+        "log.flush.interval.messages",
+        long(1),
+        INT64_MAX,
+        "Messages after which a log is forced to the disk.",
+        dynamic=True,
     )
     log_flush_interval_ms: int | None = setting(
         "log.flush.interval.ms",
         long(0),
         None,
         "Time after which a log is forced to the disk; unset leaves it to the system.",
+        dynamic=True,
     )
     log_flush_scheduler_interval_ms: int = setting(
         "log.flush.scheduler.interval.ms", long(1), INT64_MAX, "How often logs due by time are looked for."
@@ -98,66 +106,81 @@ class LogSettings:
         "How often high watermarks are written.",
     )
     log_preallocate: bool = setting(
-        "log.preallocate", boolean, False, "Taken for topics to inherit; without effect yet."
+        "log.preallocate", boolean, False, "Taken for topics to inherit; without effect yet.", dynamic=True
     )
     open_segments_max: int = setting(
         "sordini.open.segments.max", integer(16), 4096, "Segment files open at once, beside those being read."
     )
     producer_id_expiration_ms: int = setting(
-        "producer.id.expiration.ms", integer(1), 86400000, "A producer silent for longer is forgotten."
+        "producer.id.expiration.ms", integer(1), 86400000, "A producer silent for longer is forgotten.", dynamic=True
     )
 
     # Messages.
-    message_max_bytes: int = setting("message.max.bytes", integer(0), 1048588, "The largest record batch taken.")
+    message_max_bytes: int = setting(
+        "message.max.bytes", integer(0), 1048588, "The largest record batch taken.", dynamic=True
+    )
     log_message_timestamp_type: str = setting(
         "log.message.timestamp.type",
         one_of("CreateTime", "LogAppendTime"),
         "CreateTime",
         "Whose clock dates a record.",
+        dynamic=True,
     )
     log_message_timestamp_difference_max_ms: int = setting(
         "log.message.timestamp.difference.max.ms",
         long(0),
         INT64_MAX,
         "Largest distance of a record's date from now.",
+        dynamic=True,
     )
     log_message_timestamp_before_max_ms: int = setting(
         "log.message.timestamp.before.max.ms",
         long(0),
         INT64_MAX,
         "How far in the past a record may be dated.",
+        dynamic=True,
     )
     log_message_timestamp_after_max_ms: int = setting(
         "log.message.timestamp.after.max.ms",
         long(0),
         INT64_MAX,
         "How far in the future a record may be dated.",
+        dynamic=True,
     )
     log_message_downconversion_enable: bool = setting(
-        "log.message.downconversion.enable", boolean, True, "Convert records for consumers of old formats."
+        "log.message.downconversion.enable",
+        boolean,
+        True,
+        "Convert records for consumers of old formats.",
+        dynamic=True,
     )
     compression_type: str = setting(
         "compression.type",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         "producer",
         "The codec batches are stored with; producer keeps what came.",
+        dynamic=True,
     )
     compression_gzip_level: int = setting(
-        "compression.gzip.level", integer(-1, 9), -1, "Level for gzip; -1 is its own."
+        "compression.gzip.level", integer(-1, 9), -1, "Level for gzip; -1 is its own.", dynamic=True
     )
-    compression_lz4_level: int = setting("compression.lz4.level", integer(1, 17), 9, "Level for lz4.")
-    compression_zstd_level: int = setting("compression.zstd.level", integer(-131072, 22), 3, "Level for zstd.")
+    compression_lz4_level: int = setting("compression.lz4.level", integer(1, 17), 9, "Level for lz4.", dynamic=True)
+    compression_zstd_level: int = setting(
+        "compression.zstd.level", integer(-131072, 22), 3, "Level for zstd.", dynamic=True
+    )
     validate_compressed: bool = setting(
         "sordini.validate.compressed",
         boolean,
         False,
         "Open every compressed batch to check the records inside.",
+        dynamic=True,
     )
     expanded_bytes_max: int = setting(
         "sordini.expanded.bytes.max",
         integer(1024),
         67108864,
         "Bytes a compressed batch may expand to, where it is opened.",
+        dynamic=True,
     )
 
     # Compaction: topics inherit these, and show them; nothing compacts yet, compacted logs keep everything.
@@ -166,19 +189,26 @@ class LogSettings:
         long(0),
         86400000,
         "How long deletion markers stay in a compacted log.",
+        dynamic=True,
     )
     log_cleaner_min_cleanable_ratio: float = setting(
         "log.cleaner.min.cleanable.ratio",
         ratio(),
         0.5,
         "Share of a log that must be uncleaned before it is compacted.",
+        dynamic=True,
     )
     log_cleaner_min_compaction_lag_ms: int = setting(
-        "log.cleaner.min.compaction.lag.ms", long(0), 0, "Age below which a record is never compacted away."
+        "log.cleaner.min.compaction.lag.ms",
+        long(0),
+        0,
+        "Age below which a record is never compacted away.",
+        dynamic=True,
     )
     log_cleaner_max_compaction_lag_ms: int = setting(
         "log.cleaner.max.compaction.lag.ms",
         long(1),
         INT64_MAX,
         "Age above which a record must have been compacted.",
+        dynamic=True,
     )

@@ -7,6 +7,7 @@ import dataclasses
 from sordini.broker.settings import (
     INT32_MAX,
     boolean,
+    bounds_by_address,
     integer,
     long,
     one_of,
@@ -81,18 +82,21 @@ class NetworkSettings:
         integer(0),
         INT32_MAX,
         "Connections over all listeners; further ones wait unaccepted.",
+        dynamic=True,
     )
     max_connections_per_ip: int = setting(
         "max.connections.per.ip",
         integer(0),
         INT32_MAX,
         "Connections from one address; further ones are closed.",
+        dynamic=True,
     )
     max_connections_per_ip_overrides: str = setting(
         "max.connections.per.ip.overrides",
-        string,
+        bounds_by_address,
         "",
         "Other bounds for single addresses: address:count, comma-separated.",
+        dynamic=True,
     )
     processor_connections_max: int = setting(
         "sordini.processor.connections.max",
@@ -135,7 +139,16 @@ class NetworkSettings:
     )
     shutdown_deadline_ms: int = setting(
         "sordini.shutdown.deadline.ms",
-        integer(0),
-        10000,
-        "Time that open requests get to be answered when stopping.",
+        integer(1000),
+        30000,
+        "Time that a stop may take before it is forced; open requests get half of it to be answered.",
+    )
+    metrics_port: int = setting(
+        "sordini.metrics.port",
+        integer(-1, 65535),
+        -1,
+        "Port of the Prometheus endpoint (GET /metrics and /health); 0 takes a free one, -1 has none.",
+    )
+    metrics_host: str = setting(
+        "sordini.metrics.host", string, "127.0.0.1", "Address of the Prometheus endpoint; empty is every address."
     )

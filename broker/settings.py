@@ -43,17 +43,20 @@ class Rule(NamedTuple):
     parse: Callable[[str], Any]
 
     def read(self, key: str, text: str) -> Any:
-        """Turn `text` into the value; raises ConfigError when it is not allowed."""
+        """Turn `text` into the value; raises ConfigError, which never tells a password, when it is not allowed."""
         try:
             return self.parse(text.strip())
         except ValueError:
-            raise ConfigError(f"{key}={text!r} is not valid: allowed is {self.allowed}") from None
+            shown = "(hidden)" if self.kind is ValueKind.PASSWORD else repr(text)
+            raise ConfigError(f"{key}={shown} is not valid: allowed is {self.allowed}") from None
 
 
 def _bounded(
     kind: ValueKind, convert: Callable[[str], Any], noun: str, low: float, high: float, default_high: float
 ) -> Rule:
     def parse(text: str) -> Any:
+        if not text.isascii() or "_" in text:
+            raise ValueError(text)  # Python's own freedom: others who read the store would not understand it.
         value = convert(text)
         if not low <= value <= high:
             raise ValueError(text)
@@ -114,7 +117,29 @@ def some_of(*words: str) -> Rule:
     return Rule(ValueKind.LIST, "a comma-separated list of " + ", ".join(words), parse)
 
 
-def matching(pattern: str, allowed: str) -> Rule:
+def counts_by_address(text: str) -> dict[str, int]:
+    """Read `address:count, ...`; raises ValueError when an entry is anything else."""
+    import ipaddress  # Late: few need it.
+
+    counts: dict[str, int] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, _, count = entry.rpartition(":")
+        if not (count.isascii() and count.isdigit()):
+            raise ValueError(text)
+        counts[str(ipaddress.ip_address(host.strip("[]")))] = int(count)
+    return counts
+
+
+def _parse_bounds(text: str) -> str:
+    if text:
+        counts_by_address(text)
+    return text
+
+
+bounds_by_address = Rule(ValueKind.STRING, "address:count, comma-separated", _parse_bounds)
+
+
+def matching(pattern: str, allowed: str, kind: ValueKind = ValueKind.STRING) -> Rule:
     """Text that a pattern matches as a whole; `allowed` says it in words."""
 
     def parse(text: str) -> str:
@@ -122,7 +147,7 @@ def matching(pattern: str, allowed: str) -> Rule:
             raise ValueError(text)
         return text
 
-    return Rule(ValueKind.STRING, allowed, parse)
+    return Rule(kind, allowed, parse)
 
 
 class Setting(NamedTuple):
@@ -132,6 +157,8 @@ class Setting(NamedTuple):
     rule: Rule
     default: Any
     meaning: str
+    is_dynamic: bool = False
+    """Whether it can be changed while the broker runs (KIP-226)."""
 
     @property
     def default_text(self) -> str | None:
@@ -148,9 +175,9 @@ def value_text(value: Any) -> str | None:
     return str(value)
 
 
-def setting(key: str, rule: Rule, default: Any, meaning: str) -> Any:
+def setting(key: str, rule: Rule, default: Any, meaning: str, *, dynamic: bool = False) -> Any:
     """Declare a field of a configuration class as the home of `key`."""
-    return dataclasses.field(default=default, metadata={"setting": Setting(key, rule, default, meaning)})
+    return dataclasses.field(default=default, metadata={"setting": Setting(key, rule, default, meaning, dynamic)})
 
 
 def settings_of(cls: type[Any]) -> dict[str, tuple[str, Setting]]:

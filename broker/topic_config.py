@@ -7,24 +7,23 @@ or minutes carries the factor that turns it into the topic's milliseconds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import IntEnum
 from typing import Any, NamedTuple
 
-from sordini.broker.config import SETTINGS, Config
-from sordini.broker.settings import ConfigError, Rule, boolean, long, matching, string, value_text
+from sordini.broker.config import SETTINGS
+from sordini.broker.dynamic_config import ConfigSource, DynamicConfig, PassedOver, Synonym
+from sordini.broker.settings import ConfigError, Rule, ValueKind, boolean, long, matching
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
 
-class ConfigSource(IntEnum):
-    """Where a value came from, as DescribeConfigs reports it (KIP-226)."""
-
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
+THROTTLED_REPLICAS = matching(
+    r"\*|(\d+:\d+)?( *, *(\d+:\d+)?)*", "* or a comma-separated list of partition:broker", ValueKind.LIST
+)
+FORMAT_VERSION = matching(
+    r"(0\.8\.[0-2]|0\.9\.0|0\.10\.[0-2](-IV\d)?|0\.11\.0(-IV\d)?|1\.[01](-IV\d)?|[23]\.\d(-IV\d)?)(\.\d+)*",
+    "a version, such as 2.7 or 3.0-IV1",
+)
 
 
 class BrokerKey(NamedTuple):
@@ -42,14 +41,6 @@ class TopicSetting(NamedTuple):
     inherits: tuple[BrokerKey, ...]
     meaning: str
     default: Any = None
-
-
-class Synonym(NamedTuple):
-    """A key that could give a topic key its value, with the value it gives (None: unset) and where that stands."""
-
-    name: str
-    value: str | None
-    source: ConfigSource
 
 
 def _same(key: str, broker_key: str, meaning: str, *, rule: Rule | None = None) -> TopicSetting:
@@ -72,8 +63,8 @@ def _declare() -> Iterator[TopicSetting]:
         "Time after which the log is forced to the disk.",
     )
     throttled = "Replicas whose replication is throttled: partition:broker pairs, or *."
-    yield TopicSetting("follower.replication.throttled.replicas", string, (), throttled, "")
-    yield TopicSetting("leader.replication.throttled.replicas", string, (), throttled, "")
+    yield TopicSetting("follower.replication.throttled.replicas", THROTTLED_REPLICAS, (), throttled, "")
+    yield TopicSetting("leader.replication.throttled.replicas", THROTTLED_REPLICAS, (), throttled, "")
     yield _same("index.interval.bytes", "log.index.interval.bytes", "Bytes of log between two index entries.")
     yield _same("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", "Age at which compaction is due.")
     yield _same("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms", "Age before which nothing is compacted.")
@@ -89,7 +80,7 @@ def _declare() -> Iterator[TopicSetting]:
     yield _same("preallocate", "log.preallocate", "Taken and shown; without effect yet.")
     yield TopicSetting(
         "message.format.version",
-        matching(r"0\.(8|9|1[01])(\.\d+)*(-IV\d)?|[1-4]\.\d+(\.\d+)?(-IV\d+)?", "a version, such as 2.7 or 3.0-IV1"),
+        FORMAT_VERSION,
         (),
         "Only honoured below protocol 3.0: batches are v2.",
         "3.0-IV1",
@@ -132,27 +123,60 @@ TOPIC_SETTINGS: dict[str, TopicSetting] = {declared.key: declared for declared i
 
 
 def check_topic_configs(configs: Mapping[str, str | None]) -> None:
-    """Refuse a topic's overrides if one is unknown, null or wrong; raises ConfigError naming key, value and rule."""
+    """Refuse a topic's overrides if one is unknown, null or wrong, or if two contradict each other.
+
+    Raises ConfigError naming key, value and rule.
+    """
+    values: dict[str, Any] = {}
     for key, text in configs.items():
         declared = TOPIC_SETTINGS.get(key)
         if declared is None:
             raise ConfigError(f"{key} is not a topic configuration: allowed are {', '.join(TOPIC_SETTINGS)}")
         if text is None:
             raise ConfigError(f"{key} has no value: allowed is {declared.rule.allowed}")
-        if declared.rule.read(key, text) is True and key.startswith("remote."):
+        values[key] = declared.rule.read(key, text)
+        if values[key] is True and key.startswith("remote."):
             raise ConfigError(f"{key}={text!r} is not valid: allowed is false, there is no tiered storage")
+    least, most = (values.get(key, default_of(key)) for key in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
+    if least > most:
+        raise ConfigError(
+            f"min.compaction.lag.ms={least} is not valid: allowed is no more than max.compaction.lag.ms={most}"
+        )
+
+
+def unusable_overrides(overrides: Mapping[str, str]) -> list[PassedOver]:
+    """What of a topic's overrides, as somebody else wrote them into the store, has no effect, and why."""
+    found = []
+    for key, text in overrides.items():
+        try:
+            check_topic_configs({key: text})
+        except ConfigError:
+            known = TOPIC_SETTINGS.get(key)
+            found.append(PassedOver(key, f"allowed is {known.rule.allowed}" if known else "nobody knows the key"))
+    return found
+
+
+def default_of(key: str) -> Any:
+    """A topic key's value when nothing at all was set."""
+    declared = TOPIC_SETTINGS[key]
+    for inherited in declared.inherits:
+        value = SETTINGS[inherited.key][1].default
+        if value is not None:
+            return _in_topic_units(value, inherited)
+    return declared.default
 
 
 class TopicConfig:
-    """One topic's values, resolved. Unknown or unreadable overrides (of another broker's making) are passed over."""
+    """One topic's values, resolved. Overrides that cannot be used (written past us into the store) are passed over."""
 
-    __slots__ = ("_config", "_explicit", "_values", "overrides")
+    __slots__ = ("_broker", "_own", "_values", "overrides")
 
-    def __init__(self, config: Config, explicit: frozenset[str], overrides: Mapping[str, str]) -> None:
-        """`explicit` names the broker keys that were set, as opposed to left at their defaults."""
-        self._config = config
-        self._explicit = explicit
+    def __init__(self, broker: DynamicConfig, overrides: Mapping[str, str]) -> None:
+        """The broker's values are those in force now."""
+        self._broker = broker
         self.overrides = dict(overrides)
+        useless = {entry.key for entry in unusable_overrides(overrides)}
+        self._own = {key: text for key, text in overrides.items() if key not in useless}
         self._values: dict[str, Any] = {}
         for key, declared in TOPIC_SETTINGS.items():
             self._values[key] = self._resolve(declared)
@@ -162,36 +186,25 @@ class TopicConfig:
 
     def source(self, key: str) -> ConfigSource:
         """Where the value in force stands."""
-        given = [synonym for synonym in self.synonyms(key) if synonym.value is not None]
+        given = self.synonyms(key)
         return given[0].source if given else ConfigSource.DEFAULT
 
     def synonyms(self, key: str) -> list[Synonym]:
-        """Every place that gives a value, the one in force first (KIP-226's order).
-
-        As with Apache Kafka, the default of a coarser broker key (hours) is only told beside a value that was set.
-        """
-        declared = TOPIC_SETTINGS[key]
-        found: list[Synonym] = []
-        if key in self.overrides:
-            found.append(Synonym(key, self.overrides[key], ConfigSource.TOPIC))
-        for source in (ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT):
-            for inherited in declared.inherits:
-                field, broker_setting = SETTINGS[inherited.key]
-                if source is ConfigSource.STATIC_BROKER:
-                    if inherited.key in self._explicit:
-                        found.append(Synonym(inherited.key, value_text(getattr(self._config, field)), source))
-                elif broker_setting.default is not None and (found or inherited is declared.inherits[0]):
-                    found.append(Synonym(inherited.key, broker_setting.default_text, source))
-        return found
+        """Every place that gives a value, the one in force first (KIP-226's order)."""
+        inherited = self._broker.synonyms([broker_key.key for broker_key in TOPIC_SETTINGS[key].inherits])
+        if key in self._own:
+            inherited.insert(0, Synonym(key, self._own[key], ConfigSource.TOPIC))
+        return inherited
 
     def _resolve(self, declared: TopicSetting) -> Any:
-        if declared.key in self.overrides:
-            try:
-                return declared.rule.read(declared.key, self.overrides[declared.key])
-            except ConfigError:
-                pass  # Written past us into the store: the broker's value holds, as if it were not there.
+        if declared.key in self._own:
+            return declared.rule.read(declared.key, self._own[declared.key])
         for inherited in declared.inherits:
-            value = getattr(self._config, SETTINGS[inherited.key][0])
+            value = getattr(self._broker.config, SETTINGS[inherited.key][0])
             if value is not None:
-                return value * inherited.factor if inherited.factor != 1 and value >= 0 else value
+                return _in_topic_units(value, inherited)
         return declared.default
+
+
+def _in_topic_units(value: Any, inherited: BrokerKey) -> Any:
+    return value * inherited.factor if inherited.factor != 1 and value >= 0 else value

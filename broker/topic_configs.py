@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from sordini.broker.config import Config
+from sordini.broker.dynamic_config import DynamicConfig
 from sordini.broker.topic_config import TopicConfig
 from sordini.protocol.records.produced import ProduceRules
 from sordini.replication.partition import PartitionSettings
@@ -20,12 +21,12 @@ ReadOverrides = Callable[[str], Awaitable[Mapping[str, str]]]
 class TopicConfigs:
     """Overrides by topic, resolved against the broker's own settings."""
 
-    def __init__(self, config: Config, explicit: frozenset[str], read_overrides: ReadOverrides) -> None:
-        """`read_overrides` reads a topic's own entries; `explicit` names the broker keys that were set."""
-        self._config = config
-        self.explicit = explicit
+    def __init__(self, broker: DynamicConfig, read_overrides: ReadOverrides) -> None:
+        """`read_overrides` reads a topic's own entries; `broker` has what topics inherit."""
+        self._broker = broker
         self._read_overrides = read_overrides
         self._topics: dict[str, TopicConfig] = {}
+        broker.on_change(self._inherit)
 
     async def load(self, topics: Iterable[str]) -> None:
         """Read the overrides of topics anew."""
@@ -36,8 +37,9 @@ class TopicConfigs:
             self._topics[name] = self.resolve(overrides)
 
     def set(self, topic: str, overrides: Mapping[str, str]) -> None:
-        """Take a topic's overrides as somebody else has read them."""
-        self._topics[topic] = self.resolve(overrides)
+        """Take overrides as somebody else has read them; to have none makes no topic known that has gone."""
+        if overrides or topic in self._topics:
+            self._topics[topic] = self.resolve(overrides)
 
     def forget(self, topic: str) -> None:
         """A topic is gone."""
@@ -45,7 +47,10 @@ class TopicConfigs:
 
     def resolve(self, overrides: Mapping[str, str]) -> TopicConfig:
         """What a topic with these entries would have."""
-        return TopicConfig(self._config, self.explicit, overrides)
+        return TopicConfig(self._broker, overrides)
+
+    def _inherit(self, _: Config) -> None:
+        self._topics = {topic: self.resolve(known.overrides) for topic, known in self._topics.items()}
 
     def config_of(self, topic: str) -> TopicConfig:
         """A topic's configuration; the broker's defaults for one that has not been loaded."""
@@ -74,7 +79,7 @@ class TopicConfigs:
                 cleanup_delete="delete" in policies,
                 cleanup_compact="compact" in policies,
                 log_append_time=log_append_time,
-                producer_expiration_ms=self._config.producer_id_expiration_ms,
+                producer_expiration_ms=self._broker.config.producer_id_expiration_ms,
             ),
             rules=ProduceRules(
                 message_bytes_max=values["max.message.bytes"],
@@ -84,8 +89,8 @@ class TopicConfigs:
                 timestamp_after_ms_max=min(values["message.timestamp.after.max.ms"], distance_ms),
                 codec=codec,
                 codec_level=values[LEVEL_KEYS[codec]] if codec in LEVEL_KEYS else None,
-                check_compressed=self._config.validate_compressed,
-                expanded_bytes_max=self._config.expanded_bytes_max,
+                check_compressed=self._broker.config.validate_compressed,
+                expanded_bytes_max=self._broker.config.expanded_bytes_max,
             ),
             min_insync_replicas=values["min.insync.replicas"],
             down_conversion=values["message.downconversion.enable"],

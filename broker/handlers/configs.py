@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from itertools import dropwhile
+from typing import NamedTuple
 
-from sordini.broker.config import SETTINGS, Config
+from sordini.broker.config import SETTINGS
+from sordini.broker.config_accepted import WITHOUT_EFFECT
+from sordini.broker.config_admin import ResourceKind, check_broker_name, describe_kind
 from sordini.broker.dispatch import Call, Route
+from sordini.broker.dynamic_config import LAYERS, ConfigSource, DynamicConfig, Synonym
+from sordini.broker.logger_levels import LoggerLevels
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.settings import ValueKind, value_text
-from sordini.broker.topic_config import TOPIC_SETTINGS, ConfigSource, TopicConfig
+from sordini.broker.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.describe_configs import (
@@ -22,15 +28,26 @@ from sordini.protocol.messages.describe_configs import (
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller.topics import check_topic_name
 
-TOPIC = 2
-BROKER = 4
+FAMILIES = (
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+)
+"""Keys for one thing, the finest first: it goes before the others where it is set."""
 
-FALLBACKS = {
-    "log.retention.ms": "log.retention.hours",
-    "log.retention.minutes": "log.retention.hours",
-    "log.roll.ms": "log.roll.hours",
-    "log.roll.jitter.ms": "log.roll.jitter.hours",
-}
+FAMILY_OF = {key: family for family in FAMILIES for key in family}
+
+
+class Described(NamedTuple):
+    """One setting and what gives it its value; the first synonym is the one in force."""
+
+    key: str
+    value: str | None
+    synonyms: list[Synonym]
+    kind: ValueKind
+    is_read_only: bool
+    meaning: str
 
 
 class ConfigsHandler:
@@ -39,15 +56,15 @@ class ConfigsHandler:
     def __init__(
         self,
         broker_id: BrokerId,
-        config: Config,
-        explicit: frozenset[str],
+        dynamic: DynamicConfig,
         metadata: MetadataCache,
         config_of: Callable[[str], TopicConfig],
+        loggers: LoggerLevels,
     ) -> None:
-        """`explicit` names the broker keys that were set; `config_of` finds a topic's resolved configuration."""
+        """`config_of` finds a topic's resolved configuration."""
+        self._loggers = loggers
         self._broker_id = broker_id
-        self._config = config
-        self._explicit = explicit
+        self._dynamic = dynamic
         self._metadata = metadata
         self._config_of = config_of
 
@@ -63,13 +80,15 @@ class ConfigsHandler:
             error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         try:
-            if resource.resource_type == TOPIC:
-                described = self._topic(request, resource.resource_name)
-            elif resource.resource_type == BROKER:
-                described = self._broker(request, resource.resource_name)
+            if resource.resource_type == ResourceKind.TOPIC:
+                described = self._topic(resource.resource_name)
+            elif resource.resource_type == ResourceKind.BROKER:
+                described = self._broker(resource.resource_name)
+            elif resource.resource_type == ResourceKind.BROKER_LOGGER:
+                described = self._of_loggers(resource.resource_name)
             else:
                 raise BrokerError(
-                    ErrorCode.INVALID_REQUEST, f"resource type {resource.resource_type} has no configuration here"
+                    ErrorCode.INVALID_REQUEST, f"{describe_kind(resource.resource_type)} are not kept here"
                 )
         except BrokerError as error:
             result.error_code, result.error_message = error.code, str(error)
@@ -77,50 +96,57 @@ class ConfigsHandler:
         # An empty list asks for everything, as null does.
         keys = resource.configuration_keys
         wanted = None if not keys else set(keys)
-        result.configs = [row for row in described if wanted is None or row.name in wanted]
+        result.configs = [_row(one, request) for one in described if wanted is None or one.key in wanted]
         return result
 
-    def _topic(self, request: DescribeConfigsRequest, name: str) -> Iterable[DescribeConfigsResourceResult]:
+    def _topic(self, name: str) -> list[Described]:
         check_topic_name(name)
         if name not in self._metadata.topics:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        return [describe_topic_key(self._config_of(name), key, request) for key in sorted(TOPIC_SETTINGS)]
+        topic = self._config_of(name)
+        return [describe_topic_key(topic, key) for key in sorted(TOPIC_SETTINGS)]
 
-    def _broker(self, request: DescribeConfigsRequest, name: str) -> Iterable[DescribeConfigsResourceResult]:
+    def _broker(self, name: str) -> list[Described]:
         if name == "":
-            return []  # The cluster-wide dynamic defaults, of which there are none.
-        if not name.isdigit():
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"a broker is named by its number, not by {name!r}")
-        if name != str(self._broker_id):
-            raise BrokerError(
-                ErrorCode.INVALID_REQUEST, f"this is broker {self._broker_id}; ask broker {name!r} for its own settings"
-            )
-        return [self._broker_key(key, request) for key in sorted(SETTINGS)]
-
-    def _broker_key(self, key: str, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-        field, declared = SETTINGS[key]
-        value = value_text(self._broker_id if key == "broker.id" else getattr(self._config, field))
-        is_set = key in self._explicit
-        synonyms = []
-        if is_set:
-            synonyms.append(DescribeConfigsSynonym(name=key, value=value, source=ConfigSource.STATIC_BROKER))
-        # A key given in milliseconds falls back on the same in hours, whose default is told beside a value.
-        fallback = FALLBACKS.get(key, key) if is_set else key
-        default = SETTINGS[fallback][1]
-        if default.default is not None:
-            synonyms.append(
-                DescribeConfigsSynonym(name=fallback, value=default.default_text, source=ConfigSource.DEFAULT)
-            )
-        return DescribeConfigsResourceResult(
-            name=key,
-            value=value,
-            read_only=True,
-            is_default=not is_set,
-            config_source=ConfigSource.STATIC_BROKER if is_set else ConfigSource.DEFAULT,
-            synonyms=synonyms if request.include_synonyms else [],
-            config_type=declared.rule.kind,
-            documentation=declared.meaning if request.include_documentation else None,
+            # What all brokers have in common is only what was set of it.
+            source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+            common = self._dynamic.entries(source)
+            return [describe_entry(key, [Synonym(key, common[key], source)]) for key in sorted(common)]
+        check_broker_name(name, self._broker_id)
+        foreign = {key for source in LAYERS for key in self._dynamic.entries(source)} - SETTINGS.keys()
+        return sorted(
+            [self._own_key(key) for key in SETTINGS] + [describe_entry(key, list(self._found(key))) for key in foreign]
         )
+
+    def _of_loggers(self, name: str) -> list[Described]:
+        check_broker_name(name, self._broker_id)
+        meaning = "The least level of lines that are written."
+        return [
+            Described(
+                logger,
+                level,
+                [Synonym(logger, level, ConfigSource.DYNAMIC_BROKER_LOGGER)],
+                ValueKind.UNKNOWN,
+                False,
+                meaning,
+            )
+            for logger, level in self._loggers.levels().items()
+        ]
+
+    def _own_key(self, key: str) -> Described:
+        synonyms = self._dynamic.synonyms(FAMILY_OF.get(key, (key,)))
+        # What goes before a key that is not set is its family's value, and not its own.
+        # Where nothing of the family is set, a coarser key still has its own default.
+        synonyms = list(dropwhile(lambda synonym: synonym.name != key, synonyms)) or self._dynamic.synonyms((key,))
+        field, declared = SETTINGS[key]
+        value = value_text(self._broker_id if key == "broker.id" else getattr(self._dynamic.config, field))
+        return Described(key, value, synonyms, declared.rule.kind, not declared.is_dynamic, declared.meaning)
+
+    def _found(self, key: str) -> Iterator[Synonym]:
+        for source in LAYERS:
+            entries = self._dynamic.entries(source)
+            if key in entries:
+                yield Synonym(key, entries[key], source)
 
     @staticmethod
     def refuse(request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
@@ -137,23 +163,37 @@ class ConfigsHandler:
         )
 
 
-def describe_topic_key(topic: TopicConfig, key: str, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    """One topic setting as DescribeConfigs shows it."""
+def describe_entry(key: str, found: list[Synonym]) -> Described:
+    """An entry of a dynamic layer by itself. What nobody here knows may be a secret."""
+    if key in SETTINGS:
+        declared = SETTINGS[key][1]
+        return Described(key, found[0].value, found, declared.rule.kind, not declared.is_dynamic, declared.meaning)
+    kind = ValueKind.STRING if key in WITHOUT_EFFECT else ValueKind.PASSWORD
+    return Described(key, found[0].value, found, kind, True, "Not a key of this broker's.")
+
+
+def describe_topic_key(topic: TopicConfig, key: str) -> Described:
+    """One topic setting."""
     declared = TOPIC_SETTINGS[key]
-    source = topic.source(key)
-    kind = ValueKind.LIST if key.endswith("throttled.replicas") else declared.rule.kind
+    return Described(key, value_text(topic[key]), topic.synonyms(key), declared.rule.kind, False, declared.meaning)
+
+
+def _row(described: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    """One setting as the answer has it; of a secret nobody is told more than that there is one."""
+    source = described.synonyms[0].source if described.synonyms else ConfigSource.DEFAULT
+    is_secret = described.kind is ValueKind.PASSWORD
+    synonyms = [
+        DescribeConfigsSynonym(name=name, value=None if is_secret else value, source=where)
+        for name, value, where in described.synonyms
+    ]
     return DescribeConfigsResourceResult(
-        name=key,
-        value=value_text(topic[key]),
-        read_only=False,
-        is_default=source is not ConfigSource.TOPIC,
+        name=described.key,
+        value=None if is_secret else described.value,
+        read_only=described.is_read_only,
+        is_default=source is ConfigSource.DEFAULT,
         config_source=source,
-        synonyms=[
-            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
-            for synonym in topic.synonyms(key)
-        ]
-        if request.include_synonyms
-        else [],
-        config_type=kind,
-        documentation=declared.meaning if request.include_documentation else None,
+        is_sensitive=is_secret,
+        synonyms=synonyms if request.include_synonyms else [],
+        config_type=described.kind,
+        documentation=described.meaning if request.include_documentation else None,
     )

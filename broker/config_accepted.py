@@ -1,0 +1,136 @@
+"""Keys of Apache Kafka's that may stand in a configuration and do nothing here, and why not.
+
+A usual server.properties, or the environment of a container, names many of them. They are taken without a warning
+each, so that a warning about a misspelt key is not lost among them. What is not listed is unknown and warned of, and
+so is everything whose silent loss would surprise: encryption, authentication, authorisation, quotas and other limits,
+and all that makes a KRaft node.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Accepted(NamedTuple):
+    """Keys that do nothing for one reason; Apache Kafka changes the `dynamic` ones of them at run time."""
+
+    why: str
+    dynamic: tuple[str, ...]
+    static: tuple[str, ...]
+
+
+ACCEPTED = (
+    Accepted(
+        "One loop does the work of the threads.",
+        ("background.threads", "num.io.threads", "num.recovery.threads.per.data.dir"),
+        ("group.coordinator.threads", "num.replica.alter.log.dirs.threads", "queued.max.requests"),
+    ),
+    Accepted(
+        "Nothing is compacted yet.",
+        (
+            "log.cleaner.backoff.ms",
+            "log.cleaner.dedupe.buffer.size",
+            "log.cleaner.io.buffer.load.factor",
+            "log.cleaner.io.buffer.size",
+            "log.cleaner.io.max.bytes.per.second",
+            "log.cleaner.threads",
+        ),
+        ("log.cleaner.enable",),
+    ),
+    Accepted(
+        "Brokers do not replicate to each other yet.",
+        (
+            "follower.replication.throttled.rate",
+            "leader.replication.throttled.rate",
+            "num.replica.fetchers",
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+        ),
+        (
+            "alter.log.dirs.replication.quota.window.num",
+            "alter.log.dirs.replication.quota.window.size.seconds",
+            "auto.leader.rebalance.enable",
+            "broker.rack",
+            "controlled.shutdown.enable",
+            "controlled.shutdown.max.retries",
+            "controlled.shutdown.retry.backoff.ms",
+            "controller.socket.timeout.ms",
+            "leader.imbalance.check.interval.seconds",
+            "leader.imbalance.per.broker.percentage",
+            "log.dir.failure.timeout.ms",
+            "replica.fetch.backoff.ms",
+            "replica.fetch.max.bytes",
+            "replica.fetch.min.bytes",
+            "replica.fetch.response.max.bytes",
+            "replica.fetch.wait.max.ms",
+            "replica.lag.time.max.ms",
+            "replica.socket.receive.buffer.bytes",
+            "replica.socket.timeout.ms",
+            "replication.quota.window.num",
+            "replication.quota.window.size.seconds",
+            "request.timeout.ms",
+            "socket.connection.setup.timeout.max.ms",
+            "socket.connection.setup.timeout.ms",
+        ),
+    ),
+    Accepted(
+        "There are no transactions yet.",
+        ("transaction.partition.verification.enable",),
+        (
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+            "transaction.max.timeout.ms",
+            "transaction.remove.expired.transaction.cleanup.interval.ms",
+            "transaction.state.log.load.buffer.size",
+            "transaction.state.log.min.isr",
+            "transaction.state.log.num.partitions",
+            "transaction.state.log.replication.factor",
+            "transaction.state.log.segment.bytes",
+            "transactional.id.expiration.ms",
+        ),
+    ),
+    Accepted(
+        "Requests that wait, groups and the store are looked after in another way.",
+        (),
+        (
+            "broker.id.generation.enable",
+            "delete.records.purgatory.purge.interval.requests",
+            "fetch.purgatory.purge.interval.requests",
+            "group.consumer.assignors",
+            "group.consumer.heartbeat.interval.ms",
+            "group.consumer.max.heartbeat.interval.ms",
+            "group.consumer.max.session.timeout.ms",
+            "group.consumer.max.size",
+            "group.consumer.min.heartbeat.interval.ms",
+            "group.consumer.min.session.timeout.ms",
+            "group.consumer.session.timeout.ms",
+            "group.coordinator.append.linger.ms",
+            "group.coordinator.rebalance.protocols",
+            "offsets.commit.required.acks",
+            "producer.purgatory.purge.interval.requests",
+            "zookeeper.max.in.flight.requests",
+        ),
+    ),
+    Accepted(
+        "There is one form of batches and one protocol between brokers.",
+        (),
+        ("inter.broker.protocol.version", "log.message.format.version"),
+    ),
+    Accepted(
+        "Metrics are not Java's.",
+        (),
+        (
+            "auto.include.jmx.reporter",
+            "confluent.support.customer.id",
+            "confluent.support.metrics.enable",
+            "kafka.metrics.polling.interval.secs",
+            "kafka.metrics.reporters",
+            "metrics.num.samples",
+            "metrics.recording.level",
+            "metrics.sample.window.ms",
+            "telemetry.max.bytes",
+        ),
+    ),
+)
+
+ACCEPTED_DYNAMIC = frozenset(key for group in ACCEPTED for key in group.dynamic)
+ACCEPTED_STATIC = frozenset(key for group in ACCEPTED for key in group.static)
+WITHOUT_EFFECT = ACCEPTED_DYNAMIC | ACCEPTED_STATIC

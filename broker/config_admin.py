@@ -1,0 +1,141 @@
+"""Changing settings: requests become writes to the coordination store, and this broker's own news of them.
+
+A change is answered once this broker acts on it, so that whoever asks for the settings next is told the new ones.
+Any broker may be asked for any topic and for the defaults of all brokers, and each for its own settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from functools import partial
+from typing import NamedTuple
+
+from sordini.broker.config_edits import Edit, check_edits, edit_broker, edit_topic
+from sordini.broker.logger_levels import LoggerLevels
+from sordini.broker.metadata_cache import MetadataCache
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import BrokerId
+from sordini.replication.controller import paths
+from sordini.replication.controller.cluster import Malformed
+from sordini.replication.controller.configs import ConfigChanges, SettingsTooLarge, change_config, read_config
+from sordini.replication.ports import CoordinationError, NoNode, Session
+
+EditEntries = Callable[[Mapping[str, str], Sequence[Edit]], dict[str, str]]
+
+
+class ResourceKind(IntEnum):
+    """What has settings, as requests number it."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Resource(NamedTuple):
+    """Whose settings: `kind` is a ResourceKind, or a number that stands for nothing."""
+
+    kind: int
+    name: str
+
+
+class Target(NamedTuple):
+    """Where a resource's settings stand, how they are edited, and the node that has to be there."""
+
+    entity_path: str
+    edit: EditEntries
+    guard: str | None
+
+
+class ConfigAdmin:
+    """Edits the settings of topics and brokers through the store."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        session: Session,
+        metadata: MetadataCache,
+        changes: ConfigChanges,
+        loggers: LoggerLevels,
+        patience_ms: int,
+    ) -> None:
+        """`patience_ms` bounds the wait for this broker's own news of a change."""
+        self._broker_id = broker_id
+        self._loggers = loggers
+        self._session = session
+        self._metadata = metadata
+        self._changes = changes
+        self._patience_s = patience_ms / 1000
+        self._turn = asyncio.Lock()
+
+    async def alter(self, resource: Resource, edits: Sequence[Edit], *, anew: bool, validate_only: bool) -> None:
+        """Edit a resource's settings, or (`anew`) replace them by what the edits make of none.
+
+        Raises BrokerError: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION; REQUEST_TIMED_OUT when the
+        store or the news of the change stays away (the change may come into being all the same).
+        """
+        check_edits(edits)
+        if resource.kind == ResourceKind.BROKER_LOGGER and not anew:
+            check_broker_name(resource.name, self._broker_id)
+            self._loggers.alter(edits, validate_only=validate_only)
+            return
+        target = self._target(resource)
+        decide = partial(_edited, target.edit, edits, anew=anew)
+        try:
+            if validate_only:
+                found = await read_config(self._session, target.entity_path)
+                decide({} if isinstance(found, Malformed) else found)
+                return
+            async with asyncio.timeout(self._patience_s):
+                # One by one, so that this broker's writers do not wait for each other by trying again and again.
+                async with self._turn:
+                    number = await change_config(self._session, target.entity_path, decide, guard=target.guard)
+                await self._changes.applied(number)
+        except SettingsTooLarge as error:
+            raise BrokerError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        except (CoordinationError, TimeoutError) as error:
+            if isinstance(error, NoNode) and target.guard is not None:
+                raise _unknown_topic(resource.name) from None
+            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"not known to be done: {error}") from error
+
+    def _target(self, resource: Resource) -> Target:
+        """Raises BrokerError for what has no settings that could be changed."""
+        if resource.kind == ResourceKind.TOPIC:
+            if not resource.name:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "defaults of all topics are those of the brokers")
+            if resource.name not in self._metadata.topics:
+                raise _unknown_topic(resource.name)
+            return Target(paths.topic_entity(resource.name), edit_topic, paths.topic(resource.name))
+        if resource.kind == ResourceKind.BROKER:
+            broker_id = self._broker_id if resource.name else None
+            if resource.name:
+                check_broker_name(resource.name, self._broker_id)
+            return Target(paths.broker_entity(broker_id), edit_broker, None)
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{describe_kind(resource.kind)} cannot be changed here")
+
+
+def check_broker_name(name: str, broker_id: BrokerId) -> None:
+    """Raise BrokerError INVALID_REQUEST unless `name` is this broker's number."""
+    if not (name.isascii() and name.isdigit()):
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"a broker is named by its number, not by {name!r}")
+    if int(name) != broker_id:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"this is broker {broker_id}; ask broker {name} for its own")
+
+
+def describe_kind(kind: int) -> str:
+    """A resource type in words, for whoever asked in vain."""
+    try:
+        return f"settings of resource type {kind} ({ResourceKind(kind).name.lower().replace('_', ' ')})"
+    except ValueError:
+        return f"settings of resource type {kind}, which there is not,"
+
+
+def _edited(edit: EditEntries, edits: Sequence[Edit], entries: Mapping[str, str], *, anew: bool) -> dict[str, str]:
+    return edit({} if anew else entries, edits)
+
+
+def _unknown_topic(name: str) -> BrokerError:
+    return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")

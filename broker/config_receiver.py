@@ -1,0 +1,80 @@
+"""The broker's end of changed settings: what stands in the store becomes what this broker does.
+
+Settings of topics and of brokers matter here; those of users and clients are left alone. What others wrote and nobody
+can use is passed over with a warning that names the key and never the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sordini.broker.dynamic_config import LAYERS, ConfigSource, DynamicConfig, PassedOver
+from sordini.broker.network.ports import Log
+from sordini.broker.topic_config import unusable_overrides
+from sordini.broker.topic_configs import TopicConfigs
+from sordini.protocol.types import BrokerId
+from sordini.replication.controller import paths
+from sordini.replication.controller.cluster import Malformed
+from sordini.replication.controller.configs import read_config
+from sordini.replication.ports import Session
+from sordini.replication.replica_set import ReplicaSet
+
+TOPICS = "topics/"
+
+
+def layer_entities(broker_id: BrokerId) -> dict[str, ConfigSource]:
+    """Where the two dynamic layers of a broker's configuration stand."""
+    of_broker, of_all = LAYERS
+    return {paths.broker_entity(broker_id): of_broker, paths.broker_entity(None): of_all}
+
+
+async def load_layers(session: Session, broker_id: BrokerId, dynamic: DynamicConfig, log: Log) -> None:
+    """Read both dynamic layers, as a broker does before anything else looks at its configuration."""
+    for entity_path, source in layer_entities(broker_id).items():
+        warn_of(log, entity_path, dynamic.set_layer(source, await read_settings(session, entity_path, log)))
+
+
+async def read_settings(session: Session, entity_path: str, log: Log) -> Mapping[str, str]:
+    """The settings of an entity; none, with a warning, where they cannot be read."""
+    found = await read_config(session, entity_path)
+    if isinstance(found, Malformed):
+        log.warning("unreadable settings left out", path=found.path, reason=found.reason)
+        return {}
+    if entity_path.startswith(TOPICS):
+        warn_of(log, entity_path, unusable_overrides(found))
+    return found
+
+
+def warn_of(log: Log, entity_path: str, passed_over: Iterable[PassedOver]) -> None:
+    """One warning for each entry without effect."""
+    for entry in passed_over:
+        log.warning("setting passed over", entity=entity_path, key=entry.key, reason=entry.reason)
+
+
+class ConfigReceiver:
+    """Takes changes in as they are announced."""
+
+    def __init__(
+        self, broker_id: BrokerId, dynamic: DynamicConfig, topic_configs: TopicConfigs, replicas: ReplicaSet, log: Log
+    ) -> None:
+        self._layers = layer_entities(broker_id)
+        self._dynamic = dynamic
+        self._topic_configs = topic_configs
+        self._replicas = replicas
+        self._log = log
+        # After the topics' configurations, which were made before and listen since then.
+        dynamic.on_change(lambda _: replicas.reconfigure())
+
+    def changed(self, entity_path: str, settings: Mapping[str, str]) -> None:
+        """An entity's settings are these now."""
+        source = self._layers.get(entity_path)
+        if source is not None:
+            warn_of(self._log, entity_path, self._dynamic.set_layer(source, settings))
+        elif entity_path.startswith(TOPICS):
+            warn_of(self._log, entity_path, unusable_overrides(settings))
+            topic = entity_path.removeprefix(TOPICS)
+            self._topic_configs.set(topic, settings)
+            self._replicas.reconfigure(topic)
+        else:
+            return
+        self._log.info("settings changed", entity=entity_path, keys=", ".join(sorted(settings)))

@@ -1,0 +1,137 @@
+"""The broker's configuration in force: what was given at the start, and over it what was changed since (KIP-226).
+
+Four layers, the first that has a key wins:
+
+    this broker's own entries     /config/brokers/<id>         dynamic
+    all brokers' entries          /config/brokers/<default>    dynamic
+    what the broker was started with                           static
+    the default
+
+The dynamic layers stand in the coordination store and are handed in as they are read. Each change makes one new
+frozen `Config` and tells the listeners; whoever needs a value at every request is a listener and keeps it. What
+cannot be used of a layer (somebody else's key, a wrong value) is passed over and told, by its key and never by its
+value, which may be secret.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from sordini.broker.config import SETTINGS, Config
+from sordini.broker.config_accepted import WITHOUT_EFFECT
+from sordini.broker.settings import ConfigError, value_text
+
+
+class ConfigSource(IntEnum):
+    """Where a value came from, as DescribeConfigs reports it (KIP-226)."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+
+
+LAYERS = (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+"""The dynamic layers, the one that wins first."""
+
+
+class Synonym(NamedTuple):
+    """A key that could give another its value, with the value it gives and where that stands."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class PassedOver(NamedTuple):
+    """An entry of the store that has no effect, and why."""
+
+    key: str
+    reason: str
+
+
+class DynamicConfig:
+    """The layers, and what they come to. Listeners run in the turn that brings the change."""
+
+    def __init__(self, static: Config, explicit: frozenset[str] = frozenset()) -> None:
+        """`explicit` names the keys that `static` was given, as opposed to left at their defaults."""
+        self.explicit = explicit
+        self.config = static
+        """The values in force."""
+        self._static = static
+        self._entries: dict[ConfigSource, dict[str, str]] = {source: {} for source in LAYERS}
+        self._usable: dict[ConfigSource, dict[str, str]] = {source: {} for source in LAYERS}
+        self._listeners: list[Callable[[Config], None]] = []
+
+    def on_change(self, listener: Callable[[Config], None]) -> None:
+        """Call `listener` with the values in force whenever one of them has changed."""
+        self._listeners.append(listener)
+
+    def entries(self, source: ConfigSource) -> Mapping[str, str]:
+        """A dynamic layer as it stands in the store."""
+        return self._entries[source]
+
+    def set_layer(self, source: ConfigSource, entries: Mapping[str, str]) -> list[PassedOver]:
+        """Take a dynamic layer as it stands in the store now; what of it has no effect."""
+        passed_over = unusable(entries)
+        useless = {entry.key for entry in passed_over} | WITHOUT_EFFECT
+        self._entries[source] = dict(entries)
+        self._usable[source] = {key: text for key, text in entries.items() if key not in useless}
+        config = self._combine()
+        if config != self.config:
+            self.config = config
+            for listener in self._listeners:
+                listener(config)
+        return passed_over
+
+    def synonyms(self, keys: Sequence[str]) -> list[Synonym]:
+        """Every value given to one of several keys that mean the same, the one in force first.
+
+        They are named from the finest (milliseconds) to the coarsest (hours). As with Apache Kafka, the default of a
+        coarser one is only told beside a value that was set.
+        """
+        found = [
+            Synonym(key, self._usable[source][key], source)
+            for source in LAYERS
+            for key in keys
+            if key in self._usable[source]
+        ]
+        found += [
+            Synonym(key, value_text(getattr(self._static, SETTINGS[key][0])), ConfigSource.STATIC_BROKER)
+            for key in keys
+            if key in self.explicit
+        ]
+        told = keys if found else keys[:1]
+        defaults = [(key, SETTINGS[key][1].default_text) for key in told]
+        return found + [Synonym(key, text, ConfigSource.DEFAULT) for key, text in defaults if text is not None]
+
+    def _combine(self) -> Config:
+        values: dict[str, Any] = {}
+        for source in reversed(LAYERS):
+            for key, text in self._usable[source].items():
+                field, declared = SETTINGS[key]
+                values[field] = declared.rule.read(key, text)
+        return dataclasses.replace(self._static, **values)
+
+
+def unusable(entries: Mapping[str, str]) -> list[PassedOver]:
+    """What of a dynamic layer has no effect, and why. Keys that are known to have none are not named."""
+    found = []
+    for key, text in entries.items():
+        known = SETTINGS.get(key)
+        if known is None:
+            if key not in WITHOUT_EFFECT:
+                found.append(PassedOver(key, "nobody knows the key"))
+        elif not known[1].is_dynamic:
+            found.append(PassedOver(key, "it cannot be changed while the broker runs"))
+        else:
+            try:
+                known[1].rule.read(key, text)
+            except ConfigError:
+                found.append(PassedOver(key, f"allowed is {known[1].rule.allowed}"))
+    return found

@@ -1,0 +1,141 @@
+"""AlterConfigs, IncrementalAlterConfigs and ListConfigResources (KIP-133, KIP-339, KIP-1142)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from sordini.broker.config_admin import ConfigAdmin, Resource, ResourceKind
+from sordini.broker.config_edits import Edit, Operation
+from sordini.broker.dispatch import Call, Route
+from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.network.ports import Pending
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from sordini.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from sordini.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+Later = Callable[[Call, Awaitable[Any]], Pending]
+RESOURCES_MAX = 10_000
+"""Resources that one request may change."""
+
+AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
+
+
+class AlterConfigsHandler:
+    """Each resource is changed, or refused, by itself."""
+
+    def __init__(self, admin: ConfigAdmin, metadata: MetadataCache, later: Later) -> None:
+        self._admin = admin
+        self._metadata = metadata
+        self._later = later
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(ApiKey.ALTER_CONFIGS, self.alter, self.refuse_alter),
+            Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, self.alter_incrementally, self.refuse_alter_incrementally),
+            Route(ApiKey.LIST_CONFIG_RESOURCES, self.list, self.refuse_list),
+        ]
+
+    def alter(self, call: Call) -> Pending:
+        return self._later(call, self._alter(call.body))
+
+    async def _alter(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
+        edits = [
+            [Edit(entry.name, Operation.SET, entry.value) for entry in resource.configs]
+            for resource in request.resources
+        ]
+        return AlterConfigsResponse(responses=await self._carry_out(request, edits, anew=True))
+
+    def alter_incrementally(self, call: Call) -> Pending:
+        return self._later(call, self._alter_incrementally(call.body))
+
+    async def _alter_incrementally(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        edits = [
+            [Edit(entry.name, entry.config_operation, entry.value) for entry in resource.configs]
+            for resource in request.resources
+        ]
+        return IncrementalAlterConfigsResponse(responses=await self._carry_out(request, edits, anew=False))
+
+    async def _carry_out(
+        self, request: AlterRequest, edits: Sequence[Sequence[Edit]], *, anew: bool
+    ) -> list[AlterConfigsResourceResponse]:
+        resources = [Resource(wanted.resource_type, wanted.resource_name) for wanted in request.resources]
+        if len(resources) > RESOURCES_MAX:
+            raise BrokerError(ErrorCode.POLICY_VIOLATION, f"more than {RESOURCES_MAX} resources in one request")
+        counts = Counter(resources)
+        return [
+            await self._change(
+                resource, wanted, is_repeated=counts[resource] > 1, anew=anew, validate_only=request.validate_only
+            )
+            for resource, wanted in zip(resources, edits, strict=True)
+        ]
+
+    async def _change(
+        self, resource: Resource, edits: Sequence[Edit], *, is_repeated: bool, anew: bool, validate_only: bool
+    ) -> AlterConfigsResourceResponse:
+        try:
+            if is_repeated:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "the resource is named more than once in this request")
+            await self._admin.alter(resource, edits, anew=anew, validate_only=validate_only)
+        except BrokerError as error:
+            return _answer(resource.kind, resource.name, error.code, str(error))
+        return _answer(resource.kind, resource.name, ErrorCode.NONE, None)
+
+    def list(self, call: Call) -> ListConfigResourcesResponse:
+        request: ListConfigResourcesRequest = call.body
+        brokers = [str(broker_id) for broker_id in sorted(self._metadata.brokers)]
+        found = {
+            ResourceKind.TOPIC: sorted(self._metadata.topics),
+            ResourceKind.BROKER: brokers,
+            ResourceKind.BROKER_LOGGER: brokers,
+            ResourceKind.CLIENT_METRICS: [],
+            ResourceKind.GROUP: [],
+        }
+        wanted = dict.fromkeys(request.resource_types) if call.version >= 1 else [ResourceKind.CLIENT_METRICS]
+        for kind in wanted:
+            if kind not in found:
+                raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"there is no resource type {kind}")
+        return ListConfigResourcesResponse(
+            config_resources=[
+                ConfigResource(resource_name=name, resource_type=kind)
+                for kind, names in found.items()
+                if not wanted or kind in wanted
+                for name in names
+            ]
+        )
+
+    @staticmethod
+    def refuse_alter(request: AlterConfigsRequest, code: ErrorCode) -> AlterConfigsResponse:
+        return AlterConfigsResponse(responses=_refusals(request, code))
+
+    @staticmethod
+    def refuse_alter_incrementally(
+        request: IncrementalAlterConfigsRequest, code: ErrorCode
+    ) -> IncrementalAlterConfigsResponse:
+        return IncrementalAlterConfigsResponse(responses=_refusals(request, code))
+
+    @staticmethod
+    def refuse_list(_: ListConfigResourcesRequest, code: ErrorCode) -> ListConfigResourcesResponse:
+        return ListConfigResourcesResponse(error_code=code)
+
+
+def _answer(kind: int, name: str, code: ErrorCode, reason: str | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(error_code=code, error_message=reason, resource_type=kind, resource_name=name)
+
+
+def _refusals(request: AlterRequest, code: ErrorCode) -> list[AlterConfigsResourceResponse]:
+    return [_answer(resource.resource_type, resource.resource_name, code, None) for resource in request.resources]

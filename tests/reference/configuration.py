@@ -1,0 +1,169 @@
+"""config/server.properties and docs/configuration.md, from the declarations of the keys."""
+
+from collections.abc import Iterator
+
+from sordini.broker.config import Config
+from sordini.broker.config_accepted import ACCEPTED
+from sordini.broker.config_groups import GroupSettings
+from sordini.broker.config_log import LogSettings
+from sordini.broker.config_network import NetworkSettings
+from sordini.broker.settings import Rule, Setting, settings_of, value_text
+from sordini.broker.topic_config import HOUR_MS, MINUTE_MS, TOPIC_SETTINGS, TopicSetting, default_of
+
+SECTIONS: dict[type, str] = {
+    Config: "The broker, topics and replication",
+    NetworkSettings: "Network",
+    LogSettings: "Logs and messages",
+    GroupSettings: "Consumer groups",
+}
+UNITS = {1: "", MINUTE_MS: " (minutes)", HOUR_MS: " (hours)"}
+
+PROPERTIES_HEAD = """\
+# Every key this broker honours, with its default and one line of meaning.
+# Names and defaults are Apache Kafka's; keys of Sordini's own begin with sordini.
+# A line is key=value; take the # away to set a key. A key without a value has no default.
+"""
+
+HEAD = """\
+# Configuration
+
+`python -m tests.reference` writes this page, and `config/server.properties`, from the keys' declarations in
+`broker/config*.py` and `broker/topic_config.py`; a test compares them. Names, meanings and defaults are Apache Kafka
+3.9's wherever it has the key; keys that begin with `sordini.` are our own.
+
+## Where a value comes from
+
+A broker key is looked for in this order, and the first place that has it wins:
+
+1. **this broker's dynamic entries**, in the coordination store at `/config/brokers/<id>`;
+2. **the dynamic defaults of all brokers**, at `/config/brokers/<default>`;
+3. **what the broker was started with**: `--override KEY=VALUE`, over `SORDINI_*` in the environment, over `KAFKA_*` in
+   the environment, over the properties file;
+4. **the default** below.
+
+A topic key is looked for in the topic's own entries first (`/config/topics/<name>`, given when it is made or changed
+later) and then, in the order above, in the broker key that it inherits. Where a broker key is given in several units,
+the finest that is set counts: `log.retention.ms` before `.minutes` before `.hours`.
+
+DescribeConfigs tells where each value stands and which others stand behind it:
+
+    kafka-configs.sh --bootstrap-server localhost:9092 --describe --all --entity-type brokers --entity-name 1
+
+## Changes at run time
+
+Topic keys, and broker keys marked *yes* below, can be changed while the broker runs, with AlterConfigs or
+IncrementalAlterConfigs, hence with Apache Kafka's own tool:
+
+    kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type topics --entity-name orders \\
+        --add-config retention.ms=3600000
+    kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type brokers --entity-default \\
+        --add-config message.max.bytes=2000000
+
+The answer comes when the broker acts on the change: a client that asks for the settings right afterwards is told the
+new ones. Logs that exist take new values at once, and what topics inherit changes in all of them. A change survives a
+restart, and what was changed while a broker was down it finds at its start. Lower limits of connections close none of
+those there are.
+
+Keys marked *no* are refused with INVALID_REQUEST. A wrong value is refused with what is allowed: INVALID_CONFIG for a
+topic, INVALID_REQUEST for a broker, as Apache Kafka does. A broker takes keys it does not know, which may be another
+broker's; keys of encryption, authentication and classes to load are not taken over the wire. Settings of one entity
+may come to 512 KiB. What another broker or tool wrote into the store and cannot be used is passed over with a warning.
+
+The log level is the setting of the broker logger `root` (`--entity-type broker-loggers`): TRACE, DEBUG, INFO, WARN,
+ERROR or FATAL, until the broker ends. Client metrics and groups have no settings here.
+
+## Environment
+
+Containers are configured by names like `KAFKA_LOG_RETENTION_HOURS=1` or `SORDINI_LOG_RETENTION_HOURS=1`, both for
+`log.retention.hours`: upper case, with `_` for `.`, `__` for `_` and `___` for `-`. Where both are set, `SORDINI_`
+wins. Our own keys may be told with the prefix once or twice: `SORDINI_CREATE_PARTITIONS_MAX` and
+`SORDINI_SORDINI_CREATE_PARTITIONS_MAX` are both `sordini.create.partitions.max`.
+
+Only names of known keys count. Another `KAFKA_` name is warned of, since it may be misspelt, unless it is known to
+belong to a container or a JVM: `KAFKA_HOME`, `KAFKA_OPTS`, `KAFKA_HEAP_OPTS`, `KAFKA_LOG4J_*`, `KAFKA_JMX_*`, what
+Kubernetes sets for a service named kafka, and their like.
+
+## Broker keys
+
+Types: a *list* is separated by commas. A key without a default is unset, and the broker goes on to what its meaning
+says.
+"""
+
+TOPIC_HEAD = """\
+## Topic keys
+
+Every one can be given when a topic is made and changed afterwards. The default is what holds when neither the topic
+nor the broker says anything.
+
+| key | type | default | allowed | inherits | meaning |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+ACCEPTED_HEAD = """\
+## Keys that are taken and do nothing
+
+A usual `server.properties` of Apache Kafka's holds keys for things that are done in another way here, or not yet. These
+are taken without a warning, told in one line at the start, and may be changed at run time where Apache Kafka lets
+them (marked *). Any other key that is not listed on this page is unknown: the broker starts, and warns of it.
+
+| keys | why |
+| --- | --- |
+"""
+
+
+def sections() -> Iterator[tuple[str, list[Setting]]]:
+    """Each section's title and keys, in the order in which they are declared."""
+    declaring = [cls for cls in Config.__mro__ if "__annotations__" in vars(cls)]
+    assert set(declaring) == set(SECTIONS), "give every class of keys a title in SECTIONS"
+    declared = dict(settings_of(Config).values())
+    for cls, title in SECTIONS.items():
+        yield title, [declared[field] for field in vars(cls)["__annotations__"] if field in declared]
+
+
+def properties() -> str:
+    """config/server.properties."""
+    parts = [PROPERTIES_HEAD]
+    for title, settings in sections():
+        parts.append(f"\n## {title}\n")
+        parts += [
+            f"\n# {one.meaning} Allowed: {one.rule.allowed}.\n#{one.key}={one.default_text or ''}\n" for one in settings
+        ]
+    return "".join(parts)
+
+
+def page() -> str:
+    """docs/configuration.md."""
+    parts = [HEAD]
+    for title, settings in sections():
+        parts.append(f"\n### {title}\n\n| key | type | default | allowed | at run time | meaning |\n")
+        parts.append("| --- | --- | --- | --- | --- | --- |\n")
+        parts += [_row(_broker_cells(one)) for one in settings]
+    parts += ["\n", TOPIC_HEAD, *(_row(_topic_cells(TOPIC_SETTINGS[key])) for key in sorted(TOPIC_SETTINGS))]
+    parts += ["\n", ACCEPTED_HEAD]
+    for group in ACCEPTED:
+        keys = sorted([(key, "*") for key in group.dynamic] + [(key, "") for key in group.static])
+        parts.append(_row([", ".join(f"`{key}`{mark}" for key, mark in keys), group.why]))
+    return "".join(parts)
+
+
+def _broker_cells(one: Setting) -> list[str]:
+    changeable = "yes" if one.is_dynamic else "no"
+    return [f"`{one.key}`", _type(one.rule), _value(one.default_text), one.rule.allowed, changeable, one.meaning]
+
+
+def _topic_cells(one: TopicSetting) -> list[str]:
+    inherited = ", ".join(f"`{broker.key}`{UNITS[broker.factor]}" for broker in one.inherits)
+    default = _value(value_text(default_of(one.key)))
+    return [f"`{one.key}`", _type(one.rule), default, one.rule.allowed, inherited, one.meaning]
+
+
+def _type(rule: Rule) -> str:
+    return rule.kind.name.lower()
+
+
+def _value(text: str | None) -> str:
+    return "" if text is None else "empty" if not text else f"`{text}`"
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"

@@ -1,0 +1,15 @@
+"""Which pages are written from the code, and what writes each."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.reference import commands, configuration
+
+ROOT = Path(__file__).parents[2]
+
+PAGES: dict[str, Callable[[], str]] = {
+    "config/server.properties": configuration.properties,
+    "docs/configuration.md": configuration.page,
+    "docs/commands.md": commands.page,
+}
+"""By the path below the repository; one function without arguments each, which gives the whole text."""

@@ -1,0 +1,24 @@
+"""The pages in the repository are those that would be written now."""
+
+import pytest
+
+from sordini.broker.config import SETTINGS
+from sordini.broker.config_accepted import WITHOUT_EFFECT
+from sordini.broker.topic_config import TOPIC_SETTINGS
+from tests.reference.pages import PAGES, ROOT
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_page_says_what_the_code_declares(path: str) -> None:
+    assert (ROOT / path).read_text(encoding="utf-8") == PAGES[path](), "write it anew: python -m tests.reference"
+
+
+def test_the_reference_has_every_key_there_is() -> None:
+    page = PAGES["docs/configuration.md"]()
+    assert [key for key in [*SETTINGS, *TOPIC_SETTINGS, *WITHOUT_EFFECT] if f"`{key}`" not in page] == []
+
+
+def test_the_properties_have_every_broker_key_once() -> None:
+    lines = PAGES["config/server.properties"]().splitlines()
+    given = [line[1:].partition("=")[0] for line in lines if line.startswith("#") and not line.startswith(("# ", "##"))]
+    assert sorted(given) == sorted(SETTINGS)
