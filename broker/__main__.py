@@ -10,6 +10,14 @@ from sordini import __version__
 
 COMMANDS = {
     "serve": "Run a broker.",
+    "stop": "Stop a broker of this machine and wait until it is gone.",
+    "ping": "See whether a broker answers.",
+    "topics": "See, make, change and remove topics.",
+    "produce": "Send records: one for each line of the input.",
+    "consume": "Print the records of a topic.",
+    "groups": "See consumer groups, move and delete their offsets.",
+    "configs": "See and change the settings of topics, brokers and the cluster.",
+    "log": "Look into the files of a log directory.",
 }
 """What `sordini --help` says of each; command NAME is NAME in sordini.broker.cli.NAME."""
 
@@ -17,16 +25,16 @@ COMMANDS = {
 class Commands(click.Group):
     """The commands by name, each imported late."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature, here and below.
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"sordini.broker.cli.{cmd_name}"), cmd_name)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 

@@ -1,0 +1,79 @@
+"""Where partitions begin and end, and where a time is in them: ListOffsets, sent to whoever leads each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from sordini.broker.cli.cluster import Cluster, check
+from sordini.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from sordini.protocol.types import TopicPartition
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+LARGEST_TIMESTAMP: Final = -3
+READ_COMMITTED: Final = 1
+
+
+class Found(NamedTuple):
+    """One answer: the offset and the record's timestamp (ms); None where there is no such record, or no time."""
+
+    offset: int | None
+    timestamp: int | None
+
+
+class Ends(NamedTuple):
+    """The first offset of a partition, and the first that is not there."""
+
+    earliest: int
+    latest: int
+
+
+async def offsets_at(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation_level: int = 0
+) -> dict[TopicPartition, Found]:
+    """The offset of the first record at or after a time (ms), for each partition; below 0 the constants above."""
+
+    async def attempt() -> dict[TopicPartition, Found]:
+        found: dict[TopicPartition, Found] = {}
+        for broker_id, partitions in (await cluster.leaders(wanted)).items():
+            link = await cluster.broker(broker_id)
+            topics = _by_topic({partition: wanted[partition] for partition in partitions})
+            request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
+            found |= _read(await link.ask(request))
+        return found
+
+    return await cluster.persist(attempt)
+
+
+async def ends_of(
+    cluster: Cluster, partitions: Iterable[TopicPartition], *, isolation_level: int = 0
+) -> dict[TopicPartition, Ends]:
+    """Where each partition begins and ends."""
+    wanted = list(partitions)
+    earliest = await offsets_at(cluster, dict.fromkeys(wanted, EARLIEST), isolation_level=isolation_level)
+    latest = await offsets_at(cluster, dict.fromkeys(wanted, LATEST), isolation_level=isolation_level)
+    return {partition: Ends(earliest[partition].offset or 0, latest[partition].offset or 0) for partition in wanted}
+
+
+def _by_topic(wanted: Mapping[TopicPartition, int]) -> list[ListOffsetsTopic]:
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for (topic, partition), timestamp in wanted.items():
+        row = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+        topics.setdefault(topic, []).append(row)
+    return [ListOffsetsTopic(name=name, partitions=rows) for name, rows in topics.items()]
+
+
+def _read(answer: ListOffsetsResponse) -> dict[TopicPartition, Found]:
+    found = {}
+    for topic in answer.topics:
+        for row in topic.partitions:
+            partition = TopicPartition(topic.name, row.partition_index)
+            check(f"partition {partition}", row.error_code)
+            found[partition] = Found(*(None if number < 0 else number for number in (row.offset, row.timestamp)))
+    return found

@@ -1,0 +1,166 @@
+"""How `consume` reads: our own requests find where to begin and end, aiokafka fetches in between.
+
+A consumer that is no member of a group is told its offsets; a group's goes on where the group is. Records are
+printed batch by batch, and what a group's consumer has printed is written down as read when it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from sordini.broker.cli.cluster import Cluster
+from sordini.broker.cli.describing import partitions_of
+from sordini.broker.cli.lines import key_value_line, record_line, value_line
+from sordini.broker.cli.offsets import READ_COMMITTED, Ends, ends_of, offsets_at
+from sordini.broker.cli.options import Client, Failure, quieten
+from sordini.broker.clock import SystemClock
+from sordini.protocol.types import TopicPartition
+
+CLIENT_ID = "sordini-cli"
+WAIT_MS = 200
+RECORDS_MAX = 2_000
+"""Records printed between two looks at whether to stop."""
+
+
+class Request(NamedTuple):
+    """What to read, and when to stop."""
+
+    topic: str
+    start: tuple[str, int]
+    group: str | None
+    partitions: tuple[int, ...]
+    count_max: int | None
+    exit_at_end: bool
+    silence_s: float | None
+    read_committed: bool
+
+
+class Found(NamedTuple):
+    """What the cluster says of the partitions before anything is read."""
+
+    ends: dict[TopicPartition, Ends]
+    starts: dict[TopicPartition, int]
+
+
+def receive(client: Client, request: Request, form: str, separator: bytes, null: bytes) -> None:
+    """Print until one of the limits is met. Raises Failure."""
+    lines: dict[str, Callable[[Any], bytes]] = {
+        "value": lambda record: value_line(record, null),
+        "key-value": lambda record: key_value_line(record, separator, null),
+        "json": record_line,
+    }
+    asyncio.run(_receive(client, request, lines[form]))
+
+
+async def _receive(client: Client, request: Request, line: Callable[[Any], bytes]) -> None:
+    found = await client.on_cluster(lambda cluster: _look_up(cluster, request))
+    from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
+
+    if sys.stderr.isatty() and request.start[0] == "end" and request.group is None:
+        click.echo("Waiting for new records (--from beginning shows those that are there). Ctrl-C ends.", err=True)
+    quieten()
+    consumer = _consumer(client, request)
+    try:
+        async with asyncio.timeout(client.timeout_s):
+            await consumer.start()
+        if request.group is None:
+            _place(consumer, found.starts)
+        await _print(consumer, request, found.ends, line)
+    except TimeoutError:
+        raise Failure(f"gave up after {client.timeout_s:g} s: the cluster did not answer") from None
+    except KafkaError as error:
+        raise Failure(f"reading {request.topic} failed: {error}") from None
+    finally:
+        await consumer.stop()
+
+
+async def _look_up(cluster: Cluster, request: Request) -> Found:
+    partitions = await partitions_of(cluster, [(request.topic, request.partitions or None)])
+    group = request.group
+    if group is not None:  # aiokafka would wait for its coordinator for ever, and in silence.
+        await cluster.persist(lambda: cluster.coordinator(group))
+    ends = await ends_of(cluster, partitions, isolation_level=READ_COMMITTED if request.read_committed else 0)
+    kind, number = request.start
+    if kind == "time":
+        times = await offsets_at(cluster, dict.fromkeys(partitions, max(0, number)))
+        found = {partition: row.offset for partition, row in times.items()}
+        return Found(ends, {p: end.latest if (at := found[p]) is None else at for p, end in ends.items()})
+    return Found(ends, {partition: start_in(end, kind, number) for partition, end in ends.items()})
+
+
+def start_in(ends: Ends, kind: str, number: int) -> int:
+    """Where to begin in one partition, held to its ends."""
+    wanted = {"beginning": ends.earliest, "end": ends.latest, "last": ends.latest - number, "offset": number}[kind]
+    return min(max(wanted, ends.earliest), ends.latest)
+
+
+def _consumer(client: Client, request: Request) -> Any:
+    from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
+
+    # Without a group partitions are assigned later, each at its offset; with one, a topic is subscribed to.
+    topics = [] if request.group is None else [request.topic]
+    return AIOKafkaConsumer(
+        *topics,
+        bootstrap_servers=client.bootstrap.split(","),
+        client_id=CLIENT_ID,
+        group_id=request.group,
+        auto_offset_reset="earliest" if request.start[0] == "beginning" else "latest",
+        isolation_level="read_committed" if request.read_committed else "read_uncommitted",
+        exclude_internal_topics=False,
+    )
+
+
+def _place(consumer: Any, starts: Mapping[TopicPartition, int]) -> None:
+    from aiokafka import TopicPartition as Assigned
+
+    consumer.assign([Assigned(*partition) for partition in starts])
+    for partition, offset in starts.items():
+        consumer.seek(Assigned(*partition), offset)
+
+
+async def _print(
+    consumer: Any, request: Request, ends: Mapping[TopicPartition, Ends], line: Callable[[Any], bytes]
+) -> None:
+    clock = SystemClock()
+    heard_ms = clock.monotonic_ms()
+    printed = 0
+    out = sys.stdout.buffer
+    while not (request.exit_at_end and await _is_at_end(consumer, ends)):
+        left = RECORDS_MAX if request.count_max is None else request.count_max - printed
+        batches = await consumer.getmany(timeout_ms=WAIT_MS, max_records=min(left, RECORDS_MAX))
+        records = [record for batch in batches.values() for record in batch]
+        # What a group's consumer has been given counts as read, so all of it is printed.
+        if request.exit_at_end and request.group is None:
+            records = [record for record in records if record.offset < _end(ends, record)]
+        for record in records:
+            out.write(line(record))
+        out.flush()
+        printed += len(records)
+        if printed == request.count_max:
+            return
+        now_ms = clock.monotonic_ms()
+        heard_ms = now_ms if records else heard_ms
+        if request.silence_s is not None and now_ms - heard_ms >= request.silence_s * 1000:
+            return
+
+
+def _end(ends: Mapping[TopicPartition, Ends], record: Any) -> int:
+    found = ends.get(TopicPartition(record.topic, record.partition))
+    return record.offset + 1 if found is None else found.latest
+
+
+async def _is_at_end(consumer: Any, ends: Mapping[TopicPartition, Ends]) -> bool:
+    """Whether everything that was there at the start has been read; a group's consumer waits to be given a share."""
+    assigned = consumer.assignment()
+    if not assigned:
+        return False
+    for partition in assigned:
+        end = ends.get(TopicPartition(*partition))
+        if end is not None and await consumer.position(partition) < end.latest:
+            return False
+    return True

@@ -1,0 +1,114 @@
+"""`groups reset` between the cluster and the plan: gathers what `reset` plans from, and carries the plan out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from sordini.broker.cli import reset
+from sordini.broker.cli.cluster import Cluster
+from sordini.broker.cli.describing import partitions_of
+from sordini.broker.cli.files import read_text
+from sordini.broker.cli.group_requests import (
+    DEAD,
+    Committed,
+    commit_offsets,
+    committed_offsets,
+    describe_group,
+)
+from sordini.broker.cli.offsets import ends_of, offsets_at
+from sordini.broker.cli.options import Failure
+from sordini.broker.cli.reset import CannotPlan, Planned, Standing, Wish
+from sordini.broker.cli.values import Wanted
+from sordini.broker.clock import SystemClock
+from sordini.protocol.types import TopicPartition
+
+MAY_BE_RESET = ("Empty", DEAD)
+
+
+class Order(NamedTuple):
+    """What the person asked for: a group, its partitions (none: all it has offsets of), where to and by how much."""
+
+    group: str
+    wanted: Sequence[Wanted]
+    target: str
+    value: bool | int | str | None
+
+
+async def reset_offsets(cluster: Cluster, order: Order, *, execute: bool) -> list[Planned]:
+    """Plan, and with `execute` do it. Raises Failure, then nothing was changed."""
+    found = await describe_group(cluster, order.group)
+    if found.state not in MAY_BE_RESET:
+        members = f" with {len(found.members)} members" if found.members else ""
+        raise Failure(
+            f"group '{order.group}' is {found.state}{members}: offsets can be moved only while it is empty. "
+            "Stop its consumers first"
+        )
+    committed = await committed_offsets(cluster, order.group)
+    try:
+        from_file = _from_file(order)
+        partitions = await _partitions(cluster, order, committed, from_file)
+        wish = await _wish(cluster, order, partitions, from_file)
+        lines = reset.plan(await _standings(cluster, partitions, committed), wish)
+    except CannotPlan as problem:
+        raise Failure(str(problem)) from None
+    if execute:
+        await commit_offsets(cluster, order.group, {line.partition: line.new for line in lines})
+    return lines
+
+
+def _from_file(order: Order) -> dict[TopicPartition, int]:
+    return reset.read_csv(read_text(str(order.value)), order.group) if order.target == "from_file" else {}
+
+
+async def _partitions(
+    cluster: Cluster,
+    order: Order,
+    committed: Mapping[TopicPartition, Committed],
+    from_file: Mapping[TopicPartition, int],
+) -> list[TopicPartition]:
+    if from_file:
+        return list(from_file)
+    if order.wanted:
+        return await partitions_of(cluster, order.wanted)
+    if not committed:
+        raise Failure(f"group '{order.group}' has no offsets; name partitions with --topic")
+    return list(committed)
+
+
+async def _standings(
+    cluster: Cluster, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, Committed]
+) -> dict[TopicPartition, Standing]:
+    ends = await ends_of(cluster, partitions)
+    return {
+        partition: Standing(committed[partition].offset if partition in committed else None, *end)
+        for partition, end in ends.items()
+    }
+
+
+async def _wish(
+    cluster: Cluster, order: Order, partitions: Sequence[TopicPartition], from_file: Mapping[TopicPartition, int]
+) -> Wish:
+    match order.target, order.value:
+        case "to_earliest", _:
+            return reset.to_earliest
+        case "to_latest", _:
+            return reset.to_latest
+        case "to_current", _:
+            return reset.to_current
+        case "to_offset", int(offset):
+            return reset.to_offset(offset)
+        case "shift_by", int(count):
+            return reset.shift_by(count)
+        case "to_datetime", int(time_ms):
+            return await _at(cluster, partitions, time_ms)
+        case "by_duration", int(duration_ms):
+            return await _at(cluster, partitions, SystemClock().now_ms() - duration_ms)
+        case _:
+            return reset.to_offsets(from_file)
+
+
+async def _at(cluster: Cluster, partitions: Sequence[TopicPartition], time_ms: int) -> Wish:
+    # Times below 0 ask for something else; no record is older than 0.
+    found = await offsets_at(cluster, dict.fromkeys(partitions, max(0, time_ms)))
+    return reset.to_offsets({partition: row.offset for partition, row in found.items()})

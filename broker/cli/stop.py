@@ -1,0 +1,140 @@
+"""`sordini stop`: end a broker of this machine, and wait until it is gone."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from typing import NoReturn
+
+import click
+
+from sordini.broker import pid_file as pid_files
+from sordini.broker.cli.options import ClientCommand
+from sordini.broker.clock import SystemClock
+from sordini.storage.disk import SystemDisk
+
+EXIT_FAILED, EXIT_CONFIG, EXIT_NONE = 1, 2, 3
+KILL_WAIT_S = 10.0
+"""How long the system may take to end a process that was killed."""
+
+
+class Stop(ClientCommand):
+    exit_codes = {  # noqa: RUF012 - as its base class has it.
+        0: "it has stopped",
+        EXIT_FAILED: "it has not stopped in time, or may not be signalled",
+        EXIT_CONFIG: "the command or the configuration is wrong",
+        EXIT_NONE: "no broker is running there",
+    }
+
+
+@click.command(cls=Stop)
+@click.argument("properties", required=False, type=click.Path(dir_okay=False), metavar="[server.properties]")
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="As for serve: which broker it is says log.dirs.",
+)
+@click.option(
+    "--pid-file", type=click.Path(dir_okay=False), metavar="FILE", help="The file that serve --pid-file has written."
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Wait so long.",
+)
+@click.option("--force", is_flag=True, help="Kill the broker when it has not stopped by then; its next start recovers.")
+def stop(
+    properties: str | None,
+    overrides: tuple[str, ...],
+    pid_file: str | None,
+    timeout_s: float,
+    force: bool,  # noqa: FBT001 - click gives it by name.
+) -> None:
+    """Stop a broker in order and wait until it is gone.
+
+    \b
+    The broker is found by --pid-file, or by the configuration it was started with: serve keeps
+    sordini.pid in the first log directory. Only a process that holds the lock on its file is signalled.
+
+    \b
+      sordini stop config/server.properties
+      sordini stop --override log.dirs=/var/lib/sordini
+      sordini stop --pid-file /run/sordini.pid --timeout 120 --force
+    """
+    if pid_file is not None and (properties is not None or overrides):
+        raise click.UsageError("name the broker by --pid-file or by its configuration, not by both")
+    path = pid_file if pid_file is not None else _configured(properties, overrides)
+    began_ms = SystemClock().monotonic_ms()
+    process_id, descriptor = _find(path)
+    _signal(descriptor, process_id, signal.SIGTERM)
+    is_killed = False
+    if not _is_gone(descriptor, timeout_s):
+        if not force:
+            _end(EXIT_FAILED, f"broker process {process_id} still runs after {timeout_s:g} s")
+        is_killed = True
+        _signal(descriptor, process_id, signal.SIGKILL)
+        if not _is_gone(descriptor, KILL_WAIT_S):
+            _end(EXIT_FAILED, f"broker process {process_id} does not end though it was killed: its disk may hang")
+    seconds = (SystemClock().monotonic_ms() - began_ms) / 1000
+    click.echo(f"sordini: broker process {process_id} {'was killed' if is_killed else 'has stopped'} ({seconds:.2f} s)")
+
+
+def _configured(properties: str | None, overrides: tuple[str, ...]) -> str:
+    """The pid file that a broker of this configuration writes."""
+    from sordini.broker.config import build_config  # Late: a pid file that is named needs no configuration.
+    from sordini.broker.process import read_entries
+    from sordini.broker.settings import ConfigError
+
+    try:
+        config, _ = build_config(read_entries(properties, overrides, os.environ))
+    except ConfigError as error:
+        _end(EXIT_CONFIG, str(error))
+    return f"{config.log_directories[0]}/{pid_files.NAME}"
+
+
+def _find(path: str) -> tuple[int, int]:
+    """The broker's process id, and a descriptor that stands for that very process and never for a later one."""
+    disk = SystemDisk()
+    try:
+        process_id = pid_files.holder(disk, path)
+        if process_id is None:
+            _end(EXIT_NONE, f"no broker is running: {path} is left over from one that has ended")
+        if process_id == 0:
+            _end(EXIT_FAILED, f"the broker of {path} runs out of sight, in another container perhaps: stop it there")
+        descriptor = os.pidfd_open(process_id)
+        if pid_files.holder(disk, path) != process_id:
+            raise ProcessLookupError  # It ended in between: the descriptor may be anybody's.
+    except (FileNotFoundError, ProcessLookupError):
+        _end(EXIT_NONE, f"no broker is running: there is none at {path}")
+    except OSError as error:
+        _end(EXIT_FAILED, f"{path}: {error.strerror}")
+    return process_id, descriptor
+
+
+def _signal(descriptor: int, process_id: int, number: signal.Signals) -> None:
+    try:
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return  # It has ended meanwhile: that is what was wanted.
+    except PermissionError:
+        _end(EXIT_FAILED, f"broker process {process_id} belongs to somebody else: stop it as its user")
+
+
+def _is_gone(descriptor: int, timeout_s: float) -> bool:
+    """Wait for the process to end."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(timeout_s * 1000))
+
+
+def _end(code: int, text: str) -> NoReturn:
+    click.echo(f"sordini: {text}", err=True)
+    sys.exit(code)

@@ -1,0 +1,152 @@
+"""What the `topics` command asks of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sordini.broker.cli.cluster import PASSING, Cluster, check, check_topic, topic_advice, trouble
+from sordini.broker.cli.link import Refused
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from sordini.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from sordini.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from sordini.protocol.types import TopicPartition
+
+PATIENCE_MS: Final = 15_000
+"""How long the broker may take for one request before it answers REQUEST_TIMED_OUT."""
+UP_TO_THE_END: Final = -1
+
+
+async def create_topics(
+    cluster: Cluster,
+    names: Sequence[str],
+    *,
+    partitions: int,
+    replication_factor: int,
+    configs: Mapping[str, str],
+    validate_only: bool,
+    if_not_exists: bool,
+) -> list[dict[str, Any]]:
+    """Make topics; what became of each. -1 leaves a count to the broker."""
+    settings = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name, num_partitions=partitions, replication_factor=replication_factor, configs=settings
+            )
+            for name in names
+        ],
+        timeout_ms=PATIENCE_MS,
+        validate_only=validate_only,
+    )
+
+    async def attempt() -> CreateTopicsResponse:
+        link = await cluster.controller()
+        answer: CreateTopicsResponse = await link.ask(request)
+        _repeat_if_passing(answer.topics)
+        return answer
+
+    made = []
+    for row in (await cluster.persist(attempt)).topics:
+        exists = row.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        error = None if exists and if_not_exists else trouble(f"topic '{row.name}'", row.error_code, row.error_message)
+        is_known = row.error_code == ErrorCode.NONE and row.num_partitions >= 0
+        made.append(
+            {
+                "topic": row.name,
+                "created": row.error_code == ErrorCode.NONE and not validate_only,
+                "exists": exists,
+                "partitions": row.num_partitions if is_known else None,
+                "replication_factor": row.replication_factor if is_known else None,
+                "error": error,
+            }
+        )
+    return made
+
+
+async def delete_topics(cluster: Cluster, names: Sequence[str], *, if_exists: bool) -> list[dict[str, Any]]:
+    """Remove topics; what became of each."""
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name) for name in names], topic_names=list(names), timeout_ms=PATIENCE_MS
+    )
+
+    async def attempt() -> DeleteTopicsResponse:
+        link = await cluster.controller()
+        answer: DeleteTopicsResponse = await link.ask(request)
+        _repeat_if_passing(answer.responses)
+        return answer
+
+    gone = []
+    for row in (await cluster.persist(attempt)).responses:
+        is_missing = row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        reason = topic_advice(row.error_code) or row.error_message
+        error = None if is_missing and if_exists else trouble(f"topic '{row.name}'", row.error_code, reason)
+        gone.append({"topic": row.name, "deleted": row.error_code == ErrorCode.NONE, "error": error})
+    return gone
+
+
+async def add_partitions(cluster: Cluster, topic: str, count: int, *, validate_only: bool) -> None:
+    """Let a topic have `count` partitions."""
+    wish = CreatePartitionsTopic(name=topic, count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[wish], timeout_ms=PATIENCE_MS, validate_only=validate_only)
+
+    async def attempt() -> None:
+        answer: CreatePartitionsResponse = await (await cluster.controller()).ask(request)
+        for row in answer.results:
+            check_topic(row.name, row.error_code, row.error_message)
+
+    await cluster.persist(attempt)
+
+
+async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Drop the records before an offset, per partition (UP_TO_THE_END: all); where each begins now."""
+
+    async def attempt() -> dict[TopicPartition, int]:
+        starts: dict[TopicPartition, int] = {}
+        for broker_id, partitions in (await cluster.leaders(before)).items():
+            topics: dict[str, list[DeleteRecordsPartition]] = {}
+            for partition in partitions:
+                row = DeleteRecordsPartition(partition_index=partition.partition, offset=before[partition])
+                topics.setdefault(partition.topic, []).append(row)
+            named = [DeleteRecordsTopic(name=name, partitions=rows) for name, rows in topics.items()]
+            link = await cluster.broker(broker_id)
+            answer: DeleteRecordsResponse = await link.ask(DeleteRecordsRequest(topics=named, timeout_ms=PATIENCE_MS))
+            starts |= _starts(answer, before)
+        return starts
+
+    return await cluster.persist(attempt)
+
+
+def _starts(answer: DeleteRecordsResponse, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    starts = {}
+    for topic in answer.topics:
+        for row in topic.partitions:
+            partition = TopicPartition(topic.name, row.partition_index)
+            if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                reason = f"offset {before[partition]} is not between its first record and its end"
+                raise Refused(f"partition {partition}", row.error_code, reason)
+            check(f"partition {partition}", row.error_code)
+            starts[partition] = row.low_watermark
+    return starts
+
+
+def _repeat_if_passing(rows: Sequence[Any]) -> None:
+    """Rows that were done are then refused as done already; only a whole answer of "not now" is worth repeating."""
+    if rows and all(row.error_code in PASSING for row in rows):
+        check(f"topic '{rows[0].name}'", rows[0].error_code)

@@ -1,0 +1,122 @@
+"""How people write durations, times, partitions and settings on the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+import click
+
+from sordini.broker.clock import SystemClock, utc_ms
+from sordini.protocol.types import TopicPartition
+
+T = TypeVar("T")
+Wanted = tuple[str, tuple[int, ...] | None]
+"""A topic, and which of its partitions are meant; None is all."""
+Start = tuple[str, int]
+"""Where reading begins: ("beginning", 0), ("end", 0), ("offset", N), ("last", N) or ("time", ms)."""
+
+_UNITS_MS: Final = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 7 * 86_400_000,
+}
+_PLAIN: Final = re.compile(r"(?:\d+(?:ms|s|m|h|d|w))+")
+_PLAIN_PART: Final = re.compile(r"(\d+)(ms|s|m|h|d|w)")
+_ISO: Final = re.compile(
+    r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,3}))?S)?)?", re.IGNORECASE
+)
+
+
+def duration_ms(text: str) -> int:
+    """Read `90s`, `1h30m`, `2d` or ISO 8601's `PT1H30M`. Raises ValueError."""
+    if _PLAIN.fullmatch(text):
+        return sum(int(count) * _UNITS_MS[unit] for count, unit in _PLAIN_PART.findall(text))
+    found = _ISO.fullmatch(text)
+    if found is None or not any(found.groups()):
+        raise ValueError(f"{text!r} is no duration: 90s, 1h30m, 2d or PT1H30M are")
+    weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:5])
+    parts = zip((weeks, days, hours, minutes, seconds), ("w", "d", "h", "m", "s"), strict=True)
+    return sum(count * _UNITS_MS[unit] for count, unit in parts) + int((found[6] or "0").ljust(3, "0"))
+
+
+def topic_partitions(text: str) -> Wanted:
+    """Read `TOPIC` (all its partitions: None) or `TOPIC:0,2-4`. Raises ValueError."""
+    topic, colon, listed = text.partition(":")
+    if not topic:
+        raise ValueError(f"{text!r} names no topic")
+    return topic, numbers(listed) if colon else None
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Read `0,2-4` as (0, 2, 3, 4): sorted, each once. Raises ValueError."""
+    found: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part.strip(), re.ASCII)
+        if match is None:
+            raise ValueError(f"{text!r} is no list of partitions: 0,2-4 is")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"{part!r} counts down")
+        found.update(range(first, last + 1))
+    return tuple(sorted(found))
+
+
+def setting(text: str) -> tuple[str, str, str]:
+    """Read `KEY=VALUE`, `KEY+=VALUE` (append) or `KEY-=VALUE` (take out): (key, "", "+" or "-", value)."""
+    key, equals, value = text.partition("=")
+    sign = key[-1:] if key[-1:] in ("+", "-") else ""
+    key = key.removesuffix(sign).strip()
+    if not equals or not key:
+        raise ValueError(f"{text!r} is not KEY=VALUE")
+    return key, sign, value
+
+
+def start(text: str) -> Start:
+    """Read `beginning`, `end`, an offset, `-10` (the last ten), a time, or how long ago. Raises ValueError."""
+    if text in {"beginning", "earliest"}:
+        return ("beginning", 0)
+    if text in {"end", "latest"}:
+        return ("end", 0)
+    if re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
+        number = int(text)
+        return ("last", -number) if text.startswith("-") else ("offset", number)
+    try:
+        if text[:1].isdigit() and "-" in text:
+            return ("time", utc_ms(text))
+        return ("time", SystemClock().now_ms() - duration_ms(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is neither beginning, end, an offset, a time nor a duration") from None
+
+
+def chosen(wanted: Iterable[Wanted], counts: dict[str, int]) -> list[TopicPartition]:
+    """The partitions that are meant, in order, each once; `counts` says how many each topic has."""
+    found = dict.fromkeys(
+        TopicPartition(topic, partition)
+        for topic, partitions in wanted
+        for partition in (range(counts[topic]) if partitions is None else partitions)
+    )
+    return list(found)
+
+
+def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """What click takes for the type of an option: its refusal is the function's ValueError."""
+
+    def read(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return read
+
+
+DURATION: Final = _argument(duration_ms)
+INSTANT: Final = _argument(utc_ms)
+PARTITIONS: Final = _argument(topic_partitions)
+SETTING: Final = _argument(setting)
+START: Final = _argument(start)
