@@ -9,27 +9,43 @@ from typing import Any, NamedTuple
 from sordini.broker.clock import Clock
 from sordini.broker.commands import CommandReceiver
 from sordini.broker.config import Config
+from sordini.broker.config_admin import ConfigAdmin
+from sordini.broker.config_receiver import ConfigReceiver, read_settings
 from sordini.broker.dispatch import Dispatcher, Route
+from sordini.broker.dynamic_config import DynamicConfig
 from sordini.broker.fetch_sessions import FetchSessions
+from sordini.broker.groups.coordinator import GroupCoordinator
+from sordini.broker.groups.internal_topic import OffsetsTopic
+from sordini.broker.groups.ports import CallLater, Ports
+from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.cluster import ClusterHandler
 from sordini.broker.handlers.configs import ConfigsHandler
+from sordini.broker.handlers.coordinators import CoordinatorsHandler
 from sordini.broker.handlers.fetch import FetchHandler
+from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
+from sordini.broker.handlers.groups import GroupsHandler
+from sordini.broker.handlers.log_dirs import LogDirsHandler
 from sordini.broker.handlers.metadata import MetadataHandler
 from sordini.broker.handlers.offsets import OffsetsHandler
+from sordini.broker.handlers.partitions import PartitionsHandler
 from sordini.broker.handlers.produce import ProduceHandler
 from sordini.broker.handlers.producer_ids import ProducerIdHandler
+from sordini.broker.handlers.records import RecordsHandler
 from sordini.broker.handlers.sasl import SaslHandler
+from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
 from sordini.broker.identity import BrokerIdentity
+from sordini.broker.logger_levels import LoggerLevels
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
 from sordini.broker.network.ports import Log
+from sordini.broker.partition_admin import PartitionAdmin
 from sordini.broker.settings import INT32_MAX
 from sordini.broker.topic_admin import TopicAdmin
 from sordini.broker.topic_configs import TopicConfigs
-from sordini.replication.controller.cluster import Malformed
-from sordini.replication.controller.configs import read_config
+from sordini.replication.controller.configs import ConfigChanges
+from sordini.replication.controller.paths import topic_entity
 from sordini.replication.controller.producer_ids import ProducerIdBlocks
 from sordini.replication.controller.topics import topic_ids
 from sordini.replication.ports import Session
@@ -43,14 +59,19 @@ Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 class Surroundings(NamedTuple):
     """What the parts are put together from."""
 
-    config: Config
-    explicit: frozenset[str]
+    dynamic: DynamicConfig
     identity: BrokerIdentity
     session: Session
     clock: Clock
     randomness: Randomness
     spawn: Spawn
+    call_later: CallLater
     log: Log
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force now; whoever keeps a value of it keeps what it was when the broker started."""
+        return self.dynamic.config
 
 
 class Assembly(NamedTuple):
@@ -62,16 +83,18 @@ class Assembly(NamedTuple):
     receiver: CommandReceiver
     sessions: FetchSessions
     dispatcher: Dispatcher
+    config_changes: ConfigChanges
+    partition_admin: PartitionAdmin
+    groups: GroupCoordinator
 
 
-def topic_configs_of(config: Config, explicit: frozenset[str], session: Session) -> TopicConfigs:
+def topic_configs_of(dynamic: DynamicConfig, session: Session, log: Log) -> TopicConfigs:
     """The topics' configurations, read through a session. Unreadable ones count as empty."""
 
     async def read_overrides(topic: str) -> Mapping[str, str]:
-        found = await read_config(session, f"topics/{topic}")
-        return {} if isinstance(found, Malformed) else found
+        return await read_settings(session, topic_entity(topic), log)
 
-    return TopicConfigs(config, explicit, read_overrides)
+    return TopicConfigs(dynamic, read_overrides)
 
 
 def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager) -> Assembly:
@@ -87,14 +110,33 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         metadata.name_of,
     )
     dispatcher = Dispatcher(around.spawn, around.log)
-    dispatcher.add(_routes(around, topic_configs, metadata, replicas, sessions, dispatcher))
+    topic_ids_drawn = topic_ids(around.randomness.getrandbits)
+    topic_admin = TopicAdmin(
+        broker_id, around.session, metadata, topic_configs, around.config, topic_ids_drawn, around.spawn
+    )
+    partition_admin = PartitionAdmin(metadata)
+    dispatcher.add(_routes(around, topic_admin, metadata, replicas, sessions, dispatcher))
+    offsets_topic = OffsetsTopic(around.config, topic_admin, metadata, around.spawn, around.log)
+    groups = GroupCoordinator(
+        around.config,
+        offsets_topic,
+        Ports(around.clock, around.call_later, around.spawn, around.randomness, around.log),
+    )
+    replicas.listener = groups
+    dispatcher.add(_group_routes(around, groups, offsets_topic, metadata))
+    dispatcher.add(PartitionsHandler(topic_admin, partition_admin, dispatcher.later).routes())
+    dispatcher.add([LogDirsHandler(logs).route()])
+    config_receiver = ConfigReceiver(broker_id, around.dynamic, topic_configs, replicas, around.log)
+    changes = ConfigChanges(around.session, config_receiver.changed, around.clock, around.log)
+    dispatcher.add(_config_routes(around, topic_configs, metadata, changes, dispatcher))
     receiver = CommandReceiver(broker_id, replicas, metadata, topic_configs, around.log)
-    return Assembly(metadata, topic_configs, replicas, receiver, sessions, dispatcher)
+    receiver.on_deleted = groups.partitions_deleted
+    return Assembly(metadata, topic_configs, replicas, receiver, sessions, dispatcher, changes, partition_admin, groups)
 
 
 def _routes(
     around: Surroundings,
-    topic_configs: TopicConfigs,
+    admin: TopicAdmin,
     metadata: MetadataCache,
     replicas: ReplicaSet,
     sessions: FetchSessions,
@@ -102,21 +144,47 @@ def _routes(
 ) -> list[Route]:
     config, clock, later = around.config, around.clock, dispatcher.later
     broker_id = around.identity.broker_id
-    new_topic_id = topic_ids(around.randomness.getrandbits)
-    admin = TopicAdmin(broker_id, around.session, metadata, topic_configs, config, new_topic_id, around.spawn)
     producer_ids = ProducerIdBlocks(around.session, broker_id)
-    call_later = asyncio.get_running_loop().call_later
     return [
         ProduceHandler(replicas, clock, later).route(),
-        FetchHandler(replicas, sessions, clock, call_later, bytes_max=config.fetch_max_bytes).route(),
+        FetchHandler(replicas, sessions, clock, around.call_later, bytes_max=config.fetch_max_bytes).route(),
         *OffsetsHandler(replicas).routes(),
-        MetadataHandler(metadata, admin.auto_create).route(),
+        *RecordsHandler(replicas).routes(),
+        TopicPagesHandler(metadata, partitions_max=config.max_request_partition_size_limit).route(),
         ApiVersionsHandler().route(),
         *TopicsHandler(admin, metadata, later).routes(),
         ProducerIdHandler(producer_ids, later).route(),
-        ConfigsHandler(broker_id, config, around.explicit, metadata, topic_configs.config_of).route(),
         *ClusterHandler(metadata).routes(),
         *SaslHandler().routes(),
+    ]
+
+
+def _group_routes(
+    around: Surroundings, groups: GroupCoordinator, topic: OffsetsTopic, metadata: MetadataCache
+) -> list[Route]:
+    note_bytes_max = around.config.offset_metadata_max_bytes
+    return [
+        MetadataHandler(metadata, topic.auto_create).route(),
+        CoordinatorsHandler(topic, metadata).route(),
+        *GroupsHandler(groups).routes(),
+        *GroupOffsetsHandler(groups, metadata, around.clock, metadata_bytes_max=note_bytes_max).routes(),
+    ]
+
+
+def _config_routes(
+    around: Surroundings,
+    topic_configs: TopicConfigs,
+    metadata: MetadataCache,
+    changes: ConfigChanges,
+    dispatcher: Dispatcher,
+) -> list[Route]:
+    broker_id = around.identity.broker_id
+    patience_ms = around.config.zookeeper_session_timeout_ms
+    loggers = LoggerLevels(around.log)
+    admin = ConfigAdmin(broker_id, around.session, metadata, changes, loggers, patience_ms)
+    return [
+        ConfigsHandler(broker_id, around.dynamic, metadata, topic_configs.config_of, loggers).route(),
+        *AlterConfigsHandler(admin, metadata, dispatcher.later).routes(),
     ]
 
 

@@ -1,12 +1,13 @@
 """The only reader of time, and the port through which everything else asks for it.
 
 Deciders take the time as an argument; the shells ask a `Clock` that came in through their constructor, so a
-simulation can run the whole broker on a clock of its own.
+simulation can run the whole broker on a clock of its own. The calendar is here, too: how people write a time.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -20,6 +21,10 @@ class Clock(Protocol):
         """Milliseconds on a clock that only moves forward, for deadlines and durations."""
 
 
+monotonic_ns: Callable[[], int] = time.monotonic_ns
+"""As `Clock.monotonic_ms`, in nanoseconds, for single requests. A bare function: its cost is paid twice for each."""
+
+
 class SystemClock:
     """The machine's clocks."""
 
@@ -28,3 +33,27 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+
+def utc_text(time_ms: int) -> str:
+    """A time as ISO 8601 in UTC: `2026-11-21T18:30:59.123Z`; what is in no calendar stays a number."""
+    from datetime import UTC, datetime, timedelta  # Late: a broker's start does not need it.
+
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return str(time_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def utc_ms(text: str) -> int:
+    """Read an ISO 8601 time, UTC where it names no zone, as milliseconds since 1970. Raises ValueError."""
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time: 2026-11-21, 2026-11-21T18:30 or 2026-11-21T18:30:59.5Z are") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

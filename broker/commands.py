@@ -6,6 +6,8 @@ time and carry the epochs by which a command of a controller, or for a broker, o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 from sordini.broker.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
 from sordini.broker.network.ports import Log
 from sordini.broker.topic_configs import TopicConfigs
@@ -41,6 +43,8 @@ class CommandReceiver:
         self._log = log
         self._controller_epoch = -1
         self.broker_epoch = -1
+        self.on_deleted: Callable[[Collection[TopicPartition]], None] = _nobody
+        """Is told of partitions that are gone from the cluster."""
 
     async def receive(self, command: Command) -> Answer:
         """Carry out one command; what fails for one partition is that partition's error code in the answer."""
@@ -128,4 +132,9 @@ class CommandReceiver:
         for gone in command.deleted:
             self._metadata.drop_partition(*gone.topic_partition)
         self._metadata.changed()
+        self.on_deleted([gone.topic_partition for gone in command.deleted])
         return Answer()
+
+
+def _nobody(_gone: Collection[TopicPartition]) -> None:
+    """Nobody keeps anything by partition yet."""

@@ -1,26 +1,57 @@
 """Log lines: one event, one line, its facts as fields. structlog is imported on the first line, not at the start.
 
-Whatever comes from a peer is written with its control characters escaped, so that nobody can forge a line.
+Whatever comes from a peer is written with its control characters escaped, so that nobody can forge a line. A line
+that cannot be written (a full disk, a reader that has gone) is counted and dropped: the log never stops the broker.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import sys
-from typing import Any, TextIO
+from collections.abc import Callable
+from typing import Any, Protocol, TextIO, cast
+
+from sordini.storage.disk import Disk, File
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+FORMATS = ("text", "json")
 FIELD_CHARACTERS_MAX = 256
+
+
+class Output(Protocol):
+    """Where lines go: standard error, a LogFile, or a test's buffer."""
+
+    def write(self, text: str, /) -> int: ...
+
+    def flush(self) -> None: ...
+
+    def isatty(self) -> bool: ...
 
 
 class Logger:
     """A logger that costs nothing until it has something to say."""
 
-    __slots__ = ("_file", "_level", "_logger")
+    __slots__ = ("_file", "_form", "_level", "_logger", "lines_lost")
 
-    def __init__(self, level: str = "info", file: TextIO | None = None) -> None:
+    def __init__(self, level: str = "info", file: Output | None = None, form: str = "text") -> None:
+        """`form` is text for people or json for collectors: one object a line."""
+        assert form in FORMATS, form
         self._level = LEVELS[level]
         self._file = file
+        self._form = form
         self._logger: Any = None
+        self.lines_lost = 0
+
+    @property
+    def level(self) -> str:
+        """The least of LEVELS that is written; may be set at any time."""
+        return next(name for name, number in LEVELS.items() if number == self._level)
+
+    @level.setter
+    def level(self, name: str) -> None:
+        self._level = LEVELS[name]
 
     def debug(self, event: str, **fields: Any) -> None:
         if self._level <= LEVELS["debug"]:
@@ -39,8 +70,64 @@ class Logger:
 
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         if self._logger is None:
-            self._logger = _structlog(self._file or sys.stderr)
-        getattr(self._logger, level)(event, **{name: _one_line(name, value) for name, value in fields.items()})
+            self._logger = _structlog(self._file or sys.stderr, self._form)
+        try:
+            getattr(self._logger, level)(event, **{name: _one_line(name, value) for name, value in fields.items()})
+        except OSError:
+            self.lines_lost += 1
+
+
+class LogFile:
+    """A file that lines are appended to, and that `reopen` finds again after logrotate has moved it away."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        """Raises OSError when it cannot be opened."""
+        self._disk = disk
+        self.path = path
+        self._file = _open_to_append(disk, path)
+        self.on_reopened: Callable[[], None] = _nothing
+        """For whoever has copied the descriptor."""
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def write(self, text: str, /) -> int:
+        data = text.encode(errors="backslashreplace")
+        written = self._file.append([data])
+        while written < len(data):  # A disk that is nearly full takes a part.
+            more = self._file.append([data[written:]])
+            if not more:
+                break
+            written += more
+        return len(text)
+
+    def flush(self) -> None:
+        """Lines are with the system as soon as they are written."""
+
+    def isatty(self) -> bool:
+        return False
+
+    def reopen(self) -> None:
+        """Go on in the file that has the path now, or a new one. Raises OSError; then nothing has changed."""
+        former, self._file = self._file, _open_to_append(self._disk, self.path)
+        self.on_reopened()
+        former.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _open_to_append(disk: Disk, path: str) -> File:
+    file = disk.open(path, create=True)
+    # The kernel finds the end of the file at each write: others may write to it, or cut it (logrotate's copytruncate).
+    with contextlib.suppress(OSError):
+        flags = fcntl.fcntl(file.fileno(), fcntl.F_GETFL)
+        fcntl.fcntl(file.fileno(), fcntl.F_SETFL, flags | os.O_APPEND)
+    return file
+
+
+def _nothing() -> None:
+    """Nobody has copied it."""
 
 
 def _one_line(name: str, value: Any) -> Any:
@@ -50,15 +137,22 @@ def _one_line(name: str, value: Any) -> Any:
     return shown if len(shown) <= FIELD_CHARACTERS_MAX else shown[:FIELD_CHARACTERS_MAX] + "..."
 
 
-def _structlog(file: TextIO) -> Any:
+def _structlog(file: Output, form: str) -> Any:
     import structlog  # Late: 40 ms that a quiet start does not pay.
 
+    renderer: Any
+    if form == "json":
+        renderer = structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
+    else:
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=file.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     return structlog.wrap_logger(
-        structlog.WriteLogger(file),
+        structlog.WriteLogger(cast("TextIO", file)),  # It only writes and flushes.
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=False),
             structlog.processors.format_exc_info,
-            structlog.dev.ConsoleRenderer(colors=file.isatty(), exception_formatter=structlog.dev.plain_traceback),
+            renderer,
         ],
     )

@@ -6,6 +6,7 @@ dictionary look-up. `epoch` counts the changes.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -101,6 +102,26 @@ class MetadataCache:
         """Call `listener` after every change; returns the function that ends it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    async def until(self, true: Callable[[], bool], timeout_ms: int) -> bool:
+        """Wait for a change after which something is true; False when it still is not in time."""
+        if true():
+            return True
+        seen = asyncio.get_running_loop().create_future()
+
+        def look() -> None:
+            if true() and not seen.done():
+                seen.set_result(None)
+
+        end = self.on_change(look)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await seen
+        except TimeoutError:
+            return False
+        finally:
+            end()
+        return True
 
     def answer(self, key: object) -> bytes | None:
         """The answer kept under `key` since the last change."""

@@ -1,51 +1,118 @@
 """One broker as a process: configuration from files, the real ports, signals, one line when it is ready.
 
-Exit codes: 0 after a clean stop, 1 when the broker failed, 2 for a configuration that cannot be used.
+Exit codes: 0 after a clean stop, 1 when the broker failed, 2 for a configuration that cannot be used, 3 for a stop
+that was forced (by a second signal, or by the deadline).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import gc
+import os
 import random
 import resource
-import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from sordini.broker import pid_file
 from sordini.broker.clock import SystemClock
-from sordini.broker.config import Config, build_config
+from sordini.broker.config import SETTINGS, Config, build_config
+from sordini.broker.config_accepted import WITHOUT_EFFECT
 from sordini.broker.coordination.embedded import open_embedded
-from sordini.broker.logging import Logger
+from sordini.broker.daemon import Report, detach, redirect_output, take_over_standard_files
+from sordini.broker.environment import environment_entries, unknown_names
+from sordini.broker.logging import LogFile, Logger
+from sordini.broker.network.notify import ServiceManager
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
+from sordini.broker.pid_file import PidFile, PidFileRefused
 from sordini.broker.server import Ports, Server, StartRefused
 from sordini.broker.settings import ConfigError, read_properties
+from sordini.broker.signals import Reactions, SignalThread, block_signals
 from sordini.replication.ports import CoordinationStore
 from sordini.storage.disk import SystemDisk
 
 STORE_FILE = "coordination.sqlite"
 """In the first log directory, where Apache Kafka passes over files whose names it does not know."""
 
+LOG_FILE = "sordini.log"
+"""In the first log directory, for a daemon that was given no other."""
 
-def run_broker(properties: str | None, overrides: Sequence[str], *, log_level: str, started_ms: int) -> int:
-    """Run a broker until it is told to stop; the exit code. Raises ConfigError for a wrong configuration."""
-    entries = read_entries(properties, overrides)
+CONNECTIONS_EXPECTED = 1000
+"""So many descriptors are wanted for connections, where `max.connections` does not say fewer."""
+
+OTHER_FILES = 128
+"""Descriptors for everything that is neither a segment's file nor a connection."""
+
+EXIT_CLEAN, EXIT_FAILED, EXIT_CONFIG = 0, 1, 2
+
+
+class Launch(NamedTuple):
+    """How the process is to behave; what the broker is to do is the configuration's."""
+
+    started_ms: int
+    """When it was started, on the monotonic clock."""
+    log_level: str = "info"
+    log_form: str = "text"
+    log_file: str | None = None
+    pid_file: str | None = None
+    is_daemon: bool = False
+
+
+class Given(NamedTuple):
+    """A configuration that was read."""
+
+    config: Config
+    explicit: frozenset[str]
+    """The keys that were set."""
+    unknown: list[str]
+    """Keys, and names in the environment that look like keys, which nobody knows."""
+    without_effect: list[str]
+    """Keys of Apache Kafka's that were set and do nothing here."""
+
+
+def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch) -> int:
+    """Run a broker until it is told to stop, or start a daemon that does; the exit code.
+
+    Raises ConfigError for a wrong configuration.
+    """
+    entries = read_entries(properties, overrides, os.environ)
     config, unknown = build_config(entries)
-    log = Logger(log_level)
-    for key in unknown:
-        log.warning("unknown configuration key", key=key)
-    new_loop = choose_loop(config)
-    _allow_open_files()
-    # What was imported lives for ever: the collector need not look at it again and again.
-    gc.collect()
-    gc.freeze()
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(_run(config, frozenset(entries) - frozenset(unknown), log, started_ms))
+    given = Given(
+        config,
+        frozenset(entries) & SETTINGS.keys(),
+        unknown + unknown_names(os.environ),
+        sorted(WITHOUT_EFFECT.intersection(entries)),
+    )
+    if not launch.is_daemon:
+        return _run_process(given, launch, StandardReport())
+    given, launch = _absolute(given, launch)
+    outcome = detach(lambda report: _run_process(given, launch, report))
+    if isinstance(outcome, int):
+        return outcome
+    if outcome.is_ready:
+        sys.stdout.write(outcome.line)
+        return EXIT_CLEAN
+    sys.stderr.write(outcome.line or f"sordini: the broker ended before it was ready: {launch.log_file} may say why\n")
+    return EXIT_FAILED
 
 
-def read_entries(properties: str | None, overrides: Sequence[str]) -> dict[str, str]:
-    """Key and text of every entry given, overrides over the file's. Raises ConfigError."""
+class StandardReport:
+    """A broker in the foreground tells its terminal."""
+
+    def ready(self, line: str) -> None:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+
+    def failed(self, line: str) -> None:
+        sys.stderr.write(line)
+
+
+def read_entries(properties: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Key and text of every entry given, overrides over the environment's over the file's. Raises ConfigError."""
     entries: dict[str, str] = {}
     if properties is not None:
         disk = SystemDisk()
@@ -59,6 +126,7 @@ def read_entries(properties: str | None, overrides: Sequence[str]) -> dict[str, 
             raise ConfigError(f"{properties}: {error}") from None
         finally:
             file.close()
+    entries.update(environment_entries(environment))
     for override in overrides:
         key, separator, text = override.partition("=")
         if not separator or not key.strip():
@@ -80,18 +148,122 @@ def choose_loop(config: Config) -> type[asyncio.AbstractEventLoop] | None:
     return asyncio.SelectorEventLoop
 
 
-def _allow_open_files() -> None:
+def _absolute(given: Given, launch: Launch) -> tuple[Given, Launch]:
+    """The same with whole paths: a daemon leaves the directory it was started in."""
+    directories = [os.path.abspath(path) for path in given.config.log_directories]  # noqa: PTH100 - text, as configured.
+    config = dataclasses.replace(given.config, log_dirs=",".join(directories))
+    log_file = os.path.abspath(launch.log_file or f"{directories[0]}/{LOG_FILE}")  # noqa: PTH100
+    own_pid_file = launch.pid_file and os.path.abspath(launch.pid_file)  # noqa: PTH100
+    return given._replace(config=config), launch._replace(log_file=log_file, pid_file=own_pid_file)
+
+
+def _run_process(given: Given, launch: Launch, report: Report) -> int:
+    """The life of the process that is the broker, from its first open file on; the exit code."""
+    disk = SystemDisk()
+    try:
+        log_file = _open_log_file(disk, given.config, launch)
+    except OSError as error:
+        report.failed(f"sordini: {launch.log_file}: {error.strerror}\n")
+        return EXIT_FAILED
+    log = Logger(launch.log_level, log_file, launch.log_form)
+    for key in given.unknown:
+        log.warning("unknown configuration key", key=key)
+    if given.without_effect:
+        log.info("configuration keys without effect here", keys=", ".join(given.without_effect))
+    block_signals()
+    try:
+        pid_files, found = _claim_pid_files(disk, given.config, launch)
+    except PidFileRefused as error:
+        report.failed(f"sordini: {error}\n")
+        return EXIT_FAILED
+    except OSError as error:
+        report.failed(f"sordini: {launch.pid_file}: {error.strerror}\n")
+        return EXIT_FAILED
+    try:
+        return _run_loop(given, Life(launch, disk, log, log_file, report, found))
+    finally:
+        for file in pid_files:
+            file.remove()
+
+
+def _open_log_file(disk: SystemDisk, config: Config, launch: Launch) -> LogFile | None:
+    if launch.log_file is None:
+        return None
+    with contextlib.suppress(OSError):  # The server will say what is wrong with it.
+        disk.make_directory(config.log_directories[0])
+    log_file = LogFile(disk, launch.log_file)
+    if launch.is_daemon:
+        take_over_standard_files(disk, log_file.fileno())
+        log_file.on_reopened = lambda: redirect_output(log_file.fileno())
+    return log_file
+
+
+def _claim_pid_files(disk: SystemDisk, config: Config, launch: Launch) -> tuple[list[PidFile], str]:
+    """The pid file that was asked for and the one in the first log directory; and why the latter is not there.
+
+    Raises PidFileRefused, and OSError for the one that was asked for.
+    """
+    claimed: list[PidFile] = []
+    in_directory = f"{config.log_directories[0]}/{pid_file.NAME}"
+    try:
+        if launch.pid_file is not None and os.path.abspath(launch.pid_file) != os.path.abspath(in_directory):  # noqa: PTH100
+            claimed.append(pid_file.claim(disk, launch.pid_file, os.getpid()))
+        try:
+            disk.make_directory(config.log_directories[0])
+            claimed.append(pid_file.claim(disk, in_directory, os.getpid()))
+        except OSError as error:
+            return claimed, str(error)  # Whether a broken directory is fatal is for the log manager to say.
+    except PidFileRefused:
+        for file in claimed:
+            file.remove()
+        raise
+    return claimed, ""
+
+
+class Life(NamedTuple):
+    """What one process has for its whole life."""
+
+    launch: Launch
+    disk: SystemDisk
+    log: Logger
+    log_file: LogFile | None
+    report: Report
+    finding: str
+    """What went wrong early and is told once the broker is ready."""
+
+
+def _run_loop(given: Given, life: Life) -> int:
+    try:
+        new_loop = choose_loop(given.config)
+    except ConfigError as error:
+        life.report.failed(f"sordini: {error}\n")
+        return EXIT_CONFIG
+    _allow_open_files(given.config, life.log)
+    # What was imported lives for ever: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_run(given, life))
+
+
+def _allow_open_files(config: Config, log: Logger) -> None:
     """Raise the soft bound on descriptors to the hard one: logs and connections need more than the usual 1024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    wanted = config.open_segments_max + min(config.max_connections, CONNECTIONS_EXPECTED) + OTHER_FILES
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        log.warning(
+            "few files may be open at once",
+            limit=hard,
+            wanted=wanted,
+            cure="raise the hard limit (LimitNOFILE= in the unit, ulimit -Hn, docker run --ulimit nofile=...) "
+            "or lower sordini.open.segments.max and max.connections",
+        )
 
 
-async def _run(config: Config, explicit: frozenset[str], log: Logger, started_ms: int) -> int:
+async def _run(given: Given, life: Life) -> int:
+    config, log, clock, disk = given.config, life.log, SystemClock(), life.disk
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    disk, clock = SystemDisk(), SystemClock()
 
     async def open_store() -> CoordinationStore:
         return await _open_store(config, disk, clock)
@@ -104,25 +276,78 @@ async def _run(config: Config, explicit: frozenset[str], log: Logger, started_ms
         page_cache=SystemPageCache(clock, disk.offload),
         open_store=open_store,
     )
-    server = Server(config, explicit, ports, log)
-
-    def ready() -> None:
-        seconds = (clock.monotonic_ms() - started_ms) / 1000
-        identity = server.identity
-        assert identity is not None
-        listeners = ", ".join(str(endpoint) for endpoint in server.bound)
-        sys.stdout.write(
-            f"sordini is ready: broker {identity.broker_id} of cluster {identity.cluster_id} "
-            f"listens on {listeners} ({seconds:.2f} s)\n"
-        )
-        sys.stdout.flush()
-
+    server = Server(config, given.explicit, ports, log)
+    stop, manager = asyncio.Event(), ServiceManager(os.environ)
+    reactions = Reactions(
+        stop=lambda: _stop(stop, manager),
+        reopen=lambda: _reopen(life),
+        last_words=lambda reason: _last_words(server, reason),
+    )
+    SignalThread(loop, reactions, clock, config.shutdown_deadline_ms).start()
     try:
-        await server.run(stop, ready)
+        await server.run(stop, lambda: _ready(server, manager, life, clock))
     except StartRefused as error:
-        sys.stderr.write(f"sordini: {error}\n")
-        return 1
-    return 0
+        if life.log_file is not None:
+            log.error("the broker failed", reason=str(error))  # noqa: TRY400 - foreseen: its text says it all.
+        life.report.failed(f"sordini: {error}\n")
+        return EXIT_FAILED
+    if life.log_file is not None:
+        log.info("stopped")
+    return EXIT_CLEAN
+
+
+def _ready(server: Server, manager: ServiceManager, life: Life, clock: SystemClock) -> None:
+    """Tell everybody who waits for it."""
+    identity = server.identity
+    assert identity is not None
+    seconds = (clock.monotonic_ms() - life.launch.started_ms) / 1000
+    listeners = ", ".join(str(endpoint) for endpoint in server.bound)
+    line = f"broker {identity.broker_id} of cluster {identity.cluster_id} listens on {listeners}"
+    life.report.ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
+    manager.tell(READY=1, STATUS=line)
+    if manager.watchdog_s is not None:
+        _beat(manager, manager.watchdog_s / 2)
+    if life.log_file is not None:
+        life.log.info(
+            "ready",
+            broker=identity.broker_id,
+            cluster=identity.cluster_id,
+            listeners=listeners,
+            seconds=round(seconds, 2),
+            process=os.getpid(),
+        )
+    if life.finding:
+        life.log.warning("no pid file in the log directory", reason=life.finding)
+
+
+def _beat(manager: ServiceManager, interval_s: float) -> None:
+    """Tell the service manager twice in its interval that the loop still turns."""
+    manager.tell(WATCHDOG=1)
+    asyncio.get_running_loop().call_later(interval_s, _beat, manager, interval_s)
+
+
+def _stop(stop: asyncio.Event, manager: ServiceManager) -> None:
+    manager.tell(STOPPING=1, STATUS="stopping")
+    stop.set()
+
+
+def _reopen(life: Life) -> None:
+    """After logrotate has moved the log file away; without a log file there is nothing to do."""
+    if life.log_file is None:
+        return
+    try:
+        life.log_file.reopen()
+    except OSError as error:
+        life.log.error("log file not reopened", file=life.log_file.path, reason=str(error))  # noqa: TRY400 - as above.
+        return
+    life.log.info("log file reopened", file=life.log_file.path)
+
+
+def _last_words(server: Server, reason: str) -> None:
+    """Written past every buffer: the process ends right after it."""
+    line = f"sordini: stop forced after {reason}, not finished: {server.doing}; the next start recovers it\n"
+    with contextlib.suppress(OSError):
+        os.write(2, line.encode())
 
 
 async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock) -> CoordinationStore:

@@ -10,12 +10,14 @@ simulation. Every task is a child of one group: a bug in any of them ends the pr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sordini.broker.assembly import Assembly, Surroundings, assemble, network_limits, topic_configs_of
 from sordini.broker.clock import Clock
 from sordini.broker.config import Config
+from sordini.broker.config_receiver import load_layers
+from sordini.broker.dynamic_config import DynamicConfig
 from sordini.broker.identity import BrokerIdentity, find_identity
 from sordini.broker.listeners import Endpoint, advertised_endpoints
 from sordini.broker.local_channel import LocalChannel
@@ -25,7 +27,6 @@ from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
 from sordini.broker.topic_configs import TopicConfigs
 from sordini.replication.controller import cluster
-from sordini.replication.controller.configs import ConfigChanges
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.paths import BROKER_IDS, TOPICS
 from sordini.replication.controller.registration import DuplicateBrokerId, Registration, ensure_base_paths
@@ -36,8 +37,12 @@ from sordini.storage.errors import StorageError
 from sordini.storage.home import Randomness
 from sordini.storage.log_manager import Identity, LogManager, StoreConfig
 
+if TYPE_CHECKING:
+    from sordini.broker.metrics.endpoint import MetricsEndpoint
+
 TICK_S = 1.0
-TOPIC_ENTITY = "topics/"
+SERVING = "serving"
+"""What a broker that is ready is about."""
 
 
 class StartRefused(Exception):  # noqa: N818 - says what it is.
@@ -65,12 +70,14 @@ class Server:
     def __init__(self, config: Config, explicit: frozenset[str], ports: Ports, log: Log) -> None:
         """`explicit` names the configuration keys that were set, for those who ask where a value comes from."""
         self._config = config
-        self._explicit = explicit
+        self._dynamic = DynamicConfig(config, explicit)
         self._ports = ports
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
         self._group = asyncio.TaskGroup()
         self.watchdog = Watchdog(ports.clock, log, config.stall_threshold_ms)
+        self.doing = "starting"
+        """What the broker is about, in a few words: for whoever has to say what was not finished."""
         self.identity: BrokerIdentity | None = None
         self.bound: list[Endpoint] = []
 
@@ -94,6 +101,7 @@ class Server:
             raise StartRefused(str(_first(foreseen))) from group
         finally:
             if store is not None:
+                self.doing = "closing the coordination store"
                 await store.close()
 
     async def _run(self, session: Session, stop: asyncio.Event, ready: Callable[[], None]) -> None:
@@ -105,7 +113,8 @@ class Server:
                 f"zookeeper.connect={self._config.zookeeper_connect!r} is in use by brokers {sorted(others)}: "
                 "brokers do not replicate to each other yet, give this one a chroot of its own"
             )
-        topic_configs = topic_configs_of(self._config, self._explicit, session)
+        await load_layers(session, self.identity.broker_id, self._dynamic, self._log)
+        topic_configs = topic_configs_of(self._dynamic, session, self._log)
         # Before the logs: how a log is recovered depends on its topic (compacted ones may have gaps).
         await topic_configs.load(await session.children(TOPICS))
         logs = await self._open_logs(topic_configs)
@@ -115,6 +124,7 @@ class Server:
                 await self._serve(session, topic_configs, logs, stop, ready)
             clean = True
         finally:
+            self.doing = "writing the logs and their checkpoints out"
             await logs.close(clean=clean)
 
     async def _open_logs(self, topic_configs: TopicConfigs) -> LogManager:
@@ -148,22 +158,24 @@ class Server:
     ) -> None:
         assert self.identity is not None
         config, ports, log = self._config, self._ports, self._log
+        call_later = asyncio.get_running_loop().call_later
         around = Surroundings(
-            config, self._explicit, self.identity, session, ports.clock, ports.randomness, self._spawn, log
+            self._dynamic, self.identity, session, ports.clock, ports.randomness, self._spawn, call_later, log
         )
         parts = assemble(around, topic_configs, logs)
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs)
-        sockets = SocketServer(
-            ports.network, parts.dispatcher, ports.clock, ports.page_cache, log, *network_limits(config)
-        )
+        metrics = await self._metrics(parts)
+        service = parts.dispatcher if metrics is None else metrics.service
+        limits = network_limits(self._dynamic.config)
+        sockets = SocketServer(ports.network, service, ports.clock, ports.page_cache, log, *limits)
+        self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed)[0]))
         advertised = self._bind(sockets)
         channel = LocalChannel({self.identity.broker_id: parts.receiver.receive}, self._spawn)
         me = cluster.Broker(self.identity.broker_id, 0, advertised)
         parts.receiver.broker_epoch = await Registration(
             session, me, ports.clock, log, session_timeout_ms=config.zookeeper_session_timeout_ms
         ).register()
-        changes = ConfigChanges(session, self._config_changed(parts), ports.clock, log)
-        await changes.start()
+        await parts.config_changes.start()
         controller = Controller(
             session,
             self.identity.broker_id,
@@ -172,6 +184,7 @@ class Server:
             log,
             topic_ids=topic_ids(ports.randomness.getrandbits),
         )
+        parts.partition_admin.controller = controller
         await controller.start()
         over = self._spawn(controller.over())
         await channel.drained()
@@ -179,15 +192,23 @@ class Server:
         self._spawn(sockets.run())
         self._spawn(self._tick(logs))
         sockets.start()
+        if metrics is not None:
+            self._open_metrics(metrics, parts, sockets, logs, controller)
+        self.doing = SERVING
         ready()
         await stop.wait()
         log.info("stopping")
+        self.doing = "answering open requests"
         parts.replicas.resign_all()
-        await sockets.close(config.shutdown_deadline_ms)
+        # Half of the time, so that a peer that does not read leaves the other half to the disks.
+        await sockets.close(config.shutdown_deadline_ms // 2)
+        if metrics is not None:
+            await metrics.close()
+        self.doing = "resigning as controller"
         self.watchdog.stop()
         over.cancel()
         await controller.stop()
-        await changes.stop()
+        await parts.config_changes.stop()
         for task in list(self._tasks):
             task.cancel()
 
@@ -208,15 +229,44 @@ class Server:
         told = advertised_endpoints(config.advertised_listeners, tuple(self.bound), config.protocols)
         return tuple(cluster.Endpoint(end.name, end.host, end.port, end.protocol) for end in told)
 
-    @staticmethod
-    def _config_changed(parts: Assembly) -> Callable[[str, Mapping[str, str]], None]:
-        def changed(entity_path: str, settings: Mapping[str, str]) -> None:
-            if entity_path.startswith(TOPIC_ENTITY):
-                topic = entity_path.removeprefix(TOPIC_ENTITY)
-                parts.topic_configs.set(topic, settings)
-                parts.replicas.reconfigure(topic)
+    async def _metrics(self, parts: Assembly) -> MetricsEndpoint | None:
+        """What times requests and is scraped, where that is wanted."""
+        if self._config.metrics_port < 0:
+            return None
+        from sordini.broker.metrics.endpoint import MetricsEndpoint  # Late: its library takes 100 ms to import.
 
-        return changed
+        metrics = MetricsEndpoint(parts.dispatcher, self._log)
+        try:
+            host, port = await metrics.listen(self._config.metrics_host, self._config.metrics_port)
+        except OSError as error:
+            raise StartRefused(str(error.strerror)) from error
+        self._log.info("metrics are served", host=host, port=port)
+        return metrics
+
+    def _open_metrics(
+        self,
+        metrics: MetricsEndpoint,
+        parts: Assembly,
+        sockets: SocketServer,
+        logs: LogManager,
+        controller: Controller,
+    ) -> None:
+        from sordini.broker.metrics.families import Sources
+
+        monotonic_ms, log = self._ports.clock.monotonic_ms, self._log
+        ready_ms = monotonic_ms()
+        sources = Sources(
+            parts,
+            sockets,
+            logs,
+            controller,
+            self.watchdog,
+            metrics.service.latencies,
+            parts.groups,
+            uptime_ms=lambda: monotonic_ms() - ready_ms,
+            lines_lost=lambda: getattr(log, "lines_lost", 0),  # Only a log that writes can fail to.
+        )
+        metrics.open(sources, lambda: "" if self.doing == SERVING else self.doing)
 
     def _directory_failed(self, failure: StorageError, parts: Assembly, logs: LogManager) -> None:
         self._log.error("log directory is offline", directory=failure.directory, reason=str(failure))

@@ -1,4 +1,4 @@
-"""DescribeCluster and FindCoordinator: who is there, and whom to ask for groups."""
+"""DescribeCluster: who is there."""
 
 from __future__ import annotations
 
@@ -12,18 +12,10 @@ from sordini.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from sordini.protocol.messages.metadata import OPERATIONS_UNKNOWN
 
 BROKERS = 1
 CONTROLLERS = 2
-GROUP = 0
-TRANSACTION = 1
-
-REASONS = {
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator is running",
-    ErrorCode.INVALID_REQUEST: "a coordinator is asked for by a group (0) or a transactional id (1)",
-}
 
 
 class ClusterHandler:
@@ -35,7 +27,6 @@ class ClusterHandler:
     def routes(self) -> list[Route]:
         return [
             Route(ApiKey.DESCRIBE_CLUSTER, self.describe, self.refuse_describe),
-            Route(ApiKey.FIND_COORDINATOR, self.find_coordinator, self.refuse_find),
         ]
 
     def describe(self, call: Call) -> DescribeClusterResponse:
@@ -61,28 +52,8 @@ class ClusterHandler:
             else OPERATIONS_UNKNOWN,
         )
 
-    def find_coordinator(self, call: Call) -> FindCoordinatorResponse:
-        """Nobody coordinates groups or transactions yet: clients are told to ask again later."""
-        request: FindCoordinatorRequest = call.body
-        known = request.key_type in (GROUP, TRANSACTION)
-        return self.refuse_find(request, ErrorCode.COORDINATOR_NOT_AVAILABLE if known else ErrorCode.INVALID_REQUEST)
-
     @staticmethod
     def refuse_describe(request: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
         wanted = "a controller" if request.endpoint_type == CONTROLLERS else f"endpoint type {request.endpoint_type}"
         message = f"this listener is a broker's, {wanted} cannot be asked for here"
         return DescribeClusterResponse(error_code=code, error_message=message)
-
-    @staticmethod
-    def refuse_find(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
-        message = REASONS.get(code)
-        return FindCoordinatorResponse(
-            error_code=code,
-            error_message=message,
-            node_id=-1,
-            port=-1,
-            coordinators=[
-                Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)
-                for key in request.coordinator_keys
-            ],
-        )

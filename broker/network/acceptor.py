@@ -39,7 +39,8 @@ class Acceptor:
         self._counts = counts
         self._rotation = rotation
         self._log = log
-        self._accepted = 0
+        self.accepted = 0
+        """Connections taken in, those that have closed included."""
         self._is_accepting = False
         self._is_closed = False
         self._resumption: asyncio.TimerHandle | None = None
@@ -110,9 +111,9 @@ class Acceptor:
             self._log.info("connection refused", address=address, reason="max.connections.per.ip")
             socket.close()
             return
-        self._accepted += 1
+        self.accepted += 1
         local_address, local_port = socket.local_address
-        name = f"{local_address}:{local_port}-{address}:{port}-{self._accepted}"
+        name = f"{local_address}:{local_port}-{address}:{port}-{self.accepted}"
         peer = Peer(self.listener.name, self.listener.security_protocol, address, port, name)
         self._counts.opened(self.listener.name, address)
         self._rotation.take().adopt(socket, peer)

@@ -82,6 +82,10 @@ class Channel:
         self.bytes_received = 0
         self.requests = 0
 
+    @property
+    def bytes_sent(self) -> int:
+        return self._transport.bytes_sent
+
     def open(self) -> None:
         """Begin to read."""
         self._read(wanted=True)

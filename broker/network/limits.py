@@ -74,7 +74,7 @@ class ConnectionCounts:
     """How many connections there are: in all, per listener, per address."""
 
     def __init__(self, limits: NetworkLimits) -> None:
-        self._limits = limits
+        self.limits = limits
         self._per_listener: Counter[str] = Counter()
         self._per_address: Counter[str] = Counter()
         self.total = 0
@@ -83,13 +83,17 @@ class ConnectionCounts:
         """Whether a listener may take another connection now; if not, its peers wait in the backlog."""
         if self._per_listener[listener.name] >= listener.connections_max:
             return False
-        return listener.is_protected or self.total < self._limits.connections_max
+        return listener.is_protected or self.total < self.limits.connections_max
 
     def may_keep(self, address: str) -> bool:
         """Whether one more connection of this address may stay; if not, it is closed at once."""
-        limits = self._limits
+        limits = self.limits
         bound = limits.connections_per_address_overrides.get(address, limits.connections_per_address_max)
         return self._per_address[address] < bound
+
+    def of_listener(self, name: str) -> int:
+        """How many connections a listener has."""
+        return self._per_listener[name]
 
     def opened(self, listener: str, address: str) -> None:
         self.total += 1

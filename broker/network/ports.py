@@ -169,11 +169,12 @@ class Pending(Turn):
     and never calls the service: the requests behind it are started by their processor afterwards.
     """
 
-    __slots__ = ("_deliver", "abandoned", "on_abandon")
+    __slots__ = ("_deliver", "abandoned", "on_abandon", "on_answer")
 
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
         super().__init__()
         self.on_abandon = on_abandon
+        self.on_answer: Callable[[], None] | None = None  # For whoever counts how long answers take.
         self.abandoned = False
         self._deliver: Callable[[], None] | None = None
 
@@ -190,6 +191,8 @@ class Pending(Turn):
         if self.abandoned:
             release_parts(parts)
             return
+        if self.on_answer is not None:
+            self.on_answer()
         self.answer = parts
         if self._deliver is not None:
             self._deliver()

@@ -57,6 +57,16 @@ class Processor:
         self._unchecked: Iterator[Channel] = iter(())
         self._ready: deque[Channel] = deque()
         self._sleeper: asyncio.Future[None] | None = None
+        self._former_bytes_received = self._former_bytes_sent = 0  # Of connections that are closed.
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """Bytes received and sent since the start, over all connections."""
+        channels = self._channels
+        return (
+            self._former_bytes_received + sum(channel.bytes_received for channel in channels),
+            self._former_bytes_sent + sum(channel.bytes_sent for channel in channels),
+        )
 
     @property
     def connections(self) -> int:
@@ -80,6 +90,8 @@ class Processor:
     def forget(self, channel: Channel) -> None:
         """The channel has closed itself."""
         del self._channels[channel]
+        self._former_bytes_received += channel.bytes_received
+        self._former_bytes_sent += channel.bytes_sent
         self._on_closed(channel.peer)
 
     async def run(self) -> None:

@@ -69,6 +69,12 @@ class SocketServer:
         """Where a listener listens, with the real port."""
         return self.acceptors[listener].address
 
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """Bytes received and sent since the start, over all connections."""
+        received, sent = zip(*(processor.traffic for processor in self._processors), strict=True)
+        return sum(received), sum(sent)
+
     def start(self) -> None:
         """Accept connections from now on."""
         for acceptor in self.acceptors.values():
@@ -99,6 +105,12 @@ class SocketServer:
         self._is_closed = True
         for task in self._tasks:
             task.cancel()
+
+    def limit_connections(self, limits: NetworkLimits) -> None:
+        """Take other bounds on the number of connections. Those there are stay; who waited may come in at once."""
+        self.counts.limits = limits
+        for acceptor in self.acceptors.values():
+            acceptor.resume()
 
     def reset_holders(self, file: File, position: int) -> int:
         """Before a file is cut at `position`: reset every connection that may still send what is behind it.

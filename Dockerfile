@@ -1,0 +1,42 @@
+# syntax=docker/dockerfile:1
+#
+#   docker build -t sordini .
+#   docker run -p 9092:9092 -v sordini:/var/lib/sordini sordini
+#
+# Any key of server.properties comes in by the environment, as KAFKA_ or SORDINI_ and the key in capitals:
+#   docker run -e KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://broker.example.org:9092 -e KAFKA_NUM_PARTITIONS=3 sordini
+# Where clients in the image find the broker, the health check included, is SORDINI_BOOTSTRAP.
+#
+# Licences: Sordini is under Apache-2.0. Among its libraries crc32c is under the LGPL-2.1-or-later; it is installed
+# unchanged, as a package of its own that can be replaced (pip install crc32c==...). Its text, and those of the
+# others, stand in the .dist-info folders beside them.
+
+FROM python:3.11-slim AS build
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE __init__.py py.typed ./
+COPY broker broker
+COPY config config
+COPY protocol protocol
+COPY replication replication
+COPY storage storage
+RUN python -m pip wheel --no-cache-dir --wheel-dir /wheels .
+
+FROM python:3.11-slim
+LABEL org.opencontainers.image.title="Sordini" \
+      org.opencontainers.image.description="A standalone broker that speaks the Kafka protocol" \
+      org.opencontainers.image.licenses="Apache-2.0 AND LGPL-2.1-or-later"
+RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin sordini \
+    && install -d -o sordini -g sordini -m 0750 /var/lib/sordini
+RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
+    python -m pip install --no-cache-dir --no-index --find-links /wheels sordini
+ENV KAFKA_LOG_DIRS=/var/lib/sordini \
+    SORDINI_BOOTSTRAP=127.0.0.1:9092
+USER 10001
+WORKDIR /var/lib/sordini
+VOLUME /var/lib/sordini
+EXPOSE 9092
+# SIGTERM drains and writes checkpoints, within sordini.shutdown.deadline.ms: give `docker stop` as long (-t 40).
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["sordini", "ping", "--timeout", "4"]
+ENTRYPOINT ["sordini"]
+CMD ["serve"]

@@ -1,0 +1,438 @@
+"""A broker in the background: how it is started, found, told things, and stopped."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from sordini.protocol import schema
+from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.headers import request_header
+from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.build import a_batch
+from tests.outside.ports import free_port
+from tests.outside.processes import SordiniProcess
+from tests.process.wire import PATIENCE_S, Client
+
+Start = Callable[..., SordiniProcess]
+Ended = subprocess.CompletedProcess[str]
+
+PROGRAM = str(Path(sys.prefix) / "bin" / "sordini")
+READY = re.compile(r"sordini is ready: broker \d+ of cluster [\w-]{22} listens on \S+ \(\d+\.\d\d s\)\n")
+
+
+def run(*arguments: str, cwd: Path, **options: object) -> Ended:
+    return subprocess.run(
+        [PROGRAM, *arguments], capture_output=True, text=True, timeout=30, check=False, cwd=cwd, **options
+    )  # type: ignore[call-overload, no-any-return]
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not waited for by its parent does not."""
+    try:
+        return not re.search(r"^State:\s+[ZX]", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def standard_file(pid: int, number: int) -> Path:
+    return Path(f"/proc/{pid}/fd/{number}").readlink()
+
+
+class Daemon:
+    """What `sordini serve --daemon` has started in a directory, with paths relative to it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self.overrides = ["--override", f"listeners=PLAINTEXT://127.0.0.1:{self.port}", "--override", "log.dirs=data"]
+
+    def start(self, *options: str) -> Ended:
+        return run("serve", "--daemon", *self.overrides, *options, cwd=self.directory)
+
+    def stop(self, *options: str) -> Ended:
+        return run("stop", *options, cwd=self.directory)
+
+    @property
+    def pid(self) -> int:
+        return int((self.directory / "data" / "sordini.pid").read_text())
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    made = Daemon(tmp_path)
+    yield made
+    if (tmp_path / "data" / "sordini.pid").exists():
+        made.stop("--override", "log.dirs=data", "--timeout", "5", "--force")
+
+
+def test_a_daemon_has_left_its_starter_and_serves_when_the_starter_returns(daemon: Daemon) -> None:
+    started = daemon.start("--pid-file", "own.pid", "--log-file", "own.log")
+    assert (started.returncode, started.stderr) == (0, "")
+    assert READY.fullmatch(started.stdout), started.stdout
+    with Client("127.0.0.1", daemon.port) as client:
+        assert client.create("orders") == [0]
+    pid = daemon.pid
+    assert (daemon.directory / "own.pid").read_text() == f"{pid}\n"
+    log = daemon.directory / "own.log"
+    assert "ready" in log.read_text()
+    # Not a session's leader, without a terminal, and nothing of its starter's is held.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    session, terminal = int(fields[3]), int(fields[4])
+    assert session not in (pid, os.getsid(0))
+    assert terminal == 0
+    assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
+    assert [standard_file(pid, number) for number in (0, 1, 2)] == [Path("/dev/null"), log, log]
+    stopped = daemon.stop("--pid-file", "own.pid")
+    assert re.fullmatch(rf"sordini: broker process {pid} has stopped \(\d+\.\d\d s\)\n", stopped.stdout)
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert not is_alive(pid)
+    assert sorted(path.name for path in daemon.directory.iterdir()) == ["data", "own.log"]
+    assert (daemon.directory / "data" / ".kafka_cleanshutdown").exists()
+    assert not (daemon.directory / "data" / "sordini.pid").exists()
+    assert log.read_text().splitlines()[-1].split()[-1] == "stopped"
+
+
+def test_a_daemon_holds_nothing_that_its_starter_had_open(daemon: Daemon) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as held:
+        started = subprocess.run(
+            # Under two numbers: below that of the daemon's own pipe, and above it.
+            ["sh", "-c", f'exec "$@" 3>/proc/self/fd/{writing}', "sh", PROGRAM, "serve", "--daemon", *daemon.overrides],
+            cwd=daemon.directory,
+            pass_fds=[writing],
+            capture_output=True,
+            check=False,
+        )
+        assert started.returncode == 0
+        os.close(writing)
+        assert select.select([held], [], [], 0)[0], "or the pipe's reader would wait as long as the daemon lives"
+        assert held.read() == b""
+
+
+def test_a_daemon_that_cannot_start_says_why_and_leaves_nothing_running(daemon: Daemon) -> None:
+    with socket.create_server(("127.0.0.1", daemon.port)):
+        started = daemon.start("--pid-file", "own.pid")
+    assert (started.returncode, started.stdout) == (1, "")
+    assert started.stderr == f"sordini: cannot listen on 127.0.0.1 port {daemon.port}: Address already in use\n"
+    assert not (daemon.directory / "own.pid").exists()
+    assert not (daemon.directory / "data" / "sordini.pid").exists()
+    assert "cannot listen" in (daemon.directory / "data" / "sordini.log").read_text()
+
+
+def test_a_wrong_configuration_or_log_file_is_told_by_the_starter(daemon: Daemon) -> None:
+    wrong = daemon.start("--override", "num.partitions=many")
+    assert (wrong.returncode, "num.partitions" in wrong.stderr) == (2, True)
+    assert list(daemon.directory.iterdir()) == []
+    wrong = daemon.start("--log-file", "missing/own.log")
+    assert wrong.returncode == 1
+    assert wrong.stderr == f"sordini: {daemon.directory}/missing/own.log: No such file or directory\n"
+
+
+def test_a_second_broker_is_refused_by_either_pid_file_and_the_first_serves_on(daemon: Daemon, tmp_path: Path) -> None:
+    daemon.start("--pid-file", "own.pid")
+    pid = daemon.pid
+    for options in (["--override", "log.dirs=other", "--pid-file", "own.pid"], ["--override", "log.dirs=data"]):
+        second = run("serve", *options, cwd=tmp_path)
+        assert (second.returncode, second.stdout) == (1, "")
+        assert f"is in use by process {pid}" in second.stderr
+        assert "own.pid" in second.stderr or "sordini.pid" in second.stderr
+    assert daemon.pid == pid
+    with Client("127.0.0.1", daemon.port) as client:
+        assert client.create("orders") == [0]
+
+
+def test_a_file_that_is_no_pid_file_is_left_alone(daemon: Daemon) -> None:
+    (daemon.directory / "notes.txt").write_text("dear diary")
+    refused = daemon.start("--pid-file", "notes.txt")
+    assert refused.returncode == 1
+    assert "notes.txt is not a pid file" in refused.stderr
+    assert (daemon.directory / "notes.txt").read_text() == "dear diary"
+
+
+def test_a_pid_file_that_was_asked_for_and_cannot_be_written_refuses_the_start(daemon: Daemon) -> None:
+    refused = daemon.start("--pid-file", "missing/own.pid")
+    assert refused.returncode == 1
+    assert refused.stderr == f"sordini: {daemon.directory}/missing/own.pid: No such file or directory\n"
+
+
+def test_without_a_pid_file_in_its_log_directory_a_broker_serves_and_says_so(tmp_path: Path) -> None:
+    broker = SordiniProcess(tmp_path)
+    (broker.data_directory / "sordini.pid").mkdir(parents=True)
+    with broker, Client("127.0.0.1", broker.port) as client:
+        assert client.create("orders") == [0]
+        broker.wait_until(lambda: "no pid file in the log directory" in broker.output(), PATIENCE_S, "say so")
+    assert broker.stop() == 0
+
+
+def test_what_a_killed_broker_left_over_is_replaced(daemon: Daemon) -> None:
+    daemon.start("--pid-file", "own.pid")
+    first = daemon.pid
+    os.kill(first, signal.SIGKILL)
+    eventually(lambda: not is_alive(first), "the broker is gone")
+    assert daemon.stop("--pid-file", "own.pid").returncode == 3
+    left = daemon.stop("--override", "log.dirs=data")
+    assert (left.returncode, left.stdout) == (3, "")
+    assert left.stderr == "sordini: no broker is running: data/sordini.pid is left over from one that has ended\n"
+    assert daemon.start("--pid-file", "own.pid").returncode == 0
+    assert daemon.pid != first
+
+
+def test_a_process_that_has_got_a_brokers_old_number_is_not_touched(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as innocent:
+        (tmp_path / "old.pid").write_text(f"{innocent.pid}\n")
+        stopped = run("stop", "--pid-file", "old.pid", "--force", "--timeout", "0", cwd=tmp_path)
+        assert stopped.returncode == 3
+        assert "left over" in stopped.stderr
+        assert innocent.poll() is None
+        innocent.kill()
+
+
+def test_stop_says_when_there_is_nothing_to_stop_or_the_question_is_wrong(tmp_path: Path) -> None:
+    nothing = run("stop", cwd=tmp_path)
+    assert (nothing.returncode, nothing.stderr) == (
+        3,
+        "sordini: no broker is running: there is none at data/sordini.pid\n",
+    )
+    assert run("stop", "--override", "num.partitions=many", cwd=tmp_path).returncode == 2
+    assert run("stop", "--pid-file", "a", "--override", "log.dirs=b", cwd=tmp_path).returncode == 2
+
+
+def test_a_broker_that_does_not_stop_is_killed_only_by_force(daemon: Daemon) -> None:
+    daemon.start()
+    pid = daemon.pid
+    os.kill(pid, signal.SIGSTOP)
+    patient = daemon.stop("--override", "log.dirs=data", "--timeout", "0.1")
+    assert (patient.returncode, patient.stderr) == (1, f"sordini: broker process {pid} still runs after 0.1 s\n")
+    assert is_alive(pid)
+    forced = daemon.stop("--override", "log.dirs=data", "--timeout", "0.1", "--force")
+    assert forced.returncode == 0
+    assert f"broker process {pid} was killed" in forced.stdout
+    assert not is_alive(pid)
+
+
+def test_sighup_goes_on_in_a_new_log_file_and_does_nothing_else(daemon: Daemon) -> None:
+    daemon.start("--log-file", "own.log", "--log-format", "json")
+    pid, log = daemon.pid, daemon.directory / "own.log"
+    log.rename(daemon.directory / "own.log.1")
+    os.kill(pid, signal.SIGHUP)
+    eventually(lambda: log.exists() and "reopened" in log.read_text(), "the log file is made anew")
+    assert "reopened" not in (daemon.directory / "own.log.1").read_text()
+    assert [standard_file(pid, number) for number in (1, 2)] == [log, log]
+    with Client("127.0.0.1", daemon.port) as client:
+        assert client.create("orders") == [0]
+    assert daemon.stop("--override", "log.dirs=data").returncode == 0
+    assert '"event": "stopped"' in log.read_text().splitlines()[-1]
+
+
+def test_sighup_without_a_log_file_changes_nothing(start_sordini: Start) -> None:
+    broker = start_sordini()
+    os.kill(broker.pid, signal.SIGHUP)
+    with Client("127.0.0.1", broker.port) as client:
+        assert client.create("orders") == [0]
+    assert broker.stop() == 0
+
+
+def peer_that_does_not_read(broker: SordiniProcess, stack: ExitStack) -> None:
+    """Ask for more than the sockets between us hold, and take none of it."""
+    client = stack.enter_context(Client("127.0.0.1", broker.port))
+    client.create("orders")
+    for _ in range(15):
+        assert client.produce("orders", [a_batch(value=bytes(300_000))])[0].error_code == 0
+    wish = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50_000_000)
+    request = FetchRequest(max_bytes=50_000_000, topics=[FetchTopic(topic="orders", partitions=[wish])])
+    frame = request_header(APIS[ApiKey.FETCH], 12, 1) + schema.encode(request, 12)
+    client.socket.sendall(len(frame).to_bytes(4, "big") + frame)
+    client.receive(4)  # The answer is under way.
+
+
+def test_a_second_signal_forces_the_end_and_says_what_was_not_finished(start_sordini: Start) -> None:
+    broker = start_sordini()
+    with ExitStack() as stack:
+        peer_that_does_not_read(broker, stack)
+        os.kill(broker.pid, signal.SIGTERM)
+        broker.wait_until(lambda: "stopping" in broker.output(), PATIENCE_S, "begin to stop")
+        os.kill(broker.pid, signal.SIGINT)
+        assert broker.wait_for_exit(PATIENCE_S) == 3
+    assert broker.output().splitlines()[-1] == (
+        "sordini: stop forced after a second signal, not finished: answering open requests; the next start recovers it"
+    )
+    broker.start()
+    with Client("127.0.0.1", broker.port) as client:
+        assert client.fetch("orders", offset=44)
+
+
+def test_a_broker_that_is_stopping_is_not_healthy(start_sordini: Start) -> None:
+    port = free_port()
+    broker = start_sordini({"sordini.metrics.port": port})
+    with ExitStack() as stack:
+        peer_that_does_not_read(broker, stack)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=PATIENCE_S) as answer:
+            assert (answer.status, answer.read()) == (200, b"ok\n")
+        broker.terminate()
+        broker.wait_until(lambda: "stopping" in broker.output(), PATIENCE_S, "begin to stop")
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=PATIENCE_S)
+        with refusal.value as answer:
+            assert (answer.code, answer.read()) == (503, b"answering open requests\n")
+    assert broker.wait_for_exit(PATIENCE_S) == 0
+
+
+def test_a_peer_that_does_not_read_keeps_no_stop_from_being_clean(start_sordini: Start) -> None:
+    broker = start_sordini({"sordini.shutdown.deadline.ms": 1000})
+    with ExitStack() as stack:
+        peer_that_does_not_read(broker, stack)
+        os.kill(broker.pid, signal.SIGTERM)
+        assert broker.wait_for_exit(PATIENCE_S) == 0
+    assert "connections closed before they were answered" in broker.output()
+    assert (broker.data_directory / ".kafka_cleanshutdown").exists()
+
+
+HELD = """
+import asyncio, signal, sys, threading
+from sordini.broker.clock import SystemClock
+from sordini.broker.signals import Reactions, SignalThread, block_signals
+
+async def main():
+    def last_words(reason):
+        print(f"forced after {reason}", flush=True)
+    reactions = Reactions(lambda: print("stop"), lambda: print("reopen"), last_words)
+    SignalThread(asyncio.get_running_loop(), reactions, SystemClock(), 300).start()
+    print("held", flush=True)
+    threading.Event().wait()
+
+block_signals()
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def held_process() -> Iterator[subprocess.Popen[str]]:
+    """A process whose loop is held for ever, and which is told to stop in 300 ms."""
+    with subprocess.Popen([sys.executable, "-c", HELD], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("signals", "words"),
+    [
+        ([signal.SIGTERM], "forced after 300 ms (sordini.shutdown.deadline.ms)\n"),
+        ([signal.SIGTERM, signal.SIGHUP], "forced after 300 ms (sordini.shutdown.deadline.ms)\n"),
+        ([signal.SIGHUP, signal.SIGINT, signal.SIGTERM], "forced after a second signal\n"),
+    ],
+)
+def test_the_end_is_forced_also_while_something_holds_the_loop(signals: list[int], words: str) -> None:
+    with held_process() as process:
+        assert process.stdout is not None
+        for number in signals:
+            process.send_signal(number)
+            # Two of different kinds that wait at once come in the order of their numbers, so each is taken first.
+            eventually(lambda: not pending_signals(process.pid), "the signal was taken")
+        assert process.wait(PATIENCE_S) == 3
+        assert process.stdout.read() == words
+
+
+def test_reopening_the_log_again_and_again_does_not_put_the_end_off() -> None:
+    with held_process() as process:
+        assert process.stdout is not None
+        process.send_signal(signal.SIGTERM)
+
+        def is_over() -> bool:
+            process.send_signal(signal.SIGHUP)
+            return process.poll() is not None
+
+        eventually(is_over, "the end was forced")
+        assert process.returncode == 3
+
+
+def pending_signals(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status")
+    found = re.search(r"^ShdPnd:\s+([0-9a-f]+)$", status.read_text(), re.MULTILINE) if status.exists() else None
+    return int(found[1], 16) if found else 0
+
+
+def test_a_broker_that_may_open_few_files_says_so_and_what_to_do(tmp_path: Path) -> None:
+    broker = SordiniProcess(tmp_path)
+    command = broker.command()
+    broker.command = lambda: ["sh", "-c", 'ulimit -n 600 && exec "$@"', "sh", *command]  # type: ignore[method-assign]
+    with broker:
+        (warning,) = [line for line in broker.output().splitlines() if "[warning" in line]
+        assert "few files may be open at once" in warning
+        assert "limit=600" in warning
+        assert "wanted=5224" in warning
+        assert "LimitNOFILE" in warning
+    broker.overrides |= {"sordini.open.segments.max": 64, "max.connections": 100}
+    command = SordiniProcess.command(broker)
+    with broker:
+        assert "few files" not in broker.output()
+
+
+class Manager:
+    """A service manager's side of sd_notify."""
+
+    def __init__(self, address: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(address)
+        self.socket.settimeout(PATIENCE_S)
+
+    def wait_for(self, fact: str) -> str:
+        """The message with this line in it; others may come before."""
+        while True:
+            message = self.socket.recv(4096).decode()
+            if fact in message.split("\n"):
+                return message
+
+
+@pytest.mark.parametrize("kind", ["path", "abstract"])
+def test_a_service_manager_is_told_that_the_broker_is_ready_alive_and_stopping(tmp_path: Path, kind: str) -> None:
+    name = str(tmp_path / "notify") if kind == "path" else f"@sordini-test-{os.getpid()}"
+    manager = Manager(name.replace("@", "\0"))
+    broker = SordiniProcess(tmp_path / "broker")
+    environment = {**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "200000"}
+    broker.environment = lambda: environment  # type: ignore[method-assign]
+    broker.launch()
+    with manager.socket:
+        ready = manager.wait_for("READY=1")
+        assert re.search(
+            rf"^STATUS=broker \d+ of cluster \S+ listens on PLAINTEXT://{broker.bootstrap}$", ready, re.MULTILINE
+        )
+        assert "sordini is ready" in broker.output()
+        for _ in range(3):
+            manager.wait_for("WATCHDOG=1")
+        broker.terminate()
+        manager.wait_for("STOPPING=1")
+        assert broker.wait_for_exit(PATIENCE_S) == 0
+
+
+def test_no_watchdog_beats_that_nobody_asked_for_and_a_manager_that_is_gone_is_no_trouble(tmp_path: Path) -> None:
+    broker = SordiniProcess(tmp_path / "broker")
+    environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "nobody"), "WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"}
+    broker.environment = lambda: environment  # type: ignore[method-assign]
+    with broker, Client("127.0.0.1", broker.port) as client:
+        assert client.create("orders") == [0]
+    assert broker.stop() == 0
