@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
+import subprocess
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,12 @@ import pytest
 with warnings.catch_warnings():
     # kafka-python reads its schemas, when it is imported, through a function that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaAdminClient
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka.structs import OffsetAndMetadata
+
+from tests.compat.groups.waiting import eventually
+from tests.outside.needs import need_program
+from tests.outside.tools import JavaTools
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,6 +50,13 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     client.close()
 
 
+@pytest.fixture(scope="session")
+def tool() -> Iterator[JavaTools]:
+    """Apache Kafka's tools: `tool("TopicCommand", "--list", ...)` returns what it printed."""
+    with JavaTools() as tools:
+        yield tools
+
+
 @pytest.fixture
 def make_topic(admin: KafkaAdminClient, topic: str) -> Callable[..., str]:
     """`make_topic(partitions=3, configs={...})` creates this test's topic and returns its name."""
@@ -53,3 +67,47 @@ def make_topic(admin: KafkaAdminClient, topic: str) -> Callable[..., str]:
         return topic
 
     return make
+
+
+@pytest.fixture
+def filled(bootstrap: str, make_topic: Callable[..., str]) -> str:
+    """A topic of two partitions with ten records in each."""
+    topic = make_topic(partitions=2)
+    with closing(KafkaProducer(bootstrap_servers=bootstrap)) as producer:
+        for number in range(20):
+            producer.send(topic, b"%d" % number, partition=number % 2)
+        producer.flush(timeout=15)
+    return topic
+
+
+@pytest.fixture
+def member(bootstrap: str, filled: str) -> Iterator[KafkaConsumer]:
+    """A member of the group named as the topic, that has joined and committed 3 and 4."""
+    consumer = KafkaConsumer(
+        filled, bootstrap_servers=bootstrap, group_id=filled, client_id="watched", enable_auto_commit=False
+    )
+    with closing(consumer):
+        consumer.topics()  # A member that knows no partitions when it leads its first generation forgets about them.
+        eventually(lambda: bool(consumer.poll(timeout_ms=100)) or len(consumer.assignment()) == 2, "the member joins")
+        consumer.commit({TopicPartition(filled, part): OffsetAndMetadata(3 + part, "", -1) for part in range(2)})
+        yield consumer
+
+
+@pytest.fixture
+def kcat(bootstrap: str) -> Callable[..., str]:
+    """`kcat("-L")` runs it against the broker and returns what it printed; a failure fails the test."""
+    program = need_program("kcat", "kcat")
+
+    def run(*arguments: str, standard_input: str = "") -> str:
+        done = subprocess.run(
+            [program, "-b", bootstrap, *arguments],
+            input=standard_input,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

@@ -10,26 +10,19 @@ import pytest
 
 from tests.compat.sent import CODECS
 from tests.outside.java import java_tool
+from tests.outside.tools import TOOLS, JavaTools
 
-TOOLS = "org.apache.kafka.tools"
 MakeTopic = Callable[..., str]
 
 
-def tool(name: str, *arguments: str) -> str:
-    """What the tool printed; a failure fails the test with everything it said."""
-    done = java_tool(f"{TOOLS}.{name}", *arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def offsets(bootstrap: str, topic: str, *arguments: str) -> dict[int, int]:
+def offsets(tool: JavaTools, bootstrap: str, topic: str, *arguments: str) -> dict[int, int]:
     """Partition -> offset, as GetOffsetShell prints them."""
     printed = tool("GetOffsetShell", "--bootstrap-server", bootstrap, "--topic", topic, *arguments)
     found = re.findall(rf"^{re.escape(topic)}:(\d+):(\d+)$", printed, re.MULTILINE)
     return {int(partition): int(offset) for partition, offset in found}
 
 
-def test_topic_command_creates_lists_describes_and_deletes(bootstrap: str, topic: str) -> None:
+def test_topic_command_creates_lists_describes_and_deletes(tool: JavaTools, bootstrap: str, topic: str) -> None:
     def topics(*arguments: str) -> str:
         return tool("TopicCommand", "--bootstrap-server", bootstrap, *arguments)
 
@@ -46,32 +39,36 @@ def test_topic_command_creates_lists_describes_and_deletes(bootstrap: str, topic
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_producer_performance_sends_all_it_was_asked_to(bootstrap: str, make_topic: MakeTopic, codec: str) -> None:
+def test_producer_performance_sends_all_it_was_asked_to(
+    tool: JavaTools, bootstrap: str, make_topic: MakeTopic, codec: str
+) -> None:
     topic = make_topic(partitions=2)
     shape = ["--num-records", "20000", "--record-size", "200", "--throughput", "-1"]
     settings = [f"bootstrap.servers={bootstrap}", f"compression.type={codec}"]
     printed = tool("ProducerPerformance", "--topic", topic, *shape, "--producer-props", *settings)
     assert "20000 records sent" in printed
-    assert sum(offsets(bootstrap, topic).values()) == 20_000
+    assert sum(offsets(tool, bootstrap, topic).values()) == 20_000
 
 
 def test_verifiable_producer_gets_every_record_acknowledged(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic()
     arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", "1000", "--acks", "-1"]
-    events = [json.loads(line) for line in tool("VerifiableProducer", *arguments).splitlines()]
+    done = java_tool(f"{TOOLS}.VerifiableProducer", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
     acknowledged = [event for event in events if event["name"] == "producer_send_success"]
     assert sorted(event["offset"] for event in acknowledged) == list(range(1_000))
     (summary,) = [event for event in events if event["name"] == "tool_data"]
     assert (summary["sent"], summary["acked"]) == (1_000, 1_000)
 
 
-def test_get_offset_shell_knows_the_special_times(bootstrap: str, make_topic: MakeTopic) -> None:
+def test_get_offset_shell_knows_the_special_times(tool: JavaTools, bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=2)
     shape = ["--num-records", "10", "--record-size", "10", "--throughput", "-1"]
     tool("ProducerPerformance", "--topic", topic, *shape, "--producer-props", f"bootstrap.servers={bootstrap}")
-    latest = offsets(bootstrap, topic, "--time", "latest")
+    latest = offsets(tool, bootstrap, topic, "--time", "latest")
     assert sum(latest.values()) == 10
-    assert offsets(bootstrap, topic, "--time", "earliest") == {0: 0, 1: 0}
-    assert offsets(bootstrap, topic, "--time", "0") == {part: 0 for part, end in latest.items() if end}
-    of_largest_time = offsets(bootstrap, topic, "--time", "max-timestamp")
+    assert offsets(tool, bootstrap, topic, "--time", "earliest") == {0: 0, 1: 0}
+    assert offsets(tool, bootstrap, topic, "--time", "0") == {part: 0 for part, end in latest.items() if end}
+    of_largest_time = offsets(tool, bootstrap, topic, "--time", "max-timestamp")
     assert all(0 <= of_largest_time[part] < end for part, end in latest.items() if end)

@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 
 import pytest
 
 from tests.compat.sent import CODECS, START_MS
-from tests.outside.needs import need_program
 
 MakeTopic = Callable[..., str]
-
-
-@pytest.fixture
-def kcat(bootstrap: str) -> Callable[..., str]:
-    """`kcat("-L")` runs it against the broker and returns what it printed; a failure fails the test."""
-    program = need_program("kcat", "kcat")
-
-    def run(*arguments: str, standard_input: str = "") -> str:
-        done = subprocess.run(
-            [program, "-b", bootstrap, *arguments],
-            input=standard_input,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
 
 
 def test_metadata_lists_the_topic_with_its_partitions(kcat: Callable[..., str], make_topic: MakeTopic) -> None:

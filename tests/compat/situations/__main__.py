@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.compat.situations.catalogue import SITUATIONS
 from tests.compat.situations.differences import DIFFERENCES
+from tests.compat.situations.registry import KRAFT
 
 PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
 
@@ -16,14 +17,16 @@ Sordini is held against two judges: clients that nobody here wrote, and Apache K
 
 `tests/compat/` runs them against a live broker, unmodified: kafka-python 3 (idempotent and acks=all by default),
 aiokafka, confluent-kafka (librdkafka) and kcat, with every codec, keys, headers, timestamps, seeks by time and a
-restart in the middle; and from Apache Kafka's own tools ProducerPerformance, VerifiableProducer, TopicCommand and
-GetOffsetShell. Consumers assign their partitions: groups are not served yet.
+restart in the middle, on partitions of their choice and in consumer groups; their administration clients; and Apache
+Kafka's own tools.
 
 ## Apache Kafka, asked the same
 
 {count} situations are played over raw sockets against both brokers, with a codec made from the message definitions
-inside Apache Kafka's own jar, and their answers compared field by field (`tests/compat/test_situations.py`). Error
-texts are our own words and not compared. Sordini runs there with `sordini.validate.compressed=true`, since Apache
+inside Apache Kafka's own jar, and their answers compared field by field (`tests/compat/test_situations.py`). Apache
+Kafka runs with ZooKeeper; the {kraft} about requests that it serves only without are played against one without. Error
+texts are our own words and not compared. Groups have at most 4 members there and sessions of 100 ms, so that these
+limits are reached soon. Sordini runs there with `sordini.validate.compressed=true`, since Apache
 Kafka opens every compressed batch; by default we open one only where a rule needs its records, see
 [record-checks.md](record-checks.md).
 
@@ -57,7 +60,8 @@ def page() -> str:
     reasons: dict[tuple[str, str], None] = {(one.sentence, one.why): None for one in DIFFERENCES}
     rows = "".join(f"| {_cell(sentence)} | {_cell(why)} |\n" for sentence, why in reasons)
     listed = "".join(f"- {one.sentence}\n" for one in SITUATIONS)
-    return HEAD.format(count=len(SITUATIONS)) + rows + TAIL + listed
+    kraft = sum(one.judge == KRAFT for one in SITUATIONS)
+    return HEAD.format(count=len(SITUATIONS), kraft=kraft) + rows + TAIL + listed
 
 
 def _cell(text: str) -> str:

@@ -6,7 +6,24 @@ from typing import Any
 from tests.compat.situations.registry import situation
 from tests.compat.situations.wire import Broker, header
 
-NEWEST_OF_3_9 = {0: 11, 1: 17, 2: 9, 3: 12, 10: 6, 17: 1, 18: 4, 19: 7, 20: 6, 22: 5, 23: 4, 32: 4, 60: 1}
+NEWEST_OF_3_9 = {
+    0: 11,
+    1: 17,
+    2: 9,
+    3: 12,
+    8: 9,
+    9: 9,
+    10: 6,
+    11: 9,
+    12: 4,
+    13: 5,
+    14: 5,
+    15: 5,
+    16: 5,
+    17: 1,
+    18: 4,
+    19: 7,
+} | {20: 6, 21: 2, 22: 5, 23: 4, 32: 4, 33: 2, 35: 4, 37: 3, 42: 2, 43: 2, 44: 1, 45: 0, 46: 0, 47: 0, 60: 1, 61: 0}
 """What is served by both, by API key; a broker may offer newer versions than these."""
 
 

@@ -27,6 +27,9 @@ _NUMBERS = {
 }
 
 
+_KINDS = ("Request.json", "Response.json", "Key.json", "Value.json")
+
+
 def snake_case(name: str) -> str:
     """'ISRNodes' and 'IsrNodes' alike become 'isr_nodes'."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
@@ -79,14 +82,20 @@ class Message(NamedTuple):
 
 
 class Definitions:
-    """Every message of one kafka-clients jar, by name ('ProduceRequest')."""
+    """Every message of a kafka-clients jar, by name ('ProduceRequest'), and what coordinators write from theirs."""
 
-    def __init__(self, jar: Path) -> None:
+    def __init__(self, *jars: Path) -> None:
         self.messages: dict[str, Message] = {}
-        with zipfile.ZipFile(jar) as archive:
-            for name in archive.namelist():
-                if name.startswith("common/message/") and name.endswith(("Request.json", "Response.json")):
-                    message = _read_message(archive.read(name).decode())
+        for jar in jars:
+            with zipfile.ZipFile(jar) as archive:
+                self._read(archive)
+
+    def _read(self, archive: zipfile.ZipFile) -> None:
+        for name in archive.namelist():
+            if name.startswith("common/message/") and name.endswith(_KINDS):
+                text = archive.read(name).decode()
+                if '"validVersions": "none"' not in text:  # What was removed has a name but no fields any more.
+                    message = _read_message(text)
                     self.messages[message.name] = message
 
     def encode(self, name: str, version: int, values: Values) -> bytes:
@@ -113,7 +122,7 @@ def _read_message(text: str) -> Message:
     for common in raw.get("commonStructs", []):
         structs[common["name"]] = list(_read_fields(common["fields"], structs))
     newest = _versions(raw["validVersions"])[1]
-    return Message(raw["name"], raw["apiKey"], _versions(raw["flexibleVersions"]), newest, fields, structs)
+    return Message(raw["name"], raw.get("apiKey", -1), _versions(raw["flexibleVersions"]), newest, fields, structs)
 
 
 def _read_fields(raw_fields: list[Values], structs: Structs) -> Iterator[Field]:

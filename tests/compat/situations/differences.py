@@ -162,12 +162,17 @@ DIFFERENCES: list[Difference] = [
     *_several(
         "DescribeConfigs of a broker lists the keys with their defaults and sources",
         {
-            "results/0/configs/*/read_only": True,
-            "results/0/configs/*": ABSENT,
-            "results/0/configs/zookeeper.*": ANYTHING,
+            "results/0/configs/advertised.listeners/read_only": True,
+            "results/0/configs/listener*/read_only": True,
+            "results/0/configs/num.network.threads/read_only": True,
         },
-        "One broker runs on ZooKeeper here, the other on its own file. No broker key can be changed while it runs yet, so all are read-only; keys that mean nothing to this "
-        "broker (thread pools, TLS stores, replication) are not listed.",
+        "Listeners and the network's threads are set up when the broker starts and stay as they are.",
+    ),
+    *_several(
+        "DescribeConfigs of a broker lists the keys with their defaults and sources",
+        {"results/0/configs/*": ABSENT, "results/0/configs/zookeeper.*": ANYTHING},
+        "One broker runs on ZooKeeper here, the other on its own file. Keys that mean nothing to this broker (thread "
+        "pools, TLS stores, replication) are not listed.",
     ),
     *_several(
         "Fetch with negative limits",
@@ -213,5 +218,77 @@ DIFFERENCES: list[Difference] = [
             "an id nobody was given/base_offset": 2,
         },
         "A producer id without an epoch or a sequence is half an identity: Apache Kafka stores the batch, we refuse.",
+    ),
+    Difference(
+        "CreatePartitions of unknown and invalid topics beside a good one",
+        "empty/results/0/error_code",
+        3,
+        "Apache Kafka asks ZooKeeper for a path that ends in a slash and answers UNKNOWN_SERVER_ERROR; there is no "
+        "such topic.",
+    ),
+    Difference(
+        "DescribeTopicPartitions of unknown, invalid, empty and repeated names",
+        "empty/topics/0/error_code",
+        17,
+        "Apache Kafka answers UNKNOWN_SERVER_ERROR; no topic's name is empty.",
+    ),
+    Difference(
+        "DescribeTopicPartitions of unknown, invalid, empty and repeated names",
+        "empty/topics/0/topic_authorized_operations",
+        3576,
+        "The operations are said of every topic that was asked for, as they are of an invalid name.",
+    ),
+    Difference(
+        "ElectLeaders of an unknown kind",
+        "*error_code",
+        42,
+        "Apache Kafka answers UNKNOWN_SERVER_ERROR and logs a stack trace; the request is wrong.",
+    ),
+    Difference(
+        "IncrementalAlterConfigs append to and subtract from what is no list",
+        "append to an unknown key/responses/0/error_code",
+        40,
+        "Apache Kafka answers UNKNOWN_SERVER_ERROR; an unknown key is INVALID_CONFIG, as it is when it is set.",
+    ),
+    Difference(
+        "IncrementalAlterConfigs with null values, empty values and unknown operations",
+        "operation */responses/0/error_code",
+        42,
+        "Apache Kafka answers UNKNOWN_SERVER_ERROR and logs a stack trace; the request is wrong.",
+    ),
+    Difference(
+        "JoinGroup gives out more member ids than the group has room for",
+        "4",
+        81,
+        "Ids that were given out and not used yet are kept in memory. Apache Kafka keeps any number of them; we give "
+        "out no more at a time than the group may have members (`group.max.size`).",
+    ),
+    Difference(
+        "OffsetCommit v0 keeps offsets elsewhere than v1",
+        "fetched by v8/committed_offset",
+        7,
+        "Version 0 of OffsetCommit and OffsetFetch, which nobody has sent since 2014, keeps its offsets in ZooKeeper "
+        "with Apache Kafka; ours are with all others, in the topic of offsets.",
+    ),
+    *_several(
+        "OffsetCommit of one partition twice in a request",
+        {
+            "one topic/topics/0/partitions/1/*": ANYTHING,
+            "two topics/topics/1/*": ANYTHING,
+        },
+        "The last one counts for both; Apache Kafka answers the two with one row, we answer each.",
+    ),
+    Difference(
+        "OffsetFetch of one group and of one partition named twice",
+        "partition/topics/0/partitions/1/*",
+        ANYTHING,
+        "Apache Kafka answers the two with one row, we answer each.",
+    ),
+    Difference(
+        "FindCoordinator of unknown types and of share groups",
+        "type 2 v6/coordinators/0/error_code",
+        42,
+        "Neither broker has a coordinator of share groups. Apache Kafka says COORDINATOR_NOT_AVAILABLE, at which "
+        "clients go on asking; INVALID_REQUEST tells them that there is none.",
     ),
 ]

@@ -7,19 +7,13 @@ from tests.compat.situations.registry import situation
 from tests.compat.situations.wire import Broker
 
 
-def _producer(broker: Broker) -> int:
-    answer = broker.ask("InitProducerId", 1, transactional_id=None, transaction_timeout_ms=1000)
-    producer_id: int = answer["producer_id"]
-    return producer_id
-
-
 class _Sender:
     """Sends batches of one producer to one partition."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
         self.broker = broker
         self.topic = broker.create(topic)
-        self.producer_id = _producer(broker)
+        self.producer_id = broker.new_producer_id()
 
     def send(self, sequence: int, count: int = 2, epoch: int = 0, **fields: Any) -> Any:
         data = batch(count, producer_id=self.producer_id, producer_epoch=epoch, base_sequence=sequence, **fields)
@@ -108,7 +102,7 @@ def init_producer_id(broker: Broker) -> Any:
 
 @situation("InitProducerId with a producer id and epoch given")
 def init_again(broker: Broker) -> Any:
-    mine = _producer(broker)
+    mine = broker.new_producer_id()
 
     def ask(version: int, producer_id: int, epoch: int) -> Any:
         answer = broker.ask(

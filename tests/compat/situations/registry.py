@@ -1,5 +1,6 @@
 """The list of situations, and what may legitimately differ between two answers to one of them."""
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,23 +10,28 @@ from tests.compat.situations.wire import Broker
 Play = Callable[[Broker], Any]
 
 
+ZOOKEEPER, KRAFT = "zookeeper", "kraft"
+"""How the Apache Kafka runs that judges."""
+
+
 class Situation(NamedTuple):
     """family: the API it is about; sentence: its name; play: holds the conversation, returns what was seen."""
 
     family: str
     sentence: str
     play: Play
+    judge: str
 
 
 SITUATIONS: list[Situation] = []
 
 
-def situation(sentence: str) -> Callable[[Play], Play]:
+def situation(sentence: str, *, judge: str = ZOOKEEPER) -> Callable[[Play], Play]:
     """Register a function as a situation of its module's family."""
 
     def register(play: Play) -> Play:
         family = play.__module__.rpartition(".")[2]
-        SITUATIONS.append(Situation(family, sentence, play))
+        SITUATIONS.append(Situation(family, sentence, play, judge))
         return play
 
     return register
@@ -33,20 +39,47 @@ def situation(sentence: str) -> Callable[[Play], Play]:
 
 _TEXTS = {"error_message", "batch_index_error_message"}
 _OWN_IDENTITY = {"host", "port", "cluster_id"}
-_SOME_NUMBER = {"session_id", "log_append_time_ms"}
+_SOME_NUMBER = {
+    "session_id",
+    "log_append_time_ms",
+    "commit_timestamp",
+    "expire_timestamp",
+    "current_state_timestamp",
+}
 
 
-def normalise(value: Any, prefix: str, key: str = "", *, keep_texts: bool = False) -> Any:
-    """Replace what two right brokers may answer differently, keeping whether it is there at all."""
+_RANDOM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""What a coordinator appends to a client's name to make a member id."""
+
+
+def normalise(value: Any, prefix: str, *, keep_texts: bool = False) -> Any:
+    """Replace what two right brokers may answer differently, keeping whether it is there at all.
+
+    The random part of member ids becomes 'm1', 'm2' in the order in which they are first seen.
+    """
+    return _number_members(_normalise(value, prefix, "", keep_texts=keep_texts), {})
+
+
+def _number_members(value: Any, seen: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _number_members(inner, seen) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_number_members(inner, seen) for inner in value]
+    if isinstance(value, str):
+        return _RANDOM.sub(lambda found: seen.setdefault(found[0], f"m{len(seen) + 1}"), value)
+    return value
+
+
+def _normalise(value: Any, prefix: str, key: str, *, keep_texts: bool) -> Any:
     if isinstance(value, dict):
         return {
-            str(name).replace(prefix, "P"): normalise(inner, prefix, str(name), keep_texts=keep_texts)
+            str(name).replace(prefix, "P"): _normalise(inner, prefix, str(name), keep_texts=keep_texts)
             for name, inner in value.items()
         }
     if isinstance(value, list | tuple):
-        return [normalise(inner, prefix, key, keep_texts=keep_texts) for inner in value]
+        return [_normalise(inner, prefix, key, keep_texts=keep_texts) for inner in value]
     if key == "records":
-        return normalise(describe(value), prefix, keep_texts=keep_texts)
+        return _normalise(describe(value), prefix, "", keep_texts=keep_texts)
     if key in _TEXTS and not keep_texts:
         return "any text or none"
     if isinstance(value, bytes):

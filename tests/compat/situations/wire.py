@@ -5,9 +5,12 @@ import struct
 from typing import Any
 
 from tests.compat.situations.definitions import Definitions, Values, varint
+from tests.compat.situations.waiting import until
 
 CLOSED = "the connection is closed"
 SILENCE = "no answer"
+
+_COORDINATOR_LOAD_IN_PROGRESS = 14
 
 PATIENCE_S = 5.0
 """How long an answer may take before it counts as none."""
@@ -165,6 +168,16 @@ class Broker:
         """The partition's answer to one produce request."""
         answer = self.ask("Produce", version, **produce_fields(topic, records, partition=partition, acks=acks))
         return answer if isinstance(answer, str) else answer["responses"][0]["partition_responses"][0]
+
+    def new_producer_id(self) -> int:
+        """An id for an idempotent producer; a broker that fetches more of them first says COORDINATOR_LOAD_IN_PROGRESS."""
+        answer = until(
+            lambda: self.ask("InitProducerId", 1, transactional_id=None, transaction_timeout_ms=1_000),
+            lambda seen: seen["error_code"] != _COORDINATOR_LOAD_IN_PROGRESS,
+        )
+        producer_id: int = answer["producer_id"]
+        assert producer_id >= 0, answer
+        return producer_id
 
     def alive(self) -> bool:
         """Whether a fresh connection is still served."""
