@@ -17,7 +17,7 @@ help:
 	@sed -n 's/^# make/make/p' Makefile
 
 run: .venv/.installed-serve
-	exec $(BIN)/sordini serve --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=data
+	exec $(BIN)/sordini serve --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=data --override group.initial.rebalance.delay.ms=0
 
 test: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import starting, table
+from bench import groups, starting, table
 from bench.client import ROOT, build
 from bench.procfs import resident_bytes
 from bench.works import WORKS, Bench, Figures, Work, settle
@@ -25,6 +25,7 @@ from tests.outside.java import ZooKeeperProcess
 
 STARTS = 3
 THEIRS = "Apache Kafka 3.9.1"
+GROUPS = "consumer groups"  # What `--only` calls them.
 
 
 def main() -> None:
@@ -73,7 +74,17 @@ def _compare(directory: Path, arguments: argparse.Namespace) -> list[str]:
         finally:
             for bench in benches:
                 bench.process.stop()
+        if arguments.only in GROUPS:
+            rows += _groups(directory, zookeeper.connect, arguments)
     return rows
+
+
+def _groups(directory: Path, zookeeper: str, arguments: argparse.Namespace) -> list[str]:
+    """The rows of consumer groups, from brokers of their own."""
+    theirs = partial(starting.apache_kafka, zookeeper=zookeeper)
+    ours = theirs if arguments.apache_only else starting.sordini
+    pair = tuple(lambda home, settings, start=start: start(home, overrides=settings) for start in (theirs, ours))
+    return groups.rows(directory, pair, arguments.rounds, _say)
 
 
 def _start(label: str, *, is_java: bool, directory: Path, zookeeper: str) -> tuple[Bench, list[starting.Start]]:

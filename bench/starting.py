@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -20,12 +21,13 @@ SETTINGS: dict[str, object] = {"log.segment.delete.delay.ms": 1_000}
 ANSWER_SECONDS_MAX = 60.0
 
 
-def sordini(directory: Path) -> BrokerProcess:
-    return SordiniProcess(directory, SETTINGS)
+def sordini(directory: Path, overrides: Mapping[str, object] | None = None) -> BrokerProcess:
+    return SordiniProcess(directory, {**SETTINGS, **(overrides or {})})
 
 
-def apache_kafka(directory: Path, zookeeper: str) -> BrokerProcess:
-    return ApacheKafkaProcess(directory, f"{zookeeper}/{directory.name}", SETTINGS, flags=HEAP)
+def apache_kafka(directory: Path, zookeeper: str, overrides: Mapping[str, object] | None = None) -> BrokerProcess:
+    settings = {**SETTINGS, **(overrides or {})}
+    return ApacheKafkaProcess(directory, f"{zookeeper}/{directory.name}", settings, flags=HEAP)
 
 
 class Start(NamedTuple):
@@ -36,7 +38,7 @@ class Start(NamedTuple):
     idle_bytes: int
 
 
-def timed_start(process: BrokerProcess) -> Start:
+def timed_start(process: BrokerProcess, *, watch_idle: bool = True) -> Start:
     """Start a broker, ask it for its API versions until it answers, then look at it idle for a second."""
     began = time.monotonic()
     process.launch()
@@ -47,7 +49,8 @@ def timed_start(process: BrokerProcess) -> Start:
             time.sleep(0.002)
         took, used = time.monotonic() - began, cpu_seconds(process.pid)
         process.wait_until(process.is_ready, ANSWER_SECONDS_MAX, "be ready")
-        time.sleep(1)
+        if watch_idle:
+            time.sleep(1)
     except BaseException:
         process.kill()
         raise

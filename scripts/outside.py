@@ -1,13 +1,14 @@
-"""Bring the programs that tests run beside Sordini: kcat, Java, and Apache Kafka's jars.
+"""Bring the programs that tests run beside Sordini: kcat, Java, Apache Kafka's jars, and Spark.
 
     python3 scripts/outside.py tests            all that `make test` uses
     python3 scripts/outside.py kafka 3.9.1      one Apache Kafka release with its tools
     python3 scripts/outside.py clients 4.2.0    the jar of one release's Java client
+    python3 scripts/outside.py spark 4.0.0      PySpark with its Kafka source; about a minute and 500 MB
 
 Programs come from Debian (only root may install them), jars from Maven's configured repository into
-`.cache/kafka/<version>/lib`. What is there already is not touched, so a second call costs nothing.
-Without root nothing here fails: tests that miss a program skip and say how to get it. In CI they may
-not, and neither may this script.
+`.cache/kafka/<version>/lib`, PySpark from pip's configured index into an environment of its own. What is there
+already is not touched, so a second call costs nothing. Without root nothing here fails: tests that miss a program
+skip and say how to get it. In CI they may not, and neither may this script.
 """
 
 from __future__ import annotations
@@ -20,13 +21,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".cache" / "kafka"
+SPARK = ROOT / ".cache" / "spark"
 POM = ROOT / "tests" / "outside" / "kafka.pom.xml"
+SPARK_POM = POM.with_name("spark.pom.xml")
+PIP = [str(ROOT / ".venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
 COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 # The release whose server, tools and answers the tests compare with; the clients' jars hold the
 # message definitions up to the newest version of each message that Sordini serves.
 KAFKA_VERSION = "3.9.1"
 CLIENTS_VERSIONS = ("4.2.0",)
+SPARK_VERSION = "4.0.0"
+
+# Beginnings of the jars whose presence says that a folder is whole.
+MARKS = ("kafka_2.13", "spark-sql-kafka")
 
 PACKAGES = {"kcat": "kcat", "java": "default-jre-headless", "mvn": "maven"}
 
@@ -39,10 +47,13 @@ def main(arguments: list[str]) -> None:
                 fetch_kafka(KAFKA_VERSION)
                 for version in CLIENTS_VERSIONS:
                     fetch_clients(version)
+                fetch_spark(SPARK_VERSION)
         case ["kafka", version]:
             fetch_kafka(version)
         case ["clients", version]:
             fetch_clients(version)
+        case ["spark", version]:
+            fetch_spark(version)
         case _:
             sys.exit(__doc__)
 
@@ -77,6 +88,20 @@ def fetch_clients(version: str) -> None:
     fetch(folder, [*maven(), f"-Dartifact=org.apache.kafka:kafka-clients:{version}", f"{COPY_PLUGIN}:copy"])
 
 
+def fetch_spark(version: str) -> None:
+    """PySpark, which holds Spark itself, in an environment of its own, and after it the jars of its Kafka source."""
+    folder = SPARK / version / "lib"
+    if (folder / f"spark-sql-kafka-0-10_2.13-{version}.jar").exists():
+        return
+    environment = SPARK / version / "venv"
+    print(f"installing PySpark {version} into {environment.relative_to(ROOT)}", file=sys.stderr)
+    run([sys.executable, "-m", "venv", "--without-pip", str(environment)], dict(os.environ))
+    python = str(environment / "bin" / "python")
+    run([*PIP, "--python", python, "install", "--no-compile", f"pyspark=={version}"], dict(os.environ))
+    goal = f"{COPY_PLUGIN}:copy-dependencies"
+    fetch(folder, [*maven(), "-f", str(SPARK_POM), f"-Dspark.version={version}", "-DincludeScope=runtime", goal])
+
+
 def maven() -> list[str]:
     if shutil.which("mvn") is None:
         sys.exit("Maven is not here: `apt-get install maven` brings it")
@@ -90,8 +115,8 @@ def fetch(folder: Path, command: list[str]) -> None:
     try:
         run([*command, f"-DoutputDirectory={arriving}"], dict(os.environ))
         folder.mkdir(parents=True, exist_ok=True)
-        for jar in sorted(arriving.iterdir(), key=lambda jar: jar.name.startswith("kafka_2.13")):
-            jar.replace(folder / jar.name)  # The server's jar goes last: it is the mark of a whole folder.
+        for jar in sorted(arriving.iterdir(), key=lambda jar: jar.name.startswith(MARKS)):
+            jar.replace(folder / jar.name)  # The mark of a whole folder goes last.
     finally:
         shutil.rmtree(arriving, ignore_errors=True)
 

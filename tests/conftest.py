@@ -13,6 +13,9 @@ import pytest
 from tests.outside.java import ApacheKafkaProcess, ZooKeeperProcess
 from tests.outside.processes import BrokerProcess, SordiniProcess
 
+# Groups that wait neither for a second member when the first has come, nor six seconds for one that died.
+QUICK_GROUPS: dict[str, object] = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 500}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -45,14 +48,15 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def apache_kafka(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The bootstrap address of one Apache Kafka broker, shared by the session: use topics of your own."""
-    with ApacheKafkaProcess(tmp_path_factory.mktemp("apache-kafka"), f"{zookeeper}/shared") as process:
+    directory = tmp_path_factory.mktemp("apache-kafka")
+    with ApacheKafkaProcess(directory, f"{zookeeper}/shared", QUICK_GROUPS) as process:
         yield process.bootstrap
 
 
 @pytest.fixture(scope="session")
 def sordini_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SordiniProcess]:
     """One of our brokers in a process of its own, shared by the session: use topics of your own."""
-    with SordiniProcess(tmp_path_factory.mktemp("sordini")) as process:
+    with SordiniProcess(tmp_path_factory.mktemp("sordini"), QUICK_GROUPS) as process:
         yield process
 
 
@@ -82,16 +86,28 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerProcess]:
+def start_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
+    """`start_broker({"num.partitions": 3})`: brokers of the kind that `--broker` names, stopped with the test."""
+    started: list[BrokerProcess] = []
+
+    def start(overrides: dict[str, object] | None = None) -> BrokerProcess:
+        settings, directory = {**QUICK_GROUPS, **(overrides or {})}, tmp_path / f"broker-{len(started)}"
+        if request.config.getoption("--broker") == "apache":
+            zookeeper = request.getfixturevalue("zookeeper")
+            started.append(ApacheKafkaProcess(directory, f"{zookeeper}/{uuid4().hex}", settings))
+        else:
+            started.append(SordiniProcess(directory, settings))
+        return started[-1].start()
+
+    yield start
+    for process in started:
+        process.stop()
+
+
+@pytest.fixture
+def own_broker(start_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
     """A broker of the kind that `--broker` names which this test alone uses, to stop, kill and restart."""
-    broker: BrokerProcess
-    if request.config.getoption("--broker") == "apache":
-        zookeeper = request.getfixturevalue("zookeeper")
-        broker = ApacheKafkaProcess(tmp_path / "apache", f"{zookeeper}/{uuid4().hex}")
-    else:
-        broker = SordiniProcess(tmp_path / "sordini")
-    with broker:
-        yield broker
+    return start_broker()
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 //	load -broker 127.0.0.1:9092 -work produce -topic t -records 2000000 -codec none
 //	load -broker 127.0.0.1:9092 -work consume -topic t -records 2000000
 //	load -broker 127.0.0.1:9092 -work single -topic t -records 20000 -connections 16
+//	load -broker 127.0.0.1:9092 -work join -topic t -group g -members 50
+//	load -broker 127.0.0.1:9092 -work commits -topic t -topics 200 -group g -groups 1000 -records 10000
 //
 // Every loop is bounded by a count and by -deadline. It speaks to loopback addresses only.
 package main
@@ -30,6 +32,10 @@ type job struct {
 	size        int
 	partitions  int
 	connections int
+	group       string
+	groups      int
+	topics      int
+	members     int
 }
 
 // result is what one run measured. Latencies are 0 where single requests are not timed.
@@ -43,7 +49,7 @@ type result struct {
 
 func main() {
 	var j job
-	work := flag.String("work", "produce", "create, delete, produce, consume or single")
+	work := flag.String("work", "produce", "create, delete, produce, consume, single, topics, join, commits or offsets")
 	deadline := flag.Duration("deadline", 2*time.Minute, "give up after this long")
 	flag.StringVar(&j.broker, "broker", "127.0.0.1:9092", "a loopback address")
 	flag.StringVar(&j.topic, "topic", "bench", "the topic to work on")
@@ -52,6 +58,10 @@ func main() {
 	flag.IntVar(&j.size, "size", 100, "bytes of each record's value")
 	flag.IntVar(&j.partitions, "partitions", 4, "partitions of a created topic")
 	flag.IntVar(&j.connections, "connections", 1, "clients of the work single, each with one request in flight")
+	flag.StringVar(&j.group, "group", "bench", "the group of join, or what the names of groups begin with")
+	flag.IntVar(&j.groups, "groups", 1, "groups of the works commits and offsets")
+	flag.IntVar(&j.topics, "topics", 1, "topics of the works topics and commits: their names are numbered")
+	flag.IntVar(&j.members, "members", 1, "members that join at once")
 	flag.Parse()
 
 	ctx, cancel := context.WithTimeout(context.Background(), *deadline)
@@ -81,6 +91,14 @@ func run(ctx context.Context, work string, j job) (result, error) {
 		return consume(ctx, j)
 	case "single":
 		return single(ctx, j)
+	case "topics":
+		return topics(ctx, j)
+	case "join":
+		return join(ctx, j)
+	case "commits":
+		return commits(ctx, j)
+	case "offsets":
+		return offsets(ctx, j)
 	default:
 		return result{}, fmt.Errorf("no work is called %q", work)
 	}

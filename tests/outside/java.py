@@ -1,4 +1,4 @@
-"""Apache ZooKeeper, Apache Kafka and Apache Kafka's command-line tools, from their jars."""
+"""Apache ZooKeeper and Apache Kafka from their jars; the tools that share a JVM are in tools.py."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def java_tool(
     standard_input: str = "",
     seconds: float = 60,
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of Apache Kafka's tools to its end; its output is text, its exit status the caller's to judge."""
+    """Run one of Apache Kafka's tools to its end in a JVM of its own; its exit status is the caller's to judge."""
     command = java_command(main_class, arguments, version, [*_SHORT_LIVED, "-Xmx256m"])
     return subprocess.run(command, input=standard_input, capture_output=True, text=True, timeout=seconds, check=False)
 

@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # The Apache Kafka whose server and tools the tests run, and whose answers ours are compared with.
 APACHE_KAFKA = "3.9.1"
+# The Spark whose Kafka source reads from and writes to the broker.
+SPARK = "4.0.0"
 
 
 def need(present: object, what: str, cure: str) -> None:
@@ -53,3 +55,12 @@ def kafka_clients_jar(version: str) -> Path:
     jar = ROOT / ".cache" / "kafka" / version / "lib" / f"kafka-clients-{version}.jar"
     need(jar.exists(), jar.name, f"`python3 scripts/outside.py clients {version}` fetches it")
     return jar
+
+
+def need_spark() -> tuple[Path, list[Path]]:
+    """The Python of the environment that holds PySpark, and the jars of its Kafka source."""
+    folder = ROOT / ".cache" / "spark" / SPARK
+    jars = sorted((folder / "lib").glob("*.jar"))
+    need_java()
+    need(len(jars) == 4, f"Spark {SPARK}", f"`python3 scripts/outside.py spark {SPARK}` fetches it")
+    return folder / "venv" / "bin" / "python", jars

@@ -91,13 +91,18 @@ class OutsideProcess(ABC):
         """Ask it to end and wait; killed when it takes too long. Its exit status, or None if never started."""
         if self._process is None:
             return None
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
+        self.terminate()
         try:
             return self._process.wait(self.stop_seconds_max)
         except subprocess.TimeoutExpired:
             self.kill()
             raise ProcessError(f"{self.name} did not stop in {self.stop_seconds_max} s\n{self.tail()}") from None
+
+    def terminate(self) -> None:
+        """Ask it to end (SIGTERM) and do not wait."""
+        if self.is_running:
+            assert self._process is not None
+            self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it as a power cut would (SIGKILL) and wait until the system has let go of it."""

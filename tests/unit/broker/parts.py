@@ -14,7 +14,7 @@ from typing import Any
 from sordini.broker.assembly import Assembly, Surroundings, assemble, topic_configs_of
 from sordini.broker.config import Config, build_config
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.handlers.fetch import FetchHandler
+from sordini.broker.dynamic_config import DynamicConfig
 from sordini.broker.identity import BrokerIdentity
 from sordini.broker.metadata_cache import BrokerMetadata, PartitionMetadata
 from sordini.broker.network.ports import Parts, Peer, Pending
@@ -97,7 +97,8 @@ class UnitBroker:
         self.peer = a_peer()
         self.tasks: set[asyncio.Task[None]] = set()
         chance = random.Random(1)
-        configs = topic_configs_of(config, explicit, session)
+        self.dynamic = DynamicConfig(config, explicit)
+        configs = topic_configs_of(self.dynamic, session, self.log)
         self.logs = LogManager(
             disk,
             config.log_directories,
@@ -107,17 +108,10 @@ class UnitBroker:
         )
         self.logs.open(0)
         identity = BrokerIdentity(ME, CLUSTER_ID)
-        around = Surroundings(config, explicit, identity, session, self.clock, chance, self.spawn, self.log)
+        call_later = self.timers.call_later
+        around = Surroundings(self.dynamic, identity, session, self.clock, chance, self.spawn, call_later, self.log)
         self.parts: Assembly = assemble(around, configs, self.logs)
         self.logs.on_offline = self.parts.replicas.directory_failed
-        parts = self.parts
-        parts.dispatcher.add(
-            [
-                FetchHandler(
-                    parts.replicas, parts.sessions, self.clock, self.timers.call_later, bytes_max=config.fetch_max_bytes
-                ).route()
-            ]
-        )
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -218,7 +212,11 @@ async def a_broker(
         await ensure_base_paths(session)
         broker = UnitBroker(config, frozenset(given), disk or ForgetfulDisk(), session)
         await broker.learn()
-        yield broker
+        await broker.parts.config_changes.start()
+        try:
+            yield broker
+        finally:
+            await broker.parts.config_changes.stop()
     finally:
         await store.close()
 

@@ -11,6 +11,7 @@ import pytest
 
 from sordini.broker.commands import CommandReceiver
 from sordini.broker.config import build_config
+from sordini.broker.dynamic_config import DynamicConfig
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.topic_configs import TopicConfigs
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -67,7 +68,7 @@ class Receiving:
         self.log = ListLog()
         self.logs = logs_on(ForgetfulDisk(), *directories)
         self.metadata = MetadataCache("a-cluster")
-        self.configs = TopicConfigs(build_config({})[0], frozenset(), self.read_overrides)
+        self.configs = TopicConfigs(DynamicConfig(build_config({})[0]), self.read_overrides)
         self.replicas = ReplicaSet(
             ME, self.logs, self.configs.settings_of, self.metadata.exists, self.metadata.name_of, lambda: 0
         )

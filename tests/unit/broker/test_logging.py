@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import json
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from sordini.broker.logging import Logger
+from sordini.broker.logging import LogFile, Logger
+from sordini.storage.disk import Buffer, File, SystemDisk, SystemFile
 
 SOURCES = Path(__file__).resolve().parents[3] / ".import"
 
@@ -76,3 +81,109 @@ def test_structlog_is_not_imported_before_there_is_something_to_say() -> None:
     )
     assert ended.returncode == 0, ended.stderr
     assert "loud" in ended.stderr
+
+
+def test_json_is_one_object_a_line_with_the_same_fields() -> None:
+    file = io.StringIO()
+    log = Logger("info", file, "json")
+    log.info("client said", client_id="x\ny", count=3, peer=Path("a"))
+    try:
+        raise ValueError("the reason")
+    except ValueError as error:
+        log.error("request failed", exc_info=error)  # noqa: TRY400 - not the standard library's.
+    first, second = map(json.loads, file.getvalue().splitlines())
+    assert first["timestamp"]
+    assert {**first, "timestamp": ""} == {
+        "timestamp": "",
+        "level": "info",
+        "event": "client said",
+        "client_id": "x\\ny",
+        "count": 3,
+        "peer": "a",
+    }
+    assert second["exception"].endswith("ValueError: the reason")
+
+
+class FullDisk(io.StringIO):
+    """A file on a disk that is full for a while."""
+
+    is_full = True
+
+    def write(self, text: str) -> int:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(text)
+
+
+def test_a_line_that_cannot_be_written_is_counted_and_stops_nobody() -> None:
+    file = FullDisk()
+    log = Logger("info", file)
+    log.info("lost")
+    log.error("lost as well")
+    file.is_full = False
+    log.info("kept")
+    assert log.lines_lost == 2
+    (line,) = file.getvalue().splitlines()
+    assert "kept" in line
+
+
+def test_a_log_file_is_appended_to(tmp_path: Path) -> None:
+    path = tmp_path / "broker.log"
+    path.write_text("before\n")
+    log_file = LogFile(SystemDisk(), str(path))
+    Logger("info", log_file).info("zoë \udcff")
+    assert path.read_text().startswith("before\n")
+    assert path.read_text().endswith("zoë \\udcff\n")
+
+
+def test_a_log_file_that_was_cut_is_written_from_its_new_end(tmp_path: Path) -> None:
+    path = tmp_path / "broker.log"
+    log_file = LogFile(SystemDisk(), str(path))
+    log_file.write("a long line that logrotate copies away\n")
+    os.truncate(path, 0)
+    log_file.write("next\n")
+    assert path.read_bytes() == b"next\n", "and not after as many zeros as there were letters"
+
+
+def test_a_log_file_that_was_moved_is_made_anew_when_it_is_reopened(tmp_path: Path) -> None:
+    path, moved = tmp_path / "broker.log", tmp_path / "broker.log.1"
+    log_file = LogFile(SystemDisk(), str(path))
+    told: list[int] = []
+    log_file.on_reopened = lambda: told.append(log_file.fileno())
+    log_file.write("one\n")
+    former = log_file.fileno()
+    path.rename(moved)
+    log_file.write("two\n")
+    log_file.reopen()
+    log_file.write("three\n")
+    assert (moved.read_text(), path.read_text()) == ("one\ntwo\n", "three\n")
+    assert told == [log_file.fileno()]
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(former)
+
+
+def test_a_log_file_that_cannot_be_reopened_goes_on_where_it_was(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log_file = LogFile(SystemDisk(), str(tmp_path / "logs" / "broker.log"))
+    (tmp_path / "logs").rename(tmp_path / "moved")
+    with pytest.raises(FileNotFoundError):
+        log_file.reopen()
+    log_file.write("still here\n")
+    assert (tmp_path / "moved" / "broker.log").read_text() == "still here\n"
+
+
+class SmallBites(SystemFile):
+    """A file that takes three bytes at a time."""
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        return super().append([bytes(buffers[0])[:3]])
+
+
+class SmallDisk(SystemDisk):
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
+        return SmallBites(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
+
+
+def test_a_line_is_written_whole_however_little_the_disk_takes_at_once(tmp_path: Path) -> None:
+    LogFile(SmallDisk(), str(tmp_path / "broker.log")).write("a whole line\n")
+    assert (tmp_path / "broker.log").read_text() == "a whole line\n"

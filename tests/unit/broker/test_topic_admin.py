@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from sordini.broker.config import build_config
+from sordini.broker.dynamic_config import DynamicConfig
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.topic_admin import TopicAdmin
 from sordini.broker.topic_configs import TopicConfigs
@@ -42,7 +43,7 @@ class Office:
             ME,
             broker.session,
             self.metadata,
-            TopicConfigs(config, frozenset(entries), lambda topic: read_config(broker.session, topic)),
+            TopicConfigs(DynamicConfig(config, frozenset(entries)), lambda topic: read_config(broker.session, topic)),
             config,
             lambda: self.ids.pop(0),
             broker.spawn,

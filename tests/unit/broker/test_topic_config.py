@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sordini.broker.config import build_config
+from sordini.broker.dynamic_config import ConfigSource, DynamicConfig
 from sordini.broker.settings import ConfigError
-from sordini.broker.topic_config import TOPIC_SETTINGS, ConfigSource, TopicConfig, check_topic_configs
+from sordini.broker.topic_config import TOPIC_SETTINGS, TopicConfig, check_topic_configs, unusable_overrides
 
 
 def a_topic(overrides: dict[str, str], broker: dict[str, str] | None = None) -> TopicConfig:
     config, _ = build_config(broker or {})
-    return TopicConfig(config, frozenset(broker or {}), overrides)
+    return TopicConfig(DynamicConfig(config, frozenset(broker or {})), overrides)
 
 
 def test_hours_of_the_broker_are_milliseconds_of_the_topic() -> None:
@@ -51,11 +52,43 @@ def test_an_override_nobody_can_read_is_passed_over() -> None:
         ({"segment.bytes": "x"}, "whole number"),
         ({"segment.bytes": None}, "no value"),
         ({"remote.storage.enable": "true"}, "tiered"),
+        ({"min.compaction.lag.ms": "100", "max.compaction.lag.ms": "50"}, "no more than max"),
+        ({"leader.replication.throttled.replicas": "0:1,x"}, "partition:broker"),
+        ({"message.format.version": "0.10"}, "a version"),
+        ({"message.format.version": "5.0"}, "a version"),
     ],
 )
 def test_a_wrong_topic_configuration_is_refused(configs: dict[str, str | None], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         check_topic_configs(configs)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("message.format.version", "0.10.0"),
+        ("message.format.version", "2.7-IV2"),
+        ("message.format.version", "3.9.1"),
+        ("leader.replication.throttled.replicas", "*"),
+        ("leader.replication.throttled.replicas", "0:1, 12:3"),
+        ("follower.replication.throttled.replicas", ""),
+        ("cleanup.policy", "compact, delete"),
+        ("max.compaction.lag.ms", "1"),
+    ],
+)
+def test_a_right_topic_configuration_is_taken(key: str, text: str) -> None:
+    check_topic_configs({key: text})
+
+
+def test_what_cannot_be_used_is_told_by_its_key_and_by_what_is_allowed() -> None:
+    told = unusable_overrides({"segment.bytes": "lots", "theirs": "hush", "retention.ms": "5"})
+    assert [(entry.key, "hush" in entry.reason or "lots" in entry.reason) for entry in told] == [
+        ("segment.bytes", False),
+        ("theirs", False),
+    ]
+    topic = a_topic({"segment.bytes": "lots", "retention.ms": "5"}, {"log.segment.bytes": "2000"})
+    assert topic.source("segment.bytes") is ConfigSource.STATIC_BROKER
+    assert topic.source("retention.ms") is ConfigSource.TOPIC
 
 
 def test_every_topic_key_has_a_value_or_is_known_to_have_none() -> None:

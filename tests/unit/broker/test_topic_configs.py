@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from sordini.broker.config import build_config
+from sordini.broker.dynamic_config import ConfigSource, DynamicConfig
 from sordini.broker.topic_configs import TopicConfigs
 from sordini.storage.log_config import NEVER
 
@@ -18,7 +19,7 @@ def configs(overrides: Mapping[str, Mapping[str, str]] | None = None, **broker: 
     async def read(topic: str) -> Mapping[str, str]:
         return (overrides or {}).get(topic, {})
 
-    return TopicConfigs(build_config(entries)[0], frozenset(entries), read)
+    return TopicConfigs(DynamicConfig(build_config(entries)[0], frozenset(entries)), read)
 
 
 async def test_what_was_loaded_is_a_topics_until_it_is_set_anew_or_forgotten() -> None:
@@ -31,6 +32,30 @@ async def test_what_was_loaded_is_a_topics_until_it_is_set_anew_or_forgotten() -
     assert known.settings_of("orders").log.segment_bytes == 3000
     known.forget("orders")
     assert known.settings_of("orders").log.segment_bytes == 1 << 30
+
+
+def test_news_of_a_topic_that_has_gone_are_not_kept() -> None:
+    known = configs()
+    known.set("gone", {})
+    assert known.config_of("gone") is not known.config_of("gone")
+    known.set("orders", {"segment.bytes": "1000"})
+    known.set("orders", {})
+    assert known.config_of("orders") is known.config_of("orders")
+    assert known.config_of("orders")["segment.bytes"] == 1 << 30
+
+
+def test_what_topics_inherit_changes_in_all_of_them_but_for_what_they_say_themselves() -> None:
+    broker = DynamicConfig(build_config({})[0])
+    known = TopicConfigs(broker, lambda _: _nothing())
+    known.set("orders", {"segment.bytes": "1000"})
+    broker.set_layer(ConfigSource.DYNAMIC_BROKER, {"log.segment.bytes": "2000", "message.max.bytes": "77"})
+    orders, bills = known.settings_of("orders"), known.settings_of("bills")
+    assert (orders.log.segment_bytes, orders.rules.message_bytes_max) == (1000, 77)
+    assert (bills.log.segment_bytes, bills.rules.message_bytes_max) == (2000, 77)
+
+
+async def _nothing() -> Mapping[str, str]:
+    return {}
 
 
 def test_the_brokers_settings_are_every_topics() -> None:

@@ -34,6 +34,7 @@ class ListLog:
 
     def __init__(self):
         self.lines = []
+        self.level = "info"
 
     def __getattr__(self, level):
         return lambda event, **fields: self.lines.append((level, event, fields))

@@ -106,6 +106,30 @@ async def test_an_address_may_have_a_bound_of_its_own():
         assert await is_closed(await bench.connect())
 
 
+async def test_other_bounds_let_those_who_wait_in_and_close_nobody():
+    async with Bench(NetworkLimits(connections_max=1)) as bench:
+        first = await bench.connect()
+        assert await is_served(first)
+        waiting = await bench.connect()
+        await send(waiting, request(tag=2))
+        assert await is_served(first)
+        bench.server.limit_connections(NetworkLimits(connections_max=3))
+        assert await receive_tags(waiting, 1) == [2]
+        bench.server.limit_connections(NetworkLimits(connections_max=3, connections_per_address_max=2))
+        assert await is_closed(await bench.connect())
+        bench.server.limit_connections(NetworkLimits(connections_max=1))
+        assert await is_served(first)
+        assert await is_served(waiting)
+        third = await bench.connect()
+        await send(third, request(tag=3))
+        waiting.close()
+        await until(lambda: bench.server.counts.total == 1)
+        assert await is_served(first)
+        assert bench.server.counts.total == 1
+        first.close()
+        assert await receive_tags(third, 1) == [3]
+
+
 async def test_an_idle_connection_is_closed_and_a_busy_one_is_kept():
     async with Bench(connection_limits=ConnectionLimits(idle_ms_max=600_000)) as bench:
         idle, busy = await bench.connect(), await bench.connect()

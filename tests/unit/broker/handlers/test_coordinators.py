@@ -1,0 +1,124 @@
+"""FindCoordinator, and the making of __consumer_offsets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from sordini.broker.groups.internal_topic import OFFSETS_TOPIC
+from sordini.broker.network.ports import Pending
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
+from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from sordini.protocol.types import BrokerId
+from sordini.replication.controller import paths
+from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker, a_peer, answer_of, led, topic_id_of
+
+FIVE = {"offsets.topic.num.partitions": "5"}
+
+
+def find(broker: UnitBroker, version: int, *keys: str) -> Any:
+    request = FindCoordinatorRequest(key=keys[0], coordinator_keys=list(keys))
+    return broker.ask(ApiKey.FIND_COORDINATOR, version, request)
+
+
+async def written(broker: UnitBroker) -> None:
+    """Until the topic stands in the store, where the controller finds it."""
+    seen = asyncio.Event()
+    if await broker.session.exists(paths.topic(OFFSETS_TOPIC), watch=lambda _: seen.set()) is None:
+        await seen.wait()
+
+
+@pytest.mark.parametrize("version", range(7))
+async def test_whoever_asks_first_brings_the_topic_into_being_and_is_answered_when_it_is_there(version: int) -> None:
+    async with a_broker(FIVE) as broker:
+        request = FindCoordinatorRequest(key="g", coordinator_keys=["g"])
+        pending = broker.serve(ApiKey.FIND_COORDINATOR, version, request)
+        assert isinstance(pending, Pending)
+        await written(broker)
+        assert not pending.is_answered
+        await broker.lead(OFFSETS_TOPIC, 5)
+        await broker.settled()
+        told = answer_of(pending, ApiKey.FIND_COORDINATOR, version)
+        told = told.coordinators[0] if version >= 4 else told
+        assert (told.error_code, told.node_id, told.host, told.port) == (0, ME, *ADDRESS)
+
+
+async def test_the_topic_is_made_once_with_settings_of_its_own() -> None:
+    async with a_broker({**FIVE, "offsets.topic.segment.bytes": "1048576"}) as broker:
+        request = FindCoordinatorRequest(coordinator_keys=["g"])
+        pendings = [broker.serve(ApiKey.FIND_COORDINATOR, 4, request) for _ in range(3)]
+        await written(broker)
+        assert len(broker.tasks) == 1
+        settings, _ = await broker.session.get(paths.topic_config(OFFSETS_TOPIC))
+        assert json.loads(settings)["config"] == {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": "1048576",
+        }
+        assignment, _ = await broker.session.get(paths.topic(OFFSETS_TOPIC))
+        assert json.loads(assignment)["partitions"] == {str(index): [ME] for index in range(5)}
+        await broker.lead(OFFSETS_TOPIC, 5)
+        await broker.settled()
+        assert all(isinstance(pending, Pending) and pending.is_answered for pending in pendings)
+
+
+async def test_metadata_makes_the_topic_with_its_own_settings_too() -> None:
+    async with a_broker(FIVE) as broker:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)], allow_auto_topic_creation=True)
+        answer = broker.ask(ApiKey.METADATA, 4, request)
+        assert answer.topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+        await written(broker)
+        settings, _ = await broker.session.get(paths.topic_config(OFFSETS_TOPIC))
+        assert json.loads(settings)["config"]["cleanup.policy"] == "compact"
+        await broker.lead(OFFSETS_TOPIC, 5)
+        await broker.settled()
+
+
+async def test_with_zookeeper_the_topic_has_as_many_replicas_as_are_configured_or_is_not_made() -> None:
+    async with a_broker({"zookeeper.connect": "zk:2181"}) as broker:
+        answer = await broker.ask_later(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=["g"]))
+        assert [row.error_code for row in answer.coordinators] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert await broker.session.exists(paths.topic(OFFSETS_TOPIC)) is None
+        [(_, fields)] = broker.log.at("warning")
+        assert "larger than available brokers" in fields["reason"]
+
+
+async def test_many_coordinators_are_found_at_once() -> None:
+    async with a_broker(FIVE) as broker:
+        await broker.lead(OFFSETS_TOPIC, 5)
+        answer = find(broker, 4, "a", "b", "")
+        assert [(row.key, row.node_id, row.error_code) for row in answer.coordinators] == [
+            ("a", ME, 0),
+            ("b", ME, 0),
+            ("", ME, 0),
+        ]
+        assert broker.ask(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest()).coordinators == []
+
+
+async def test_the_address_is_the_one_that_this_listeners_clients_know() -> None:
+    async with a_broker(FIVE) as broker:
+        await broker.lead(OFFSETS_TOPIC, 5)
+        broker.peer = a_peer("INTERNAL")
+        assert find(broker, 3, "g").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_a_group_stays_where_it_is_when_partitions_are_added() -> None:
+    async with a_broker(FIVE) as broker:
+        await broker.lead(OFFSETS_TOPIC, 5)
+        assert find(broker, 3, "g").node_id == ME
+        for index in range(5, 10):
+            nobody = led(BrokerId(-1))
+            broker.parts.metadata.set_partition(OFFSETS_TOPIC, topic_id_of(OFFSETS_TOPIC), index, nobody)
+        assert not any(find(broker, 3, f"g{number}").error_code for number in range(20))
+
+
+async def test_a_share_groups_coordinator_cannot_be_asked_for() -> None:
+    async with a_broker(FIVE) as broker:
+        request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g:1:0"])
+        [row] = broker.ask(ApiKey.FIND_COORDINATOR, 6, request).coordinators
+        assert row.error_code == ErrorCode.INVALID_REQUEST

@@ -1,0 +1,112 @@
+"""DescribeLogDirs."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from sordini.broker.handlers.log_dirs import LogDirsHandler
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResult,
+)
+from tests.build import a_batch
+from tests.crash.forgetful_disk import DISK_BYTES, ForgetfulDisk
+from tests.unit.broker.parts import UnitBroker, a_broker
+from tests.unit.replication.held import checked
+
+DIRS = ApiKey.DESCRIBE_LOG_DIRS
+TWO = {"log.dirs": "/one,/two"}
+BATCH = a_batch()
+
+
+def described(
+    broker: UnitBroker, wanted: dict[str, list[int]] | None = None, version: int = 4
+) -> list[DescribeLogDirsResult]:
+    rows = None
+    if wanted is not None:
+        rows = [DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in wanted.items()]
+    answer = broker.ask(DIRS, version, DescribeLogDirsRequest(topics=rows))
+    assert answer.error_code == 0
+    return answer.results
+
+
+def held(results: list[DescribeLogDirsResult]) -> dict[str, dict[tuple[str, int], int]]:
+    """Sizes by directory and partition."""
+    found = {}
+    for result in results:
+        rows = [(topic.name, row) for topic in result.topics for row in topic.partitions]
+        assert all((row.offset_lag, row.is_future_key) == (0, False) for _, row in rows)
+        found[result.log_dir] = {(name, row.partition_index): row.partition_size for name, row in rows}
+    return found
+
+
+async def a_filled_broker(broker: UnitBroker) -> None:
+    await broker.lead("orders", 3)
+    await broker.lead("bills")
+    broker.parts.replicas.partition("orders", 1).append(checked(BATCH), 0, all_replicas=False)
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_every_directory_is_told_with_what_lies_in_it_and_how_much_room_there_is(version: int) -> None:
+    async with a_broker(TWO) as broker:
+        await a_filled_broker(broker)
+        results = described(broker, version=version)
+        assert held(results) == {
+            "/one": {("orders", 0): 0, ("orders", 2): 0},
+            "/two": {("orders", 1): len(BATCH), ("bills", 0): 0},
+        }
+        used = sum(len(data) for data in broker.disk.tree().values())
+        room = (DISK_BYTES, DISK_BYTES - used) if version >= 4 else (-1, -1)
+        assert [(result.total_bytes, result.usable_bytes) for result in results] == [room, room]
+
+
+async def test_asked_for_some_partitions_only_those_are_told_and_asked_for_none_only_the_directories() -> None:
+    async with a_broker(TWO) as broker:
+        await a_filled_broker(broker)
+        some = {"orders": [1, 9], "nothing": [0], "bills": []}
+        assert held(described(broker, some)) == {"/one": {}, "/two": {("orders", 1): len(BATCH)}}
+        assert held(described(broker, {})) == {"/one": {}, "/two": {}}
+
+
+async def test_a_directory_that_is_offline_is_told_with_its_error_and_nothing_else() -> None:
+    async with a_broker(TWO) as broker:
+        await a_filled_broker(broker)
+        log = broker.parts.replicas.partition("orders", 0).log
+        log.home.fail(OSError(errno.EIO, "no such disk"))
+        first, second = described(broker)
+        assert (first.log_dir, first.error_code, first.topics) == ("/one", ErrorCode.KAFKA_STORAGE_ERROR, [])
+        assert (first.total_bytes, first.usable_bytes) == (-1, -1)
+        assert (second.error_code, len(second.topics)) == (0, 2)
+
+
+class SilentDisk(ForgetfulDisk):
+    """A disk whose volumes do not say how large they are."""
+
+    def space(self, path: str) -> tuple[int, int]:
+        raise OSError(errno.ENOSYS, "not told", path)
+
+
+async def test_a_volume_that_does_not_say_how_large_it_is_takes_nothing_from_the_answer() -> None:
+    async with a_broker(disk=SilentDisk()) as broker:
+        await a_filled_broker(broker)
+        (result,) = described(broker)
+        assert (result.error_code, result.total_bytes, result.usable_bytes) == (0, -1, -1)
+        assert len(held([result])["/logs"]) == 4
+
+
+async def test_a_deleted_partition_is_not_told() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        (log,) = broker.logs.logs()
+        broker.parts.replicas.stop(log.topic_partition, delete=True)
+        assert held(described(broker)) == {"/logs": {}}
+
+
+def test_a_refused_request_has_the_error_of_the_whole() -> None:
+    answer = LogDirsHandler.refuse(DescribeLogDirsRequest(), ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert (answer.error_code, answer.results) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])

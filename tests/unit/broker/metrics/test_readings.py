@@ -1,0 +1,214 @@
+"""Where the numbers come from: the families, read from the parts of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sordini.broker.groups.offsets import OffsetTable
+from sordini.broker.groups.state import CommittedOffset, Group, GroupState
+from sordini.broker.metrics.broker_families import BROKER_FAMILIES
+from sordini.broker.metrics.families import Row, Sources
+from sordini.broker.metrics.latency import TimedService
+from sordini.broker.metrics.log_families import LOG_FAMILIES
+from sordini.broker.network.limits import Listener
+from sordini.broker.network.server import SocketServer
+from sordini.broker.network.sockets import SystemNetwork
+from sordini.broker.network.watchdog import Watchdog
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.fetch import FetchRequest
+from sordini.protocol.messages.metadata import MetadataRequest
+from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from sordini.protocol.types import TopicPartition
+from tests.build import a_batch
+from tests.unit.broker.network.helpers import WarmCache
+from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker
+
+NOBODY: Any = None  # Only counted.
+FAMILIES = {family.name: family for family in (*BROKER_FAMILIES, *LOG_FAMILIES)}
+
+
+class GroupsOfATest:
+    """Groups with what they have committed; some may have moved to another coordinator since they were listed."""
+
+    def __init__(self) -> None:
+        self.committed: dict[str, dict[TopicPartition, int]] = {}
+        self.listed: list[Group] = []
+
+    def add(self, name: str, state: GroupState, members: int, committed: dict[TopicPartition, int]) -> None:
+        some = {f"member-{number}": NOBODY for number in range(members)}
+        self.listed.append(Group(name, state, members=MappingProxyType(some)))
+        self.committed[name] = committed
+
+    def groups(self) -> list[Group]:
+        return self.listed
+
+    def offsets(self, group_id: str) -> OffsetTable:
+        if group_id not in self.committed:
+            raise BrokerError(ErrorCode.NOT_COORDINATOR, "moved")
+        table = OffsetTable()
+        table.commit({name: CommittedOffset(offset, -1, "", 0) for name, offset in self.committed[group_id].items()})
+        return table
+
+
+class Scraped:
+    """A broker's parts, and what their metrics say."""
+
+    def __init__(self, broker: UnitBroker) -> None:
+        self.broker = broker
+        self.groups = GroupsOfATest()
+        self.is_controller = True
+        self.timed = TimedService(broker.parts.dispatcher, lambda: broker.clock.ms * 1_000_000)
+        self.sockets = SocketServer(SystemNetwork(), self.timed, broker.clock, WarmCache(), broker.log)
+        self.watchdog = Watchdog(broker.clock, broker.log)
+        self.sources = Sources(
+            broker.parts,
+            self.sockets,
+            broker.logs,
+            SimpleNamespace(is_active=True),
+            self.watchdog,
+            self.timed.latencies,
+            self.groups,
+            uptime_ms=lambda: 1500,
+            lines_lost=lambda: 7,
+        )
+
+    def __getitem__(self, name: str) -> dict[tuple[str, ...], Any]:
+        rows: list[Row] = list(FAMILIES[name].read(self.sources))
+        found = dict(rows)
+        assert len(found) == len(rows), "the same labels twice"
+        return found
+
+    def produce(self, topic: str, count: int, index: int = 0) -> int:
+        for _ in range(count):
+            data = PartitionProduceData(index=index, records=a_batch())
+            request = ProduceRequest(acks=-1, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
+            answer = self.broker.ask(ApiKey.PRODUCE, 9, request)
+        code: int = answer.responses[0].partition_responses[0].error_code
+        return code
+
+
+@pytest.fixture
+async def scraped() -> AsyncIterator[Scraped]:
+    async with a_broker({"min.insync.replicas": "2"}) as broker:
+        yield Scraped(broker)
+
+
+async def test_a_partition_says_where_it_begins_and_ends_and_how_large_it_is(scraped: Scraped) -> None:
+    await scraped.broker.lead("orders", 2)
+    assert scraped.produce("orders", 3, index=1) == ErrorCode.NONE
+    batch = len(a_batch())
+    empty, full = ("orders", "0"), ("orders", "1")
+    assert scraped["sordini_log_start_offset"] == {empty: 0, full: 0}
+    assert scraped["sordini_log_end_offset"] == {empty: 0, full: 9}
+    assert scraped["sordini_high_watermark"] == {empty: 0, full: 9}
+    assert scraped["sordini_log_size_bytes"] == {empty: 0, full: 3 * batch}
+    assert scraped["sordini_log_segments"] == {empty: 1, full: 1}
+    assert scraped["sordini_open_segment_files"][()] >= 1
+    scraped.broker.logs.logs()[1].roll(0)
+    assert scraped["sordini_log_segments"] == {empty: 1, full: 2}
+
+
+async def test_partitions_are_counted_by_what_this_broker_does_with_them(scraped: Scraped) -> None:
+    await scraped.broker.lead("orders", 3)
+    assert scraped["sordini_partitions"] == {(): 3}
+    assert scraped["sordini_partitions_led"] == {(): 3}
+    assert scraped["sordini_partitions_under_min_isr"] == {(): 0}, "one replica cannot be asked to be two"
+    scraped.broker.parts.replicas.resign_all()
+    assert scraped["sordini_partitions"] == {(): 3}
+    assert scraped["sordini_partitions_led"] == {(): 0}
+
+
+async def test_a_partition_with_too_few_in_sync_replicas_refuses_writes_and_is_counted(scraped: Scraped) -> None:
+    await scraped.broker.lead("orders", isr=(ME, OTHER))
+    (partition,) = scraped.broker.parts.replicas
+    assert not partition.is_under_min_isr
+    partition.lead(ME, partition.led().leader_epoch, [ME], 2)
+    assert scraped["sordini_partitions_under_min_isr"] == {(): 1}
+    assert scraped.produce("orders", 1) == ErrorCode.NOT_ENOUGH_REPLICAS
+    partition.resign()
+    assert scraped["sordini_partitions_under_min_isr"] == {(): 0}, "that is the next leader's to say"
+
+
+async def test_an_offline_directory_is_told_and_its_partitions_are_left_out(scraped: Scraped) -> None:
+    await scraped.broker.lead("orders")
+    assert scraped["sordini_log_directory_online"] == {("/logs",): 1}
+    scraped.broker.logs.logs()[0].home.fail(OSError(5, "Input/output error"))
+    assert scraped["sordini_log_directory_online"] == {("/logs",): 0}
+    assert scraped["sordini_log_end_offset"] == {}
+    assert scraped["sordini_partitions"] == {(): 0}
+
+
+async def test_requests_and_failures_are_counted_by_api_and_version(scraped: Scraped) -> None:
+    for version in (9, 9, 12):
+        scraped.broker.ask(ApiKey.METADATA, version, MetadataRequest(topics=[]))
+    scraped.broker.ask(ApiKey.FETCH, 12, FetchRequest(session_id=77, session_epoch=3))
+    assert scraped["sordini_requests_total"] == {("METADATA", "9"): 2, ("METADATA", "12"): 1, ("FETCH", "12"): 1}
+    assert scraped["sordini_request_errors_total"] == {("METADATA", "9"): 0, ("METADATA", "12"): 0, ("FETCH", "12"): 1}
+
+
+async def test_durations_are_those_of_the_apis_that_were_asked(scraped: Scraped) -> None:
+    frame = scraped.broker.frame(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+    scraped.timed.serve(scraped.broker.peer, frame)
+    ((labels, durations),) = scraped["sordini_request_duration_seconds"].items()
+    assert labels == ("METADATA",)
+    assert sum(durations.counts) == 1
+    scraped.timed.serve(scraped.broker.peer, frame)
+    assert sum(durations.counts) == 1, "what was read stays as it was while it is written out"
+
+
+async def test_a_group_is_read_with_its_lag_behind_what_can_be_read(scraped: Scraped) -> None:
+    await scraped.broker.lead("orders", 2)
+    scraped.produce("orders", 2)
+    first, second, elsewhere = (TopicPartition(*name) for name in (("orders", 0), ("orders", 1), ("gone", 0)))
+    scraped.groups.add("billing", GroupState.STABLE, 2, {first: 4, second: 5, elsewhere: 9})
+    scraped.groups.add("idle", GroupState.EMPTY, 0, {})
+    scraped.groups.add("moved", GroupState.STABLE, 1, {first: 1})
+    scraped.groups.add("other", GroupState.STABLE, 1, {first: 6})
+    del scraped.groups.committed["moved"]
+    assert scraped["sordini_groups"] == {("Stable",): 3, ("Empty",): 1}
+    assert scraped["sordini_group_members"] == {("billing",): 2, ("idle",): 0, ("moved",): 1, ("other",): 1}
+    assert scraped["sordini_group_committed_offset"] == {
+        ("billing", "orders", "0"): 4,
+        ("billing", "orders", "1"): 5,
+        ("billing", "gone", "0"): 9,
+        ("other", "orders", "0"): 6,
+    }
+    assert scraped["sordini_group_lag"] == {
+        ("billing", "orders", "0"): 2,
+        ("billing", "orders", "1"): 0,  # Committed past the end, as a truncation may leave it: no lag below none.
+        ("other", "orders", "0"): 0,
+    }
+
+
+async def test_the_loops_worst_lag_is_that_since_the_last_scrape(scraped: Scraped) -> None:
+    watchdog = scraped.watchdog
+    watchdog.lag_ms, watchdog.lag_ms_max, watchdog.lag_ms_total, watchdog.beats, watchdog.stalls = 3, 250, 400, 9, 1
+    assert scraped["sordini_loop_lag_max_seconds"] == {(): 0.25}
+    assert scraped["sordini_loop_lag_max_seconds"] == {(): 0}
+    assert scraped["sordini_loop_lag_seconds"] == {(): 0.003}
+    assert scraped["sordini_loop_lag_seconds_total"] == {(): 0.4}
+    assert scraped["sordini_loop_beats_total"] == {(): 9}
+    assert scraped["sordini_loop_stalls_total"] == {(): 1}
+
+
+async def test_what_is_about_the_whole_broker(scraped: Scraped) -> None:
+    scraped.sockets.bind([Listener("PLAINTEXT", "127.0.0.1", 0)])
+    assert scraped["sordini_uptime_seconds"] == {(): 1.5}
+    assert scraped["sordini_log_lines_lost_total"] == {(): 7}
+    assert scraped["sordini_controller_active"] == {(): 1}
+    assert scraped["sordini_connections"] == {("PLAINTEXT",): 0}
+    assert scraped["sordini_received_bytes_total"] == scraped["sordini_sent_bytes_total"] == {(): 0}
+    assert scraped["sordini_fetch_sessions"] == scraped["sordini_producer_ids"] == {(): 0}
+    ((labels, one),) = scraped["sordini_build_info"].items()
+    assert (one, len(labels)) == (1, 3)
+    await scraped.sockets.close(0)
+
+
+def test_every_family_has_labels_for_its_rows() -> None:
+    labels: Sequence[str] = [label for family in FAMILIES.values() for label in family.labels]
+    assert "le" not in labels, "the histogram's own"

@@ -1,0 +1,112 @@
+"""The configuration in force: four layers, the first that has a key wins, and nothing wrong in one disturbs it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sordini.broker.config import SETTINGS, Config, build_config
+from sordini.broker.config_accepted import ACCEPTED_DYNAMIC, ACCEPTED_STATIC, WITHOUT_EFFECT
+from sordini.broker.dynamic_config import LAYERS, ConfigSource, DynamicConfig
+from sordini.broker.topic_config import TOPIC_SETTINGS
+
+OF_BROKER, OF_ALL = LAYERS
+BOUND = "message.max.bytes"
+
+
+def a_config(**static: str) -> DynamicConfig:
+    entries = {key.replace("_", "."): text for key, text in static.items()}
+    return DynamicConfig(build_config(entries)[0], frozenset(entries))
+
+
+@given(st.booleans(), st.booleans(), st.booleans())
+def test_the_first_layer_that_has_a_key_gives_its_value(of_broker: bool, of_all: bool, static: bool) -> None:
+    dynamic = a_config(**({"message_max_bytes": "300"} if static else {}))
+    if of_all:
+        dynamic.set_layer(OF_ALL, {BOUND: "200"})
+    if of_broker:
+        dynamic.set_layer(OF_BROKER, {BOUND: "100"})
+    expected = [
+        *([("100", OF_BROKER)] if of_broker else []),
+        *([("200", OF_ALL)] if of_all else []),
+        *([("300", ConfigSource.STATIC_BROKER)] if static else []),
+        ("1048588", ConfigSource.DEFAULT),
+    ]
+    assert [(row.value, row.source) for row in dynamic.synonyms([BOUND])] == expected
+    assert str(dynamic.config.message_max_bytes) == expected[0][0]
+
+
+def test_what_is_taken_out_of_a_layer_gives_way_to_the_next() -> None:
+    dynamic = a_config(message_max_bytes="300")
+    dynamic.set_layer(OF_BROKER, {BOUND: "100"})
+    dynamic.set_layer(OF_BROKER, {})
+    assert dynamic.config.message_max_bytes == 300
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("message.max.bytes", "lots"),
+        ("log.dirs", "/elsewhere"),
+        ("num.network.threads", "9"),
+        ("no.such.key", "secret"),
+        ("max.connections.per.ip.overrides", "nobody"),
+    ],
+)
+def test_an_entry_without_use_is_passed_over_told_without_its_value_and_disturbs_no_other(key: str, text: str) -> None:
+    dynamic = a_config()
+    (told,) = dynamic.set_layer(OF_ALL, {key: text, "min.insync.replicas": "2"})
+    assert told.key == key
+    assert text not in told.reason
+    assert dynamic.config == build_config({"min.insync.replicas": "2"})[0]
+    assert dynamic.entries(OF_ALL)[key] == text
+    assert [row for row in dynamic.synonyms([key if key in SETTINGS else BOUND]) if row.source is OF_ALL] == []
+
+
+def test_a_key_known_to_have_no_effect_is_passed_over_in_silence() -> None:
+    dynamic = a_config()
+    assert dynamic.set_layer(OF_BROKER, dict.fromkeys(WITHOUT_EFFECT, "1")) == []
+    assert dynamic.config == Config()
+
+
+def test_listeners_hear_of_changes_and_only_of_changes() -> None:
+    dynamic = a_config()
+    heard: list[int] = []
+    dynamic.on_change(lambda config: heard.append(config.message_max_bytes))
+    dynamic.set_layer(OF_ALL, {BOUND: "100"})
+    dynamic.set_layer(OF_ALL, {BOUND: "100", "no.such.key": "1"})
+    dynamic.set_layer(OF_BROKER, {BOUND: "100"})
+    dynamic.set_layer(OF_BROKER, {BOUND: "50"})
+    assert heard == [100, 50]
+
+
+def test_a_coarser_keys_default_is_told_only_beside_a_value_that_was_set() -> None:
+    family = ["log.retention.ms", "log.retention.minutes", "log.retention.hours"]
+    dynamic = a_config()
+    assert dynamic.synonyms(family) == []
+    dynamic.set_layer(OF_BROKER, {"log.retention.ms": "5"})
+    assert [(row.name, row.value) for row in dynamic.synonyms(family)] == [
+        ("log.retention.ms", "5"),
+        ("log.retention.hours", "168"),
+    ]
+
+
+def test_every_dynamic_key_that_topics_do_not_inherit_has_somebody_who_hears_of_it() -> None:
+    inherited = {key.key for topic in TOPIC_SETTINGS.values() for key in topic.inherits}
+    alone = {key for key, (_, declared) in SETTINGS.items() if declared.is_dynamic} - inherited
+    # The network's listener takes the first three, the settings of partitions the others.
+    assert alone == {
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+        "producer.id.expiration.ms",
+        "sordini.expanded.bytes.max",
+        "sordini.validate.compressed",
+    }
+
+
+def test_a_key_is_honoured_or_accepted_without_effect_and_never_both() -> None:
+    assert not WITHOUT_EFFECT & SETTINGS.keys()
+    assert not ACCEPTED_DYNAMIC & ACCEPTED_STATIC
+    assert build_config(dict.fromkeys(WITHOUT_EFFECT, "anything")) == (Config(), [])
