@@ -36,6 +36,7 @@ PURE = (
     "storage.retention",
     "storage.epoch_cache",
     "broker.fetch_sessions",
+    "broker.cli.reset",
     "broker.groups.durable",
     "broker.groups.events",
     "broker.groups.joining",

@@ -385,6 +385,13 @@ async def test_leadership_that_comes_back_begins_with_what_is_written() -> None:
         assert heartbeat(broker, joined) == ErrorCode.NONE
 
 
+async def test_the_end_of_another_partition_disturbs_nobody() -> None:
+    async with a_coordinator() as broker:
+        joined = a_stable_group(broker)
+        broker.parts.replicas.stop(TopicPartition("orders", 0), delete=False)
+        assert heartbeat(broker, joined) == ErrorCode.NONE
+
+
 async def test_a_new_term_of_ones_own_disturbs_nobody() -> None:
     async with a_coordinator() as broker:
         a_stable_group(broker)
@@ -513,6 +520,29 @@ async def test_a_broker_that_stops_looks_for_nothing_to_forget_any_more() -> Non
         await broker.settled()
         broker.clock.ms += 10_080 * 60_000
         await expire(broker)
+        assert committed(broker) == {}
+
+
+async def test_a_commit_that_failed_does_not_keep_what_was_there_from_expiring() -> None:
+    async with a_coordinator() as broker:
+        assert commit(broker, {0: 1}) == [0]
+        broker.disk.fail_while(lambda call, _path: call == "write", errno.ENOSPC)
+        assert commit(broker, {0: 2}) == [ErrorCode.NOT_COORDINATOR]
+        broker.disk.heal()
+        broker.clock.ms += 10_080 * 60_000
+        await expire(broker)
+        assert committed(broker) == {}
+
+
+async def test_offsets_of_topics_deleted_together_are_forgotten() -> None:
+    async with a_coordinator() as broker:
+        await broker.lead("bills")
+        assert commit(broker, {0: 1}) == [0]
+        assert commit(broker, {0: 2}, topic="bills") == [0]
+        for topic in ("bills", "orders"):
+            gone = (DeletedPartition(TopicPartition(topic, 0), topic_id_of(topic)),)
+            await broker.parts.receiver.receive(UpdateMetadata(ME, 1, -1, (), (), gone))
+        await broker.settled()
         assert committed(broker) == {}
 
 

@@ -120,6 +120,21 @@ async def test_groups_are_read_in_turns_with_others() -> None:
         assert committed(broker, "group-29") == {("orders", 0): 99}
 
 
+async def test_reading_stops_when_the_leadership_ends() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        for number in range(30):
+            append(broker, batch_of([offset_line(0, offset, f"group-{number}") for offset in range(100)]))
+    async with a_broker(ONE_PARTITION, disk.killed()) as broker:
+        await broker.lead(OFFSETS_TOPIC)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert broker.parts.groups.is_loading
+        broker.parts.replicas.resign_all()
+        await broker.settled()
+        assert not broker.log.at("info")
+
+
 async def test_a_failing_disk_ends_the_reading_with_the_leadership() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
