@@ -121,7 +121,7 @@ def check_broker_name(name: str, broker_id: BrokerId) -> None:
     """Raise BrokerError INVALID_REQUEST unless `name` is this broker's number."""
     if not (name.isascii() and name.isdigit()):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"a broker is named by its number, not by {name!r}")
-    if int(name) != broker_id:
+    if name.lstrip("0") != str(broker_id).lstrip("0"):  # Digits without end are a number that Python will not read.
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"this is broker {broker_id}; ask broker {name} for its own")
 
 

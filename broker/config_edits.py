@@ -19,7 +19,8 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 
 # Nobody loads code, trusts a key or opens a door because a request over the wire said so.
 SECURITY_KEY = re.compile(
-    r"(.*\.)?(ssl|sasl|security|password|delegation\.token)\..*|.*\.(class|class\.name|reporters|password|secret|key)"
+    r"(.*\.)?(ssl|sasl|security|password|delegation\.token)\..*|.*\.(class|class\.name|reporters|password|secret|key)",
+    re.DOTALL,
 )
 
 
@@ -116,8 +117,12 @@ def _edit_list(key: str, operation: int, text: str, former: str, rule: Rule | No
         raise BrokerError(ErrorCode.INVALID_CONFIG, f"{key} is not a list: nothing is appended or subtracted")
     members, named = _members(former), list(dict.fromkeys(_members(text)))
     if operation == Operation.APPEND:
-        return ",".join(members + [name for name in named if name not in members])
-    return ",".join(name for name in members if name not in named)
+        edited = ",".join(dict.fromkeys(members + named))
+    else:
+        edited = ",".join(name for name in members if name not in set(named))
+    if len(edited.encode()) > STRING_BYTES_MAX:
+        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{key} would be longer than the {STRING_BYTES_MAX} bytes of a value")
+    return edited
 
 
 def _members(text: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sordini.broker.settings import integer, long, setting
+from sordini.broker.settings import integer, long, setting, short
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class GroupSettings:
     )
     offsets_topic_replication_factor: int = setting(
         "offsets.topic.replication.factor",
-        integer(1, 32767),
+        short(1),
         3,
         "Replicas of __consumer_offsets when it is made; with embedded coordination no more than there are brokers.",
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
@@ -69,6 +70,11 @@ def _bounded(
 def integer(low: int = -(2**31), high: int = INT32_MAX) -> Rule:
     """A 32-bit whole number within bounds, both included."""
     return _bounded(ValueKind.INT, int, "a whole number", low, high, INT32_MAX)
+
+
+def short(low: int = -(2**15), high: int = INT16_MAX) -> Rule:
+    """A 16-bit whole number within bounds, both included."""
+    return integer(low, high)._replace(kind=ValueKind.SHORT)
 
 
 def long(low: int = -(2**63), high: int = INT64_MAX) -> Rule:

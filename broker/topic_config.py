@@ -17,8 +17,9 @@ HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
 
+# What follows a comma keeps its blanks (`*+`): were they anybody's, a short text would take years to refuse.
 THROTTLED_REPLICAS = matching(
-    r"\*|(\d+:\d+)?( *, *(\d+:\d+)?)*", "* or a comma-separated list of partition:broker", ValueKind.LIST
+    r"\*|([0-9]+:[0-9]+)?( *, *+([0-9]+:[0-9]+)?)*", "* or a comma-separated list of partition:broker", ValueKind.LIST
 )
 FORMAT_VERSION = matching(
     r"(0\.8\.[0-2]|0\.9\.0|0\.10\.[0-2](-IV\d)?|0\.11\.0(-IV\d)?|1\.[01](-IV\d)?|[23]\.\d(-IV\d)?)(\.\d+)*",

@@ -155,6 +155,15 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
+MESSAGE_CHARACTERS_MAX = 4_000
+"""Of what is told to people. A string on the wire has 32,767 bytes at most, and a message may quote a longer request."""
+
+
+def shortened(message: str) -> str:
+    """As much of a message as is sent."""
+    return message if len(message) <= MESSAGE_CHARACTERS_MAX else message[: MESSAGE_CHARACTERS_MAX - 3] + "..."
+
+
 class BrokerError(Exception):
     """A request, or one partition of it, is refused; `code` goes into the response.
 
@@ -162,7 +171,7 @@ class BrokerError(Exception):
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        super().__init__(message or code.name)
+        super().__init__(shortened(message) or code.name)
         self.code = code
 
 

@@ -95,7 +95,7 @@ class GroupOffsetsHandler:
         """What is wrong with which entries (by `id`), and the offsets of the others."""
         now_ms = self._clock.now_ms()
         retention_ms = request.retention_time_ms
-        expires_ms = None if retention_ms == NOT_SET else now_ms + retention_ms
+        expires_ms = None if retention_ms == NOT_SET else min(now_ms + retention_ms, INT64_MAX)
         codes: dict[int, ErrorCode] = {}
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for topic in request.topics:

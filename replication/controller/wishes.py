@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sordini.protocol.errors import ErrorCode
+from sordini.protocol.errors import ErrorCode, shortened
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller import elections
 from sordini.replication.controller.cluster import Cluster, Topic
@@ -77,7 +77,7 @@ def judge_move(
         end = tuple(target)
         fault = _fault_of(cluster, topic, wanted, end)
         if fault is not None:
-            return Declined(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
+            return Declined(ErrorCode.INVALID_REPLICA_ASSIGNMENT, shortened(fault))
     if topic is None or wanted.topic in cluster.deletions:
         return NO_PARTITION
     if keep_factor and len(end) != (factor := len(_origin(topic, wanted.partition))):

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError
-from sordini.protocol.records.batch import HEADER_SIZE, read_header
+from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_header, read_records
 from sordini.protocol.types import TopicPartition
 from tests.sim.client import ProtocolViolation
 from tests.sim.consumer import records_in
+from tests.sim.group_history import Key
 from tests.sim.history import Dump, Seen
 
 INDEX_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
+OFFSETS_TOPIC = "__consumer_offsets-"
 
 
 class _Found(NamedTuple):
@@ -36,6 +38,63 @@ def dumps_of(at: float, visible: Mapping[str, bytes], synced: Mapping[str, bytes
 def partitions_in(directory: str, tree: Mapping[str, bytes]) -> list[TopicPartition]:
     """The partitions whose logs are in a log directory."""
     return sorted(_logs({path: b"" for path in tree if path.startswith(f"{directory}/")}))
+
+
+def committed_in(tree: Mapping[str, bytes]) -> dict[Key, tuple[str, int]]:
+    """What __consumer_offsets says is committed: the note and the offset, last one wins."""
+    found: dict[Key, tuple[str, int]] = {}
+    ends: dict[str, int] = {}
+    for path, data in sorted(tree.items()):
+        directory, _, name = path.rpartition("/")
+        if not name.endswith(".log") or not directory.rpartition("/")[2].startswith(OFFSETS_TOPIC):
+            continue
+        base = int(name.removesuffix(".log"))
+        if ends.setdefault(directory, base) != base:
+            continue
+        for offset, key, value in _pairs(data):
+            ends[directory] = offset + 1
+            if struct.unpack_from(">h", key)[0] == 1:
+                _note(found, key, value)
+    return found
+
+
+def _note(found: dict[Key, tuple[str, int]], key: bytes, value: bytes | None) -> None:
+    group_id, position = _text_at(key, 2)
+    topic, position = _text_at(key, position)
+    of = (group_id, TopicPartition(topic, struct.unpack_from(">i", key, position)[0]))
+    if value is None:
+        found.pop(of, None)
+    else:
+        version, offset = struct.unpack_from(">hq", value)
+        found[of] = (_text_at(value, 14 if version >= 3 else 10)[0], offset)
+
+
+def _text_at(data: bytes, position: int) -> tuple[str, int]:
+    end = position + 2 + int.from_bytes(data[position : position + 2], "big")
+    return data[position + 2 : end].decode(), end
+
+
+def _pairs(data: bytes) -> Iterator[tuple[int, bytes, bytes | None]]:
+    """Keys and values up to the first byte that is not a right batch."""
+    view = memoryview(data)
+    for position, size in _sizes(data):
+        for record in read_records(view[position : position + size], read_header(view, position)):
+            yield record.offset, bytes(record.key or b""), None if record.value is None else bytes(record.value)
+
+
+def _sizes(data: bytes) -> Iterator[tuple[int, int]]:
+    """Position and size of every batch that is right."""
+    position, view = 0, memoryview(data)
+    while len(data) - position >= HEADER_SIZE:
+        try:
+            header = read_header(view, position)
+        except BrokerError:
+            return
+        is_whole = HEADER_SIZE <= header.size <= len(data) - position
+        if not is_whole or not crc_is_right(view, position, header):
+            return
+        yield position, header.size
+        position += header.size
 
 
 def index_findings(tree: Mapping[str, bytes]) -> Iterator[str]:

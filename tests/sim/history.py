@@ -6,6 +6,7 @@ import dataclasses
 from typing import Literal, NamedTuple
 
 from sordini.protocol.types import TopicPartition
+from tests.sim.group_history import GroupHistory, Key
 
 Outcome = Literal["ok", "info"]
 """Acknowledged, or not known: a timeout, a lost connection and a refusal after a retry are never a plain `fail`."""
@@ -83,6 +84,10 @@ class Restart:
     at: float
     before: dict[TopicPartition, Dump]
     after: dict[TopicPartition, Dump]
+    offsets: dict[Key, tuple[str, int]] = dataclasses.field(default_factory=dict)
+    """What is committed by the files of __consumer_offsets after it: notes and offsets."""
+    back: float = 0.0
+    """When the next process served; nobody could speak to it before."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -108,3 +113,4 @@ class History:
     """How often a batch of an epoch of the past was refused, as it must be."""
     fenced_in: list[tuple[float, str]] = dataclasses.field(default_factory=list)
     """When a batch of an epoch of the past was taken."""
+    groups: GroupHistory = dataclasses.field(default_factory=GroupHistory)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import heapq
 import random
 from asyncio import base_events
 from collections.abc import Callable, Coroutine
@@ -131,6 +132,8 @@ class SimLoop(base_events.BaseEventLoop):
         self._calls = 0
         self._steps_max = steps_max
         self._processes: list[SimProcess] = []
+        self._paused: dict[SimProcess, list[asyncio.Handle]] = {}
+        """What a paused process would do, in the order in which it would have come."""
         self.stray: list[str] = []
         self.set_exception_handler(SimLoop._note_stray)
         self.set_task_factory(_mark_task)  # type: ignore[arg-type]
@@ -157,11 +160,17 @@ class SimLoop(base_events.BaseEventLoop):
         self._now = max(self._now, self._scheduled[0]._when)
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
-        return _unless_dead(super().call_soon(callback, *args, context=context))
+        handle = _unless_dead(super().call_soon(callback, *args, context=context))
+        held = self._paused.get(_owner(handle)) if self._paused else None
+        if held is not None:
+            held.append(self._ready.pop())
+        return handle
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
         handle = super().call_at(when, callback, *args, context=context)
         _unless_dead(handle)
+        if self._paused and _owner(handle) in self._paused:
+            self._hold(_owner(handle))
         return handle
 
     def outside_at(self, when: float, callback: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
@@ -190,6 +199,8 @@ class SimLoop(base_events.BaseEventLoop):
         """The callbacks of the sockets that are ready now, in an order that only the seed knows."""
         ready = [handle for socket, handle in self._readers.items() if socket.is_readable()]
         ready += [handle for socket, handle in self._writers.items() if socket.is_writable()]
+        if self._paused:
+            ready = [handle for handle in ready if _owner(handle) not in self._paused]
         if len(ready) > 1:
             self._random.shuffle(ready)
         return ready
@@ -206,9 +217,40 @@ class SimLoop(base_events.BaseEventLoop):
         for table in (self._readers, self._writers):
             for socket in [socket for socket, handle in table.items() if _owner(handle) is process]:
                 self._unregister(table, socket)
+        self._paused.pop(process, None)
         for handle in [*self._ready, *self._scheduled]:
             if _owner(handle) is process:
                 handle.cancel()
+
+    def pause(self, process: SimProcess) -> None:
+        """Let nothing of a process run, as SIGSTOP does: time passes, and its sockets fill."""
+        self._paused[process] = []
+        for handle in [handle for handle in self._ready if _owner(handle) is process]:
+            self._ready.remove(handle)
+            self._paused[process].append(handle)
+        self._hold(process)
+
+    def resume(self, process: SimProcess, *, timers_first: bool) -> None:
+        """Let it go on: with what is overdue, and then with its sockets, or the other way round.
+
+        Loops differ in that: asyncio's looks at sockets first, and uvloop's at timers.
+        """
+        for handle in self._paused.pop(process, ()):
+            if not isinstance(handle, asyncio.TimerHandle) or (timers_first and handle.when() <= self._now):
+                self._ready.append(handle)
+            else:
+                handle._scheduled = True  # type: ignore[attr-defined]
+                heapq.heappush(self._scheduled, handle)
+
+    def _hold(self, process: SimProcess | None) -> None:
+        """Take the timers of a paused process away, earliest first."""
+        assert process is not None
+        timers = sorted(handle for handle in self._scheduled if _owner(handle) is process)
+        self._scheduled[:] = [handle for handle in self._scheduled if _owner(handle) is not process]
+        heapq.heapify(self._scheduled)
+        for handle in timers:
+            handle._scheduled = False
+        self._paused[process] += timers
 
     # Futures and tasks are numbered: a set of them (asyncio keeps some) must not be ordered by addresses.
 

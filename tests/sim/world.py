@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.protocol.types import TopicPartition
 from tests.sim.disk import SimDisk
-from tests.sim.files import dumps_of, partitions_in
+from tests.sim.files import committed_in, dumps_of, partitions_in
 from tests.sim.history import Dump, History, Restart
 from tests.sim.loop import SimClock, SimLoop, SimProcess
 from tests.sim.network import Address, SimNetwork
@@ -123,7 +123,8 @@ class World:
             raise TimeoutError(f"the broker did not come up in {STARTS_MAX} attempts")
         self.disk.heal()
         self.disk_failed = False
-        self.history.restarts.append(Restart(kind, at, before, self.dumps()))
+        offsets = committed_in(self.disk.visible_tree())
+        self.history.restarts.append(Restart(kind, at, before, self.dumps(), offsets, self.loop.time()))
         self.admit()
 
     def note_offline(self, disk: SimDisk) -> None:
