@@ -75,17 +75,22 @@ class Surroundings(NamedTuple):
 
 
 class Assembly(NamedTuple):
-    """The parts that the server starts, feeds and stops."""
+    """The parts: those that the server starts, feeds and stops, and those that only handlers use."""
 
+    logs: LogManager
     metadata: MetadataCache
     topic_configs: TopicConfigs
-    replicas: ReplicaSet
-    receiver: CommandReceiver
-    sessions: FetchSessions
-    dispatcher: Dispatcher
-    config_changes: ConfigChanges
+    topic_admin: TopicAdmin
     partition_admin: PartitionAdmin
+    config_admin: ConfigAdmin
+    config_changes: ConfigChanges
+    loggers: LoggerLevels
+    replicas: ReplicaSet
+    sessions: FetchSessions
+    offsets_topic: OffsetsTopic
     groups: GroupCoordinator
+    receiver: CommandReceiver
+    dispatcher: Dispatcher
 
 
 def topic_configs_of(dynamic: DynamicConfig, session: Session, log: Log) -> TopicConfigs:
@@ -99,92 +104,65 @@ def topic_configs_of(dynamic: DynamicConfig, session: Session, log: Log) -> Topi
 
 def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager) -> Assembly:
     """Put the parts together; nothing runs yet."""
-    broker_id = around.identity.broker_id
+    config, broker_id, clock, log = around.config, around.identity.broker_id, around.clock, around.log
+    session, spawn, draw = around.session, around.spawn, around.randomness.getrandbits
     metadata = MetadataCache(around.identity.cluster_id)
-    replicas = ReplicaSet(
-        broker_id, logs, topic_configs.settings_of, metadata.exists, metadata.name_of, around.clock.now_ms
-    )
-    sessions = FetchSessions(
-        around.config.max_incremental_fetch_session_cache_slots,
-        lambda: around.randomness.getrandbits(31),
-        metadata.name_of,
-    )
-    dispatcher = Dispatcher(around.spawn, around.log)
-    topic_ids_drawn = topic_ids(around.randomness.getrandbits)
-    topic_admin = TopicAdmin(
-        broker_id, around.session, metadata, topic_configs, around.config, topic_ids_drawn, around.spawn
-    )
-    partition_admin = PartitionAdmin(metadata)
-    dispatcher.add(_routes(around, topic_admin, metadata, replicas, sessions, dispatcher))
-    offsets_topic = OffsetsTopic(around.config, topic_admin, metadata, around.spawn, around.log)
-    groups = GroupCoordinator(
-        around.config,
-        offsets_topic,
-        Ports(around.clock, around.call_later, around.spawn, around.randomness, around.log),
-    )
-    replicas.listener = groups
-    dispatcher.add(_group_routes(around, groups, offsets_topic, metadata))
-    dispatcher.add(PartitionsHandler(topic_admin, partition_admin, dispatcher.later).routes())
-    dispatcher.add([LogDirsHandler(logs).route()])
-    config_receiver = ConfigReceiver(broker_id, around.dynamic, topic_configs, replicas, around.log)
-    changes = ConfigChanges(around.session, config_receiver.changed, around.clock, around.log)
-    dispatcher.add(_config_routes(around, topic_configs, metadata, changes, dispatcher))
-    receiver = CommandReceiver(broker_id, replicas, metadata, topic_configs, around.log)
+    replicas = ReplicaSet(broker_id, logs, topic_configs.settings_of, metadata.exists, metadata.name_of, clock.now_ms)
+    topic_admin = TopicAdmin(broker_id, session, metadata, topic_configs, config, topic_ids(draw), spawn)
+    offsets_topic = OffsetsTopic(config, topic_admin, metadata, spawn, log)
+    ports = Ports(clock, around.call_later, spawn, around.randomness, log)
+    groups = replicas.listener = GroupCoordinator(config, offsets_topic, ports)
+    receiver = CommandReceiver(broker_id, replicas, metadata, topic_configs, log)
     receiver.on_deleted = groups.partitions_deleted
-    return Assembly(metadata, topic_configs, replicas, receiver, sessions, dispatcher, changes, partition_admin, groups)
+    config_receiver = ConfigReceiver(broker_id, around.dynamic, topic_configs, replicas, log)
+    config_changes = ConfigChanges(session, config_receiver.changed, clock, log)
+    loggers = LoggerLevels(log)
+    patience_ms = config.zookeeper_session_timeout_ms
+    slots = config.max_incremental_fetch_session_cache_slots
+    parts = Assembly(
+        logs=logs,
+        metadata=metadata,
+        topic_configs=topic_configs,
+        topic_admin=topic_admin,
+        partition_admin=PartitionAdmin(metadata),
+        config_admin=ConfigAdmin(broker_id, session, metadata, config_changes, loggers, patience_ms),
+        config_changes=config_changes,
+        loggers=loggers,
+        replicas=replicas,
+        sessions=FetchSessions(slots, lambda: draw(31), metadata.name_of),
+        offsets_topic=offsets_topic,
+        groups=groups,
+        receiver=receiver,
+        dispatcher=Dispatcher(spawn, log),
+    )
+    parts.dispatcher.add(_routes(around, parts))
+    return parts
 
 
-def _routes(
-    around: Surroundings,
-    admin: TopicAdmin,
-    metadata: MetadataCache,
-    replicas: ReplicaSet,
-    sessions: FetchSessions,
-    dispatcher: Dispatcher,
-) -> list[Route]:
-    config, clock, later = around.config, around.clock, dispatcher.later
-    broker_id = around.identity.broker_id
-    producer_ids = ProducerIdBlocks(around.session, broker_id)
+def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
+    """Who serves what: the table of all handlers."""
+    config, clock, broker_id = around.config, around.clock, around.identity.broker_id
+    metadata, replicas, groups, later = parts.metadata, parts.replicas, parts.groups, parts.dispatcher.later
+    note_bytes_max = config.offset_metadata_max_bytes
     return [
         ProduceHandler(replicas, clock, later).route(),
-        FetchHandler(replicas, sessions, clock, around.call_later, bytes_max=config.fetch_max_bytes).route(),
+        FetchHandler(replicas, parts.sessions, clock, around.call_later, bytes_max=config.fetch_max_bytes).route(),
         *OffsetsHandler(replicas).routes(),
         *RecordsHandler(replicas).routes(),
-        TopicPagesHandler(metadata, partitions_max=config.max_request_partition_size_limit).route(),
+        LogDirsHandler(parts.logs).route(),
+        ProducerIdHandler(ProducerIdBlocks(around.session, broker_id), later).route(),
         ApiVersionsHandler().route(),
-        *TopicsHandler(admin, metadata, later).routes(),
-        ProducerIdHandler(producer_ids, later).route(),
-        *ClusterHandler(metadata).routes(),
         *SaslHandler().routes(),
-    ]
-
-
-def _group_routes(
-    around: Surroundings, groups: GroupCoordinator, topic: OffsetsTopic, metadata: MetadataCache
-) -> list[Route]:
-    note_bytes_max = around.config.offset_metadata_max_bytes
-    return [
-        MetadataHandler(metadata, topic.auto_create).route(),
-        CoordinatorsHandler(topic, metadata).route(),
+        *ClusterHandler(metadata).routes(),
+        MetadataHandler(metadata, parts.offsets_topic.auto_create).route(),
+        TopicPagesHandler(metadata, partitions_max=config.max_request_partition_size_limit).route(),
+        *TopicsHandler(parts.topic_admin, metadata, later).routes(),
+        *PartitionsHandler(parts.topic_admin, parts.partition_admin, later).routes(),
+        ConfigsHandler(broker_id, around.dynamic, metadata, parts.topic_configs.config_of, parts.loggers).route(),
+        *AlterConfigsHandler(parts.config_admin, metadata, later).routes(),
+        CoordinatorsHandler(parts.offsets_topic, metadata).route(),
         *GroupsHandler(groups).routes(),
-        *GroupOffsetsHandler(groups, metadata, around.clock, metadata_bytes_max=note_bytes_max).routes(),
-    ]
-
-
-def _config_routes(
-    around: Surroundings,
-    topic_configs: TopicConfigs,
-    metadata: MetadataCache,
-    changes: ConfigChanges,
-    dispatcher: Dispatcher,
-) -> list[Route]:
-    broker_id = around.identity.broker_id
-    patience_ms = around.config.zookeeper_session_timeout_ms
-    loggers = LoggerLevels(around.log)
-    admin = ConfigAdmin(broker_id, around.session, metadata, changes, loggers, patience_ms)
-    return [
-        ConfigsHandler(broker_id, around.dynamic, metadata, topic_configs.config_of, loggers).route(),
-        *AlterConfigsHandler(admin, metadata, dispatcher.later).routes(),
+        *GroupOffsetsHandler(groups, metadata, clock, metadata_bytes_max=note_bytes_max).routes(),
     ]
 
 

@@ -16,6 +16,7 @@ from sordini.broker.config_accepted import ACCEPTED_STATIC
 from sordini.broker.settings import ConfigError, Rule, ValueKind, value_text
 from sordini.broker.topic_config import TOPIC_SETTINGS, check_topic_configs, default_of, unusable_overrides
 from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.primitives import STRING_BYTES_MAX
 
 # Nobody loads code, trusts a key or opens a door because a request over the wire said so.
 SECURITY_KEY = re.compile(
@@ -115,13 +116,14 @@ def _edit_list(key: str, operation: int, text: str, former: str, rule: Rule | No
     """A list with members more or fewer. What was not set begins as the key's default, not as what is inherited."""
     if rule is None or rule.kind is not ValueKind.LIST:
         raise BrokerError(ErrorCode.INVALID_CONFIG, f"{key} is not a list: nothing is appended or subtracted")
-    members, named = _members(former), list(dict.fromkeys(_members(text)))
+    members, named = _members(former), dict.fromkeys(_members(text))
     if operation == Operation.APPEND:
-        edited = ",".join(dict.fromkeys(members + named))
+        there = set(members)
+        edited = ",".join(members + [name for name in named if name not in there])
     else:
-        edited = ",".join(name for name in members if name not in set(named))
+        edited = ",".join(name for name in members if name not in named)
     if len(edited.encode()) > STRING_BYTES_MAX:
-        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{key} would be longer than the {STRING_BYTES_MAX} bytes of a value")
+        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{key} would be longer than {STRING_BYTES_MAX} bytes")
     return edited
 
 

@@ -193,7 +193,7 @@ class Server:
         self._spawn(self._tick(logs))
         sockets.start()
         if metrics is not None:
-            self._open_metrics(metrics, parts, sockets, logs, controller)
+            self._open_metrics(metrics, parts, sockets, controller)
         self.doing = SERVING
         ready()
         await stop.wait()
@@ -248,7 +248,6 @@ class Server:
         metrics: MetricsEndpoint,
         parts: Assembly,
         sockets: SocketServer,
-        logs: LogManager,
         controller: Controller,
     ) -> None:
         from sordini.broker.metrics.families import Sources
@@ -258,7 +257,6 @@ class Server:
         sources = Sources(
             parts,
             sockets,
-            logs,
             controller,
             self.watchdog,
             metrics.service.latencies,

@@ -11,6 +11,7 @@ from sordini.broker.config_accepted import WITHOUT_EFFECT
 from sordini.broker.config_admin import ResourceKind, check_broker_name, describe_kind
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.dynamic_config import LAYERS, ConfigSource, DynamicConfig, Synonym
+from sordini.broker.handlers.repeats import check_mentions
 from sordini.broker.logger_levels import LoggerLevels
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.settings import ValueKind, value_text
@@ -73,6 +74,7 @@ class ConfigsHandler:
 
     def handle(self, call: Call) -> DescribeConfigsResponse:
         request: DescribeConfigsRequest = call.body
+        check_mentions((resource.resource_type, resource.resource_name) for resource in request.resources)
         return DescribeConfigsResponse(results=[self._describe(request, resource) for resource in request.resources])
 
     def _describe(self, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:

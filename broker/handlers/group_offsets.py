@@ -14,8 +14,10 @@ from sordini.broker.groups.events import Committing
 from sordini.broker.groups.offsets import OffsetTable
 from sordini.broker.groups.state import CommittedOffset
 from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.handlers.repeats import check_mentions
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
+from sordini.broker.settings import INT64_MAX
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.offset_commit import (
@@ -124,6 +126,7 @@ class GroupOffsetsHandler:
         """Nothing here is about to be changed by a transaction, so whatever is told is stable (`require_stable`)."""
         request: OffsetFetchRequest = call.body
         if call.version >= FIRST_VERSION_WITH_GROUPS:
+            check_mentions(group.group_id for group in request.groups if group.topics is None)
             return OffsetFetchResponse(groups=[self._fetched(group, call.version) for group in request.groups])
         topics = None
         if request.topics is not None:

@@ -25,6 +25,7 @@ from sordini.broker.groups.events import (
 )
 from sordini.broker.groups.state import Group, GroupState, Member, Protocol
 from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.handlers.repeats import check_mentions
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -136,6 +137,7 @@ class GroupsHandler:
 
     def describe(self, call: Call) -> DescribeGroupsResponse:
         request: DescribeGroupsRequest = call.body
+        check_mentions(request.groups)
         response = DescribeGroupsResponse()
         for group_id in request.groups:
             try:

@@ -8,6 +8,7 @@ that is killed before that may show deleted records again.
 from __future__ import annotations
 
 from sordini.broker.dispatch import Call, Route
+from sordini.broker.handlers.repeats import check_mentions
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.delete_records import (
@@ -68,6 +69,7 @@ class RecordsHandler:
 
     def describe_producers(self, call: Call) -> DescribeProducersResponse:
         request: DescribeProducersRequest = call.body
+        check_mentions((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
         return DescribeProducersResponse(
             topics=[
                 TopicResponse(

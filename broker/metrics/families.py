@@ -17,7 +17,6 @@ from sordini.broker.groups.state import Group
 from sordini.broker.metrics.latency import Latencies
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
-from sordini.storage.log_manager import LogManager
 
 
 class Groups(Protocol):
@@ -42,7 +41,6 @@ class Sources(NamedTuple):
 
     parts: Assembly
     sockets: SocketServer
-    logs: LogManager
     controller: Elected
     watchdog: Watchdog
     latencies: Latencies

@@ -15,9 +15,9 @@ PARTITION_LABELS = ("topic", "partition")
 
 
 def _directories(sources: Sources) -> Iterator[Row]:
-    for path in sources.logs.online_directories:
+    for path in sources.parts.logs.online_directories:
         yield (_text(path),), 1
-    for path in sources.logs.offline_directories:
+    for path in sources.parts.logs.offline_directories:
         yield (_text(path),), 0
 
 
@@ -25,7 +25,7 @@ def _per_log(value: Callable[[Log], float]) -> Callable[[Sources], Iterable[Row]
     """One row for each log; those of offline directories cannot be vouched for and are left out."""
 
     def read(sources: Sources) -> Iterator[Row]:
-        for log in sources.logs.logs():
+        for log in sources.parts.logs.logs():
             if log.home.failure is None:
                 yield (log.topic_partition.topic, str(log.topic_partition.partition)), value(log)
 
@@ -86,7 +86,7 @@ LOG_FAMILIES = (
         Kind.GAUGE,
         "Segment files that are open (bounded by sordini.open.segments.max).",
         (),
-        one(lambda sources: sources.logs.files.open_count),
+        one(lambda sources: sources.parts.logs.files.open_count),
     ),
     Family("sordini_partitions", Kind.GAUGE, "Partitions with a copy on this broker.", (), _partitions(lambda _: True)),
     Family(
@@ -108,7 +108,7 @@ LOG_FAMILIES = (
         Kind.GAUGE,
         "Idempotent producers that are remembered, counted once for each partition they wrote to.",
         (),
-        one(lambda sources: sum(len(log.producers) for log in sources.logs.logs())),
+        one(lambda sources: sum(len(log.producers) for log in sources.parts.logs.logs())),
     ),
     Family(
         "sordini_log_size_bytes",

@@ -68,7 +68,6 @@ class Scraped:
         self.sources = Sources(
             broker.parts,
             self.sockets,
-            broker.logs,
             SimpleNamespace(is_active=True),
             self.watchdog,
             self.timed.latencies,
