@@ -156,7 +156,7 @@ class ErrorCode(IntEnum):
 
 
 MESSAGE_CHARACTERS_MAX = 4_000
-"""Of what is told to people. A string on the wire has 32,767 bytes at most, and a message may quote a longer request."""
+"""Of what is told to people: it may quote a request, and a string on the wire has 32,767 bytes at most."""
 
 
 def shortened(message: str) -> str:

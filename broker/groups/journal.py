@@ -15,16 +15,13 @@ from collections.abc import Callable, Sequence
 from sordini.broker.groups.ports import Ports, Timer
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
-from sordini.protocol.records.produced import check_produced
+from sordini.protocol.records.produced import take_own
 from sordini.replication.partition import Partition
 from sordini.replication.waiters import Waiter
 from sordini.storage.errors import StorageError
 
 Ended = Callable[[ErrorCode], None]
 KeyValue = tuple[bytes, bytes | None]
-
-PRODUCE_VERSION = 13
-"""The rules that our own batches are checked by: those of today's producers."""
 
 
 class Entry:
@@ -105,7 +102,7 @@ class Journal:
             [Record(number, now_ms, key, value) for number, (key, value) in enumerate(records)], codec=self._codec
         )
         rules = partition.settings.rules
-        checked = check_produced(memoryview(bytearray(batch)), rules, now_ms, produce_version=PRODUCE_VERSION)
+        checked = take_own(bytearray(batch), rules, now_ms)
         appended = partition.append(checked, now_ms, all_replicas=True)
         return Entry(
             appended.end_offset,

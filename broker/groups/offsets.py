@@ -13,7 +13,6 @@ left alone: its tombstone would come behind the new value in the log.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, ItemsView, Iterable, Mapping
 
 from sordini.broker.groups.state import CommittedOffset, Group, GroupState
@@ -43,7 +42,7 @@ class OffsetTable:
 
     def __init__(self) -> None:
         self._offsets: dict[TopicPartition, CommittedOffset] = {}
-        self._being_written: Counter[TopicPartition] = Counter()
+        self._being_written: dict[TopicPartition, int] = {}
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -64,14 +63,17 @@ class OffsetTable:
         return list(dict.fromkeys([*self._offsets, *self._being_written]))
 
     def begin(self, partitions: Iterable[TopicPartition]) -> None:
-        self._being_written.update(partitions)
+        counts = self._being_written
+        for topic_partition in partitions:
+            counts[topic_partition] = counts.get(topic_partition, 0) + 1
 
     def end(self, partitions: Iterable[TopicPartition]) -> None:
         """A commit was written, or could not be."""
+        counts = self._being_written
         for topic_partition in partitions:
-            self._being_written[topic_partition] -= 1
-            if self._being_written[topic_partition] <= 0:
-                del self._being_written[topic_partition]
+            left = counts.pop(topic_partition) - 1
+            if left:
+                counts[topic_partition] = left
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         self._offsets.update(offsets)

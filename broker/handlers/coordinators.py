@@ -44,7 +44,7 @@ class CoordinatorsHandler:
             return self.refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE if known else ErrorCode.INVALID_REQUEST)
         if self._topic.exists or (call.version >= FIRST_BATCHED_VERSION and not request.coordinator_keys):
             return self._found(call)
-        exchange = Exchange[FindCoordinatorResponse](call)
+        exchange: Exchange[FindCoordinatorResponse] = Exchange(call)
         self._topic.make(lambda: exchange.answer(self._found(call)))
         return exchange.result()
 

@@ -76,7 +76,7 @@ class GroupOffsetsHandler:
         codes, offsets = self._sorted_out(request, call.version)
         if not offsets and not any(code == ErrorCode.OFFSET_METADATA_TOO_LARGE for code in codes.values()):
             return _committed(request, codes, ErrorCode.NONE)  # Nothing is left that a group could be asked about.
-        exchange = Exchange[OffsetCommitResponse](call)
+        exchange: Exchange[OffsetCommitResponse] = Exchange(call)
         event = Committing(
             caller=NOBODY,
             member_id=request.member_id,
@@ -193,7 +193,7 @@ class GroupOffsetsHandler:
             if topic.name in known - in_use
             for partition in topic.partitions
         ]
-        exchange = Exchange[OffsetDeleteResponse](call)
+        exchange: Exchange[OffsetDeleteResponse] = Exchange(call)
 
         def ended(code: ErrorCode) -> None:
             exchange.answer(self.refuse_delete(request, code) if code else self._deleted(request, in_use))

@@ -173,7 +173,7 @@ class GroupsHandler:
 
     def delete(self, call: Call) -> DeleteGroupsResponse | Pending:
         request: DeleteGroupsRequest = call.body
-        exchange = Exchange[DeleteGroupsResponse](call)
+        exchange: Exchange[DeleteGroupsResponse] = Exchange(call)
         names = list(dict.fromkeys(request.groups_names))
         codes: dict[str, ErrorCode] = {}
 
@@ -230,7 +230,7 @@ def _ask(
     groups: GroupCoordinator, call: Call, event: Join | Sync | Heartbeat | Leave, message: Callable[[Any], M]
 ) -> M | Pending:
     """Tell a group what happens to it; its answer becomes a message by `message`."""
-    exchange = Exchange[M](call)
+    exchange: Exchange[M] = Exchange(call)
     groups.ask(call.body.group_id, event, lambda answer: exchange.answer(message(answer)))
     return exchange.result()
 

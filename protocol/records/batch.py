@@ -30,7 +30,7 @@ from crc32c import crc32c
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, compress, decompress
-from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint, write_varint
+from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint, varint
 
 HEADER_SIZE = 61
 LENGTH_PREFIX = 12
@@ -52,6 +52,7 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
+_NULL_LENGTH = varint(-1)
 _CHECKED_FIELDS = struct.Struct(">hiqqqhii")
 _ATTRIBUTES = struct.Struct(">h")
 _EPOCH_POSITION = 12
@@ -226,25 +227,18 @@ def assemble_batch(header: BatchHeader, body: bytes | bytearray | memoryview) ->
 
 
 def _write_record(out: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
-    content = bytearray(1)
-    write_varint(content, timestamp_delta)
-    write_varint(content, offset_delta)
-    _write_bytes(content, record.key)
-    _write_bytes(content, record.value)
-    write_varint(content, len(record.headers))
-    for key, value in record.headers:
-        _write_bytes(content, key.encode(errors="surrogateescape"))
-        _write_bytes(content, value)
-    write_varint(out, len(content))
+    headers = record.headers
+    parts = [b"\0", varint(timestamp_delta), varint(offset_delta), *_sized(record.key), *_sized(record.value)]
+    parts.append(varint(len(headers)))
+    for key, value in headers:
+        parts += (*_sized(key.encode(errors="surrogateescape")), *_sized(value))
+    content = b"".join(parts)
+    out += varint(len(content))
     out += content
 
 
-def _write_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        write_varint(out, -1)
-    else:
-        write_varint(out, len(value))
-        out += value
+def _sized(value: bytes | None) -> tuple[bytes, bytes]:
+    return (_NULL_LENGTH, b"") if value is None else (varint(len(value)), value)
 
 
 def read_records(

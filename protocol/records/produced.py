@@ -39,6 +39,7 @@ _INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
 _new = tuple.__new__
 _FIRST_VERSION_OF_BATCHES = 3
+_NEWEST_VERSION = 13
 """From this Produce version on a record set is exactly one version 2 batch."""
 _FIRST_VERSION_OF_ZSTD = 7
 
@@ -96,6 +97,16 @@ def check_produced(records: memoryview, rules: ProduceRules, now_ms: int, *, pro
     # Whatever follows is no whole batch; it is dropped, as a fetch may have cut it off.
     records = records[: first.size]
     return _check_batch(records, read_header(records), rules, now_ms, produce_version)
+
+
+def take_own(batch: bytearray, rules: ProduceRules, now_ms: int) -> CheckedBatches:
+    """A batch that this broker has built: only its size is checked; raises BrokerError MESSAGE_TOO_LARGE."""
+    header, records = read_header(batch), memoryview(batch)
+    if rules.log_append_time or rules.codec not in (None, header.codec):
+        return _check_batch(records, header, rules, now_ms, _NEWEST_VERSION)  # It has to be rewritten.
+    if header.size > rules.message_bytes_max:
+        raise _too_large(header.size, rules)
+    return CheckedBatches(records, [(0, header)])
 
 
 def _invalid(why: str) -> BrokerError:

@@ -27,10 +27,21 @@ def read_varint(buffer: bytes | memoryview, position: int, bytes_max: int = VARI
     raise ValueError(f"the number at byte {position} does not end within {bytes_max} bytes")
 
 
-def write_varint(out: bytearray, value: int) -> None:
-    """Append `value` (32 or 64 bits, the bytes are the same) to `out`."""
+def varint(value: int) -> bytes:
+    """The bytes of `value` (32 or 64 bits, they are the same)."""
     raw = value << 1 if value >= 0 else ~(value << 1)
+    return _SHORT[raw] if raw < _SHORT_COUNT else _written(raw)
+
+
+def _written(raw: int) -> bytes:
+    out = bytearray()
     while raw > 0x7F:
         out.append(raw & 0x7F | 0x80)
         raw >>= 7
     out.append(raw)
+    return bytes(out)
+
+
+_SHORT_COUNT = 1024
+_SHORT = tuple(map(_written, range(_SHORT_COUNT)))
+"""Lengths and deltas are mostly small: looked up, they cost a third."""

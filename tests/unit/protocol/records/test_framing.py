@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import compiled, framing
 from sordini.protocol.records.batch import HEADER_SIZE, Record, build_batch
-from sordini.protocol.records.varint import write_varint
+from sordini.protocol.records.varint import varint
 
 
 def a_body(records: list[Record]) -> bytes:
@@ -144,15 +144,15 @@ def a_record(
 ) -> bytes:
     """One record whose numbers may lie."""
     content = bytearray([attributes])
-    write_varint(content, 0)
-    write_varint(content, offset_delta)
-    write_varint(content, key_length)
-    write_varint(content, value_length)
+    content += varint(0)
+    content += varint(offset_delta)
+    content += varint(key_length)
+    content += varint(value_length)
     content += b"abc"
-    write_varint(content, header_count)
+    content += varint(header_count)
     content += tail
     out = bytearray()
-    write_varint(out, len(content) + length_off)
+    out += varint(len(content) + length_off)
     return bytes(out + content)
 
 
