@@ -9,7 +9,7 @@ from sordini.broker.settings import integer, long, setting, short
 
 @dataclasses.dataclass(frozen=True)
 class GroupSettings:
-    """What the group coordinator is told. Defaults are Apache Kafka's, but for the bound on members."""
+    """What the group coordinator is told. Defaults are Apache Kafka's."""
 
     group_min_session_timeout_ms: int = setting(
         "group.min.session.timeout.ms", integer(), 6000, "The shortest session timeout a member may ask for."

@@ -6,11 +6,12 @@ and only the rare long one is read on by a function.
 
 What makes it safe: every read of a number past the end raises inside `unpack_from`. A slice past the end
 does not, it is merely short, so the position is compared with the end once, as the last act: a text cut
-short is never returned. Counts are compared with the bytes left before the first element is made. All that
-bad bytes can raise leaves as WireError.
+short is never returned. Counts are compared with the bytes left, and with the elements that one message may
+have, before the first element is made. All that bad bytes can raise leaves as WireError.
 
 Names in the text: `b` buffer, `p` position, `end` its length, `n` the length or count just read, `q` where
-the value with that length stops, `m0 m1 ...` the objects being filled, by depth.
+the value with that length stops, `left` how many elements may still come, `m0 m1 ...` the objects being
+filled, by depth.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import struct
 from sordini.protocol.declare import ArrayOf, Field, Kind, Struct, fields_of
 from sordini.protocol.errors import WireError
 from sordini.protocol.primitives import (
+    ELEMENTS_MAX,
     STRING_BYTES_MAX,
     TAGS_MAX,
     Blob,
@@ -36,7 +38,7 @@ def decoder_source(cls: type, version: int, *, flexible: bool) -> Source:
     """Write `decode(b, p=0) -> (message, end position)` for one version of a message."""
     writer = _DecoderWriter(version, flexible=flexible)
     source = writer.source
-    source.line("def decode(b, p=0):")
+    source.line(f"def decode(b, p=0, left={ELEMENTS_MAX}):")
     with source.block("try:"):
         source.line("end = len(b)")
         writer.structure(cls, "m0", cls.__name__)
@@ -157,6 +159,9 @@ class _DecoderWriter:
         assert size > 0, f"{path}: elements without bytes cannot be counted against the frame"
         with self.source.block(f"if n * {size} > end - p:"):
             self.source.line(f'raise WireError(f"{path} claims {{n}} elements, {{end - p}} bytes are left")')
+        self.source.line("left -= n")
+        with self.source.block("if left < 0:"):
+            self.source.line(f'raise WireError("{path}: a message may have {ELEMENTS_MAX} elements")')
         if isinstance(element, Fixed) and len(element.letter) == 1:
             self.source.line(f'{target} = list(unpack_from(f">{{n}}{element.letter}", b, p))')
             self.source.line(f"p += n * {size}")

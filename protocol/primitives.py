@@ -28,6 +28,9 @@ STRING_BYTES_MAX: Final = 0x7FFF
 TAGS_MAX: Final = 1024
 """Most tagged fields one struct may carry: a peer must not keep us busy skipping what nobody reads."""
 
+ELEMENTS_MAX: Final = 1_000_000
+"""Most elements one message may have in all its arrays: each is an object, however few its bytes are."""
+
 PRESENT: Final = 1
 ABSENT: Final = 0xFF
 """The byte in front of a struct that may be null: 1, or -1 for null."""

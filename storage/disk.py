@@ -184,7 +184,9 @@ class SystemDisk:
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     def lock(self, path: str) -> File:
-        file = self.open(path, create=True)
+        # A link that somebody left in the file's place is not followed (ELOOP): what is locked is written to.
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW
+        file = SystemFile(path, os.open(path, flags, 0o644))
         try:
             # Java locks files with fcntl; `flock` would not see it, nor it us.
             fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

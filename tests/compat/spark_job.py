@@ -60,6 +60,7 @@ def main(bootstrap: str, topic: str, target: str, *jars: str) -> None:
     writer.option("kafka.compression.type", "zstd").option("topic", target).save()
     found["written"] = rows(read(subscribe=target))
     spark.stop()
+    sys.stdout.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ HEAD = """\
 # Commands
 
 `python -m tests.reference` writes this page from the commands themselves; a test compares them.
-`sordini COMMAND --help` says the same on the command line. Every command that speaks to a cluster takes
+`sordini COMMAND --help`, or `-h`, says the same on the command line. Every command that speaks to a cluster takes
 `--bootstrap` (or the environment's `SORDINI_BOOTSTRAP`), tables are for people, and `--json` answers for programs:
 one document, or one on each line where records or file contents are listed. Answers go to standard output; notices,
 questions, progress and errors to standard error. What cannot be undone is asked about on a terminal, unless `--yes`
@@ -58,7 +58,7 @@ def _section(context: click.Context) -> list[str]:
         return lines
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     lines += ["", f"Usage: `{usage}`"]
-    options = [_row(option, context) for option in command.get_params(context) if isinstance(option, click.Option)]
+    options = [_row(option, context) for option in command.params if isinstance(option, click.Option)]
     lines += ["", *_table(("option", "meaning", "default"), options)]
     codes = getattr(command, "exit_codes", EXIT_CODES)
     if codes != EXIT_CODES:

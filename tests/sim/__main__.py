@@ -54,6 +54,8 @@ def _summary(verdicts: list[Verdict], bad: list[Verdict], seconds: float) -> str
         f"{sum(verdict.acknowledged for verdict in verdicts)} records acknowledged",
         f"{sum(verdict.polled for verdict in verdicts)} records polled",
         f"{sum(verdict.fenced for verdict in verdicts)} batches of past epochs refused",
+        f"{sum(verdict.committed for verdict in verdicts)} offsets committed",
+        f"{sum(verdict.generations for verdict in verdicts)} generations of groups",
         f"{sum(len(verdict.findings) for verdict in bad)} findings in seeds "
         + (" ".join(str(verdict.seed) for verdict in bad) or "none"),
     ]

@@ -47,6 +47,7 @@ class Connection:
         self._correlation_id = 0
         self.socket = socket
         self.is_open = True
+        self.asleep_until = 0.0
         loop.add_reader(socket, self._on_readable)
 
     @classmethod
@@ -84,6 +85,7 @@ class Connection:
         if self.is_open:
             self._loop.remove_reader(self.socket)
             self._loop.call_later(seconds, self._wake)
+            self.asleep_until = max(self.asleep_until, self._loop.time() + seconds)
 
     def close(self) -> None:
         if not self.is_open:

@@ -23,6 +23,7 @@ OFFLOAD_MEAN_S = 0.004
 SLOW_OFFLOAD_CHANCE = 0.03
 SLOW_OFFLOAD_S = 0.5
 VERY_SLOW_OFFLOAD_S = 3.0
+SLUGGISH_OFFLOAD_S = 0.4
 SECTOR = 512
 LOST_SECTORS_CHANCE = 0.3
 STALL_CHANCE = 0.002
@@ -45,6 +46,8 @@ class SimDisk(ForgetfulDisk):
         self.failed_at: dict[str, float] = {}
         """When the first I/O error came, by the path that it was for."""
         self.is_slow = False
+        self.is_sluggish = False
+        """Slower than it should be, and a process can start on it."""
         process.on_death(self.kill)
 
     def after_kill(self, process: SimProcess) -> SimDisk:
@@ -58,9 +61,9 @@ class SimDisk(ForgetfulDisk):
         _forget_sectors(self.root, survivor.root, chance)
         return survivor
 
-    def fill_up(self) -> None:
-        """No more room, until `heal`."""
-        self.fail_while(lambda kind, _path: kind in WRITING, errno.ENOSPC)
+    def fill_up(self, directory: str = "") -> None:
+        """No more room, everywhere or in one directory, until `heal`."""
+        self.fail_while(lambda kind, path: kind in WRITING and path.startswith(directory), errno.ENOSPC)
 
     def change(self, kind: str, path: str, carry_out: Callable[[float], int]) -> int:
         if self._random.random() < STALL_CHANCE:
@@ -88,6 +91,8 @@ class SimDisk(ForgetfulDisk):
             total += self._random.random() * SLOW_OFFLOAD_S
         if self.is_slow:
             total += self._random.random() * VERY_SLOW_OFFLOAD_S
+        if self.is_sluggish:
+            total += self._random.random() * SLUGGISH_OFFLOAD_S
         before = total * self._random.random()
         self._loop.call_later(before, self._run_offloaded, function, result, total - before)
         return result

@@ -10,6 +10,8 @@ from typing import Literal, Protocol
 
 from tests.sim.client import Connection
 from tests.sim.disk import SimDisk
+from tests.sim.files import OFFSETS_TOPIC
+from tests.sim.group_history import Forgetting, Pause
 from tests.sim.network import SimSocket
 from tests.sim.world import LOG_DIRECTORIES, World
 
@@ -30,13 +32,26 @@ Fault = Literal[
     "power",
     "power_starting",
     "power_retrying",
+    "pause",
+    "offsets_full",
+    "offsets_error",
+    "slow_loading",
 ]
-GENTLE: tuple[Fault, ...] = ("reset", "half_open", "slow_link", "sleeper", "clock_jump", "disk_full", "short_write")
-KILLING: tuple[Fault, ...] = (*GENTLE, "stop", "kill", "kill", "die_writing", "die_starting", "die_stopping")
-FAILING: tuple[Fault, ...] = (*KILLING, "disk_error", "disk_error", "disk_full", "short_write")
+GENTLE: tuple[Fault, ...] = (
+    *("reset", "half_open", "slow_link", "sleeper", "clock_jump", "disk_full", "short_write"),
+    *("pause", "offsets_full"),
+)
+KILLING: tuple[Fault, ...] = (
+    *GENTLE,
+    *("stop", "kill", "kill", "slow_loading", "die_writing", "die_starting", "die_stopping"),
+)
+FAILING: tuple[Fault, ...] = (*KILLING, "disk_error", "disk_error", "offsets_error", "disk_full", "short_write")
 PULLING_THE_PLUG: tuple[Fault, ...] = (*KILLING, "power", "power", "power_starting", "power_retrying")
 PATIENCE_S = 3.0
 DEATHS_MAX = 4
+PAUSES_S = (1.0, 4.0, 9.0, 14.0, 30.0)
+"""Shorter and longer than a session."""
+PAUSED_BEFORE_END_S = 2.0
 
 
 class Client(Protocol):
@@ -54,8 +69,10 @@ class Faults:
         self._kinds = kinds
         self._random = random.Random(f"faults {world.seed}")
         self.struck: dict[str, int] = {}
+        self._until = 0.0
 
     async def run(self, until: float, mean_gap_s: float) -> None:
+        self._until = until
         while True:
             await asyncio.sleep(self._random.expovariate(1 / mean_gap_s))
             if self._world.loop.time() >= until:
@@ -84,6 +101,10 @@ class Faults:
             "power": lambda: world.restart("power", self._pause()),
             "power_retrying": self._power_retrying,
             "power_starting": lambda: world.restart("power", self._pause(), self._dying_start()),
+            "pause": self._pause_process,
+            "offsets_full": self._offsets_full,
+            "offsets_error": self._offsets_error,
+            "slow_loading": self._slow_loading,
         }
 
     async def _reset(self) -> None:
@@ -110,11 +131,64 @@ class Faults:
 
     async def _clock_jump(self) -> None:
         self._world.clock.skew_ms = self._random.choice((0, -3_600_000, 3_600_000, 500))
+        if "offsets.retention.minutes" in self._world.settings:
+            now = self._world.loop.time()
+            self._world.history.groups.forgettings.append(Forgetting(None, None, now, now, "info"))
 
     async def _disk_full(self) -> None:
-        self._world.disk.fill_up()
-        await asyncio.sleep(self._random.uniform(0.2, 2.0))
+        await self._fill_up("", self._random.uniform(0.2, 2.0))
+
+    async def _fill_up(self, directory: str, seconds: float) -> None:
+        began = self._world.loop.time()
+        self._world.disk.fill_up(directory)
+        await asyncio.sleep(seconds)
         self._world.disk.heal()
+        self._world.history.groups.disk_failures.append(Pause(began, self._world.loop.time()))
+
+    async def _offsets_full(self) -> None:
+        """No room where the groups' offsets are written down."""
+        await self._fill_up(self._offsets_directory(), self._random.uniform(0.5, 5.0))
+
+    async def _offsets_error(self) -> None:
+        await self._fail((self._offsets_directory(),))
+
+    def _offsets_directory(self) -> str:
+        """A log directory that holds a partition of __consumer_offsets, if there is one by now."""
+        tree = self._world.disk.visible_tree()
+        holding = [
+            directory
+            for directory in LOG_DIRECTORIES
+            if any(path.startswith(f"{directory}/{OFFSETS_TOPIC}") for path in tree)
+        ]
+        return self._random.choice(holding or LOG_DIRECTORIES)
+
+    async def _slow_loading(self) -> None:
+        """Groups are read again, and slowly."""
+
+        def prepare(disk: SimDisk, _failed: int) -> None:
+            disk.is_sluggish = True
+
+        await self._world.restart(self._random.choice(("stop", "kill")), self._pause(), prepare)
+        await asyncio.sleep(self._random.uniform(1.0, 5.0))
+        self._world.disk.is_sluggish = False
+
+    async def _pause_process(self) -> None:
+        """The process does not run, and its clients do: what they say waits in its sockets.
+
+        Now and then all have lost their connections, and only ask who coordinates them.
+        """
+        world, began = self._world, self._world.loop.time()
+        seconds = self._random.choice(PAUSES_S) * self._random.uniform(0.5, 1.0)
+        seconds = min(seconds, self._until - began - PAUSED_BEFORE_END_S)
+        if seconds <= 0:
+            return
+        world.loop.pause(world.process)
+        if self._random.random() < 0.4:
+            for socket in world.network.connections(world.process):
+                socket.reset()
+        await asyncio.sleep(seconds)
+        world.loop.resume(world.process, timers_first=self._random.random() < 0.5)
+        world.history.groups.pauses.append(Pause(began, world.loop.time()))
 
     async def _short_write(self) -> None:
         """Some of the next writes take only half of what they are given."""
@@ -144,8 +218,10 @@ class Faults:
 
     async def _disk_error(self) -> None:
         """One log directory, or now and then both, gives I/O errors; later the disk is changed and all is well."""
+        await self._fail(LOG_DIRECTORIES if self._random.random() < 0.2 else (self._random.choice(LOG_DIRECTORIES),))
+
+    async def _fail(self, where: tuple[str, ...]) -> None:
         world = self._world
-        where = LOG_DIRECTORIES if self._random.random() < 0.2 else (self._random.choice(LOG_DIRECTORIES),)
         kinds = self._random.choice((("write",), ("sync", "sync directory"), ("write", "create", "rename", "sync")))
         world.disk_failed = True
         disk = world.disk

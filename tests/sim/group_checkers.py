@@ -21,7 +21,7 @@ import itertools
 from collections.abc import Iterator
 
 from sordini.protocol.types import TopicPartition
-from tests.sim.group_history import FOREVER, Commit, Expelled, Joined, Key, Synced, Told
+from tests.sim.group_history import FOREVER, Commit, Expelled, Forgetting, Joined, Key, Synced, Told
 from tests.sim.history import History, Restart
 
 SESSION_S = 10.0
@@ -54,6 +54,8 @@ class _Write:
     """The latest moment at which it can have taken effect."""
     known: float
     """By when it had for certain."""
+    over: float = FOREVER
+    """Since when it cannot be seen any more: another one was, when this one could not come behind it."""
 
 
 def stale_offsets(history: History) -> Iterator[str]:
@@ -70,7 +72,7 @@ def stale_offsets(history: History) -> Iterator[str]:
         elif not fresh:
             yield f"G1 {where}: {read.note} was read, and there is a later one: {_last(of_key, read.began)}"
         elif len(fresh) == 1:
-            fresh[0].known = min(fresh[0].known, read.ended)
+            _see(fresh[0], of_key, read)
         if read.note is not None and read.note.rpartition("@")[2] != str(read.offset):
             yield f"G1 {where}: {read.note} was read with the offset {read.offset}"
 
@@ -78,12 +80,19 @@ def stale_offsets(history: History) -> Iterator[str]:
 _NOTHING = _Write(None, 0.0, 0.0, 0.0)
 
 
+def _see(seen: _Write, writes: list[_Write], read: Told) -> None:
+    seen.known = min(seen.known, read.ended)
+    for write in writes:
+        if write is not seen and write.latest <= read.began:
+            write.over = min(write.over, read.ended)
+
+
 def _is_replaced(write: _Write, writes: list[_Write], at: float) -> bool:
-    return any(later.known < at and later.began > write.latest for later in writes)
+    return write.over < at or any(later.known < at and later.began > write.latest for later in writes)
 
 
 def _last(writes: list[_Write], at: float) -> str | None:
-    return max((write for write in writes if write.known < at), key=lambda write: write.began).note
+    return max((write for write in writes if write.known < at), key=lambda write: write.began, default=_NOTHING).note
 
 
 def _writes(history: History) -> dict[Key, list[_Write]]:
@@ -97,7 +106,7 @@ def _writes(history: History) -> dict[Key, list[_Write]]:
             writes[commit.group_id, commit.partition].append(write)
     for gone in groups.forgettings:
         if gone.outcome != "no":
-            write = _write(history, None, gone.began, gone.ended, gone.latest, is_ok=gone.outcome == "ok")
+            write = _forgetting(history, gone)
             for group_id, partition in keys:
                 if gone.concerns(group_id) and (gone.partitions is None or partition in gone.partitions):
                     writes[group_id, partition].append(dataclasses.replace(write))
@@ -109,12 +118,24 @@ def _writes(history: History) -> dict[Key, list[_Write]]:
     return writes
 
 
-def _write(
-    history: History, note: str | None, began: float, ended: float, latest: float, *, is_ok: bool
-) -> _Write:
+def _write(history: History, note: str | None, began: float, ended: float, latest: float, *, is_ok: bool) -> _Write:
     # What has not happened when its process dies never will.
     death = next((restart.at for restart in history.restarts if restart.at >= began), FOREVER)
     return _Write(note, began, min(ended if is_ok else latest, death), ended if is_ok else FOREVER)
+
+
+def _forgetting(history: History, gone: Forgetting) -> _Write:
+    write = _write(history, None, gone.began, gone.ended, gone.latest, is_ok=gone.outcome == "ok")
+    if gone.outcome == "later" and not _is_hindered(history, gone.began, gone.latest):
+        write.known = gone.latest
+    return write
+
+
+def _is_hindered(history: History, began: float, ended: float) -> bool:
+    troubles = [*history.groups.pauses, *history.groups.disk_failures]
+    return bool(_restarts(history, began, ended)) or any(
+        trouble.began < ended and began < trouble.ended for trouble in troubles
+    )
 
 
 def _found_on_disk(history: History, keys: dict[Key, list[_Write]]) -> Iterator[Told]:
@@ -221,10 +242,10 @@ def _why_not(history: History, commit: Commit) -> str | None:
             if _is_same_life(history, seen, now):
                 return f"generation {seen.generation_id} had begun"
     for left in groups.left:
-        if left.member_id == commit.member_id and left.ended < commit.began:
-            # That it left is not written down before the next generation is.
-            if not _restarts(history, left.ended, commit.ended):
-                return f"it had left at {left.ended:.3f}"
+        is_before = left.member_id == commit.member_id and left.ended < commit.began
+        # That it left is not written down before the next generation is.
+        if is_before and not _restarts(history, left.ended, commit.ended):
+            return f"it had left at {left.ended:.3f}"
     return None
 
 
@@ -251,7 +272,23 @@ def _is_deserved(history: History, expelled: Expelled) -> bool:
     # Sessions begin anew with each process.
     began = [expelled.heard, *(death.back for death in deaths)]
     ended = [*(death.at for death in deaths), expelled.spoke]
-    return any(end - begin >= SESSION_S - MARGIN_S for begin, end in zip(began, ended, strict=True))
+    return not _was_kept_from_speaking(history, expelled, deaths) and any(
+        end - begin >= SESSION_S - MARGIN_S for begin, end in zip(began, ended, strict=True)
+    )
+
+
+def _was_kept_from_speaking(history: History, expelled: Expelled, deaths: list[Restart]) -> bool:
+    """Whether its session ended while the broker's process did not run, and it spoke as soon as it could.
+
+    A broker that was late gives as much time again; at least this much is asked for here.
+    """
+    session_ends = max([expelled.heard, *(death.back for death in deaths)]) + SESSION_S
+    return expelled.longest_silence_s < SESSION_S - MARGIN_S and any(
+        pause.began < session_ends - MARGIN_S
+        and session_ends < pause.ended - 2 * MARGIN_S
+        and expelled.spoke < pause.ended + MARGIN_S
+        for pause in history.groups.pauses
+    )
 
 
 # G6.

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 
 from sordini.protocol.types import TopicPartition
 
-Outcome = Literal["ok", "info", "no"]
-"""Answered, not known, or refused for a reason that excludes that it was carried out."""
+Outcome = Literal["ok", "info", "no", "later"]
+"""Answered, not known, refused for a reason that excludes that it was carried out, or promised to happen in time."""
 Key = tuple[str, TopicPartition]
 """A group and a partition: what has a committed offset."""
 FOREVER = float("inf")
@@ -40,7 +40,7 @@ class Forgetting(NamedTuple):
     ended: float
     outcome: Outcome
     latest: float = FOREVER
-    """Until when it may take effect if `outcome` is not "ok"."""
+    """Until when it may take effect if `outcome` is not "ok"; until when it must if it is "later"."""
 
     def concerns(self, group_id: str) -> bool:
         return self.group_id is None or self.group_id == group_id
@@ -99,6 +99,8 @@ class Expelled(NamedTuple):
     ended: float
     written: float
     """Since when a generation with this member is known to be written down."""
+    longest_silence_s: float = 0.0
+    """Between two attempts to reach the broker since it was heard, were they only connections."""
 
 
 class Unanswered(NamedTuple):
@@ -111,7 +113,7 @@ class Unanswered(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """The broker's process did not run."""
+    """A time in which the broker's process did not run, or could not do all of its work."""
 
     began: float
     ended: float
@@ -130,6 +132,8 @@ class GroupHistory:
     expelled: list[Expelled] = dataclasses.field(default_factory=list)
     unanswered: list[Unanswered] = dataclasses.field(default_factory=list)
     pauses: list[Pause] = dataclasses.field(default_factory=list)
+    disk_failures: list[Pause] = dataclasses.field(default_factory=list)
+    """When nothing could be written down, or not everywhere."""
     strange: list[str] = dataclasses.field(default_factory=list)
     """Answers with codes that no member can get here."""
     refused: int = 0

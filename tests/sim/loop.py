@@ -225,9 +225,13 @@ class SimLoop(base_events.BaseEventLoop):
     def pause(self, process: SimProcess) -> None:
         """Let nothing of a process run, as SIGSTOP does: time passes, and its sockets fill."""
         self._paused[process] = []
-        for handle in [handle for handle in self._ready if _owner(handle) is process]:
-            self._ready.remove(handle)
-            self._paused[process].append(handle)
+        # The turn that runs has counted what is ready: something has to stay in each place.
+        nothing = asyncio.Handle(_nothing, (), self)
+        nothing.cancel()
+        for index, handle in enumerate(self._ready):
+            if _owner(handle) is process:
+                self._paused[process].append(handle)
+                self._ready[index] = nothing
         self._hold(process)
 
     def resume(self, process: SimProcess, *, timers_first: bool) -> None:
@@ -313,6 +317,10 @@ class SimLoop(base_events.BaseEventLoop):
         if isinstance(exception, Died):
             return
         self.stray.append(f"{context.get('message')}: {exception!r}")
+
+
+def _nothing() -> None:
+    """Is never called."""
 
 
 def _unless_dead(handle: asyncio.Handle) -> asyncio.Handle:

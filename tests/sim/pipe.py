@@ -61,6 +61,11 @@ class Pipe:
         self.cut = False
         self._refused: Callable[[], None] | None = None
 
+    @property
+    def stalled_until(self) -> float:
+        """When the last time ends, or has ended, in which nothing arrives."""
+        return self._not_before
+
     def room(self) -> int:
         """Bytes that the sender's kernel would still take."""
         return max(0, self._rules.capacity - self._outstanding)

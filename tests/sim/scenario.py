@@ -20,8 +20,11 @@ from tests.sim.checkers import check
 from tests.sim.consumer import Consumer, ConsumerRules
 from tests.sim.faults import FAILING, GENTLE, KILLING, PULLING_THE_PLUG, Fault, Faults
 from tests.sim.files import index_findings
+from tests.sim.groups import TOPICS as GROUP_TOPICS
+from tests.sim.groups import Groups, member_rules
 from tests.sim.history import History, Poll
 from tests.sim.loop import Deadlock, Runaway, run
+from tests.sim.member import MemberRules
 from tests.sim.producer import Producer, ProducerRules
 from tests.sim.trace import LINES_KEPT
 from tests.sim.world import ADDRESS, Broker, World
@@ -45,6 +48,7 @@ class Scenario:
     faults: Sequence[Fault]
     producers: tuple[ProducerRules, ...]
     consumers: tuple[ConsumerRules, ...]
+    members: tuple[MemberRules, ...]
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
     topics: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
@@ -70,6 +74,8 @@ class Verdict:
     steps: int
     seconds: float
     fenced: int
+    committed: int
+    generations: int
     last_lines: list[str]
 
     def text(self) -> str:
@@ -110,6 +116,7 @@ def scenario(seed: int) -> Scenario:
         ),
         settings=_settings(source),
         topics=_topics(source),
+        members=member_rules(random.Random(f"members {seed}")),
     )
 
 
@@ -118,9 +125,18 @@ def _settings(source: random.Random) -> dict[str, str]:
         "num.network.threads": str(source.choice((1, 2, 3))),
         "log.index.size.max.bytes": source.choice(("120", "2048")),
         "sordini.open.segments.max": source.choice(("16", "4096")),
+        "offsets.topic.num.partitions": source.choice(("1", "2", "5")),
+        "offsets.load.buffer.size": source.choice(("200", "4096", "5242880")),
+        "offsets.topic.compression.codec": source.choice(("0", "0", "1")),
+        "group.initial.rebalance.delay.ms": source.choice(("0", "1000", "3000")),
     }
     if source.random() < 0.5:
         settings["broker.id"] = "7"
+    if source.random() < 0.2:
+        settings["log.flush.interval.messages"] = "1"
+    if source.random() < 0.15:
+        # The clock's jumps are longer than this.
+        settings |= {"offsets.retention.minutes": "30", "offsets.retention.check.interval.ms": "3000"}
     return settings
 
 
@@ -150,6 +166,7 @@ def run_seed(plan: Scenario, build: Callable[[World], Broker], lines_kept: int |
     world = World(plan.seed, build, plan.settings, lines_kept)
     world.history.durable_topics = plan.durable_topics
     world.history.retained_topics = plan.retained_topics
+    world.history.groups.is_durable = "log.flush.interval.messages" in plan.settings
     story = _Story(world, plan)
     began = world.loop.time()
     try:
@@ -173,6 +190,8 @@ def run_seed(plan: Scenario, build: Callable[[World], Broker], lines_kept: int |
         steps=world.loop.steps,
         seconds=world.loop.time() - began,
         fenced=world.history.fenced,
+        committed=sum(commit.outcome == "ok" for commit in world.history.groups.commits),
+        generations=len({(synced.group_id, synced.generation_id) for synced in world.history.groups.synced}),
         last_lines=list(world.trace.lines),
     )
 
@@ -191,7 +210,9 @@ class _Story:
             raise RuntimeError("the broker did not come up on an empty disk")
         world.admit()
         now = world.loop.time
-        topics = await create_topics(world.network, ADDRESS, TOPICS, plan.topics, now() + 30)
+        partitions = {**TOPICS, **GROUP_TOPICS}
+        made = await create_topics(world.network, ADDRESS, partitions, plan.topics, now() + 30)
+        topics = {partition: topic_id for partition, topic_id in made.items() if partition.topic in TOPICS}
         quiet_from = now() + plan.seconds
         await self._work(topics, quiet_from)
         for producer, rules in zip(self.producers, plan.producers, strict=True):
@@ -213,15 +234,18 @@ class _Story:
             Consumer(f"c{index}", world.network, ADDRESS, topics, world.history, rules, plan.seed)
             for index, rules in enumerate(plan.consumers)
         ]
-        faults = Faults(world, [*self.producers, *consumers], plan.faults)
+        groups = Groups(world, plan.members, plan.seed)
+        faults = Faults(world, [*self.producers, *consumers, *groups.members, groups.admin], plan.faults)
         self.faults = faults.struck
         end = quiet_from + QUIET_S
         async with asyncio.TaskGroup() as group:
+            group.create_task(groups.run(quiet_from))
             group.create_task(faults.run(quiet_from, FAULT_GAP_S))
             for producer in self.producers:
                 group.create_task(producer.run(end, end + QUIET_S))
             for consumer in consumers:
                 group.create_task(consumer.run(end + 2))
+        self.findings += groups.findings
 
     async def _read_all(self, topics: dict[TopicPartition, TopicId], give_up: float) -> None:
         """Read everything that is there; what counts of a partition is what follows the last reset."""

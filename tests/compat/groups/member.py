@@ -21,6 +21,8 @@ import warnings
 from typing import Any, NamedTuple
 
 POLL_MS = 100
+# kafka-python may lose sight of a rebalance that several short polls share.
+PATTERN_POLL_MS = 2_000
 
 
 class Settings(NamedTuple):
@@ -108,9 +110,10 @@ def run_kafka_python(settings: Settings, reporter: Reporter, stop: threading.Eve
     )
     wanted = {"pattern": settings.topic} if settings.pattern else {"topics": [settings.topic]}
     consumer.subscribe(**wanted, listener=Listener())
-    consumer.topics()  # A member that knows no partitions when it leads its first generation forgets about them.
+    if not settings.pattern:
+        consumer.topics()  # A member that knows no partitions when it leads its first generation forgets about them.
     while not stop.is_set():
-        batches = consumer.poll(timeout_ms=POLL_MS)
+        batches = consumer.poll(timeout_ms=PATTERN_POLL_MS if settings.pattern else POLL_MS)
         offsets = {}
         for partition, records in batches.items():
             reporter.read(partition.topic, partition.partition, [record.offset for record in records])

@@ -148,3 +148,30 @@ def test_only_lists_are_appended_to_of_a_broker() -> None:
         with pytest.raises(BrokerError) as refusal:
             edit_broker({}, [Edit(key, APPEND, "5")])
         assert refusal.value.code == ErrorCode.INVALID_CONFIG
+
+
+def test_a_list_does_not_grow_past_what_could_be_described() -> None:
+    key = "leader.replication.throttled.replicas"
+    grown = edit_topic({}, [Edit(key, APPEND, ",".join(f"{number}:1" for number in range(4_000)))])
+    with pytest.raises(BrokerError, match="longer than 32767 bytes") as refused:
+        edit_topic(grown, [Edit(key, APPEND, ",".join(f"{number}:2" for number in range(4_000)))])
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert edit_topic(grown, [Edit(key, APPEND, "0:1,1:2")])[key].endswith("3999:1,1:2")
+
+
+@pytest.mark.parametrize(
+    "value", [", " * 16_000 + "x", "," + " " * 32_000 + "x", "1:1" + " " * 32_000 + "x", "1" * 32_000]
+)
+def test_nothing_takes_long_to_be_refused(value: str) -> None:
+    """Patterns that try every way to divide the blanks among themselves never come back from these."""
+    for key in ("leader.replication.throttled.replicas", "message.format.version", "cleanup.policy", "retention.ms"):
+        with pytest.raises(BrokerError):
+            edit_topic({}, [Edit(key, SET, value)])
+
+
+@pytest.mark.parametrize(
+    "key", ["ssl." * 8_000 + "\n", "x\n.ssl.keystore.location", "." * 32_000 + "class", "a\n.password"]
+)
+def test_no_spelling_of_a_key_of_trust_goes_past_the_guard(key: str) -> None:
+    with pytest.raises(BrokerError, match=r"only where brokers start|\.\.\.$"):
+        edit_broker({}, [Edit(key, SET, "x")])

@@ -42,6 +42,19 @@ def test_another_file_is_left_alone(tmp_path: Path, content: str) -> None:
     assert path.read_text() == content
 
 
+@pytest.mark.parametrize("content", [None, "", "4711\n"])
+def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path, content: str | None) -> None:
+    target, path = tmp_path / "precious", tmp_path / "own.pid"
+    if content is not None:
+        target.write_text(content)
+    path.symlink_to(target)
+    with pytest.raises(OSError, match="symbolic links") as refused:
+        pid_file.claim(DISK, str(path), 7)
+    assert refused.value.errno == errno.ELOOP
+    assert path.is_symlink()
+    assert (target.read_text() if target.exists() else None) == content
+
+
 def test_nobody_holds_a_file_without_a_lock_whatever_number_is_in_it(tmp_path: Path) -> None:
     path = tmp_path / "own.pid"
     path.write_text(f"{os.getppid()}\n")

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from sordini.protocol import schema
 from sordini.protocol.errors import WireError
+from sordini.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
+from sordini.protocol.primitives import ELEMENTS_MAX, varint
 from tests.unit.protocol.samples import MESSAGES, every_version, messages, sample
 
 LAW = settings(
@@ -100,3 +103,21 @@ def test_a_hostile_count_costs_no_memory(cls: type) -> None:
         finally:
             tracemalloc.stop()
         assert peak < 200_000
+
+
+def test_a_message_has_a_bounded_number_of_elements_in_all_its_arrays_together() -> None:
+    count = ELEMENTS_MAX + 1
+    frame = memoryview(b"\x00" + varint(count + 1) + b"\x01" * count + b"\x00")
+    with pytest.raises(WireError, match="coordinator_keys: a message may have 1000000 elements"):
+        schema.decode(FindCoordinatorRequest, 4, frame)
+    nested = CreateTopicsRequest(topics=[CreatableTopic(assignments=[CreatableReplicaAssignment()] * 4)] * 3)
+    frame = memoryview(schema.encode(nested, 7))
+    decode = schema.decoder(CreateTopicsRequest, 7)
+    assert decode(frame, 0, 3 + 3 * 4)[0] == nested
+    with pytest.raises(WireError, match=r"topics.assignments: a message may have"):
+        decode(frame, 0, 3 + 3 * 4 - 1)
+    row = CreatableReplicaAssignment(broker_ids=[1, 2, 3])
+    frame = memoryview(schema.encode(CreateTopicsRequest(topics=[CreatableTopic(assignments=[row])]), 7))
+    decode(frame, 0, 1 + 1 + 3)
+    with pytest.raises(WireError, match=r"broker_ids: a message may have"):
+        decode(frame, 0, 1 + 1 + 3 - 1)
