@@ -101,6 +101,10 @@ class TopicAdmin:
         given = {key: value for key, value in configs.items() if value is not None}
         return Planned(topic.name, replicas, self._topic_configs.resolve(given))
 
+    async def check_absent(self, name: str) -> None:
+        """Raise TOPIC_ALREADY_EXISTS where the store has the topic: the metadata forgets a deleted one first."""
+        await topics.check_absent(self._session, name)
+
     async def create(self, planned: Planned, *, timeout_ms: int) -> TopicId:
         """Make a topic and wait until it has leaders.
 

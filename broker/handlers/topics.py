@@ -65,6 +65,7 @@ class TopicsHandler:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "the topic is named more than once in this request")
             planned = self._admin.plan(topic)
             if request.validate_only:
+                await self._admin.check_absent(planned.name)
                 return _made(planned, NO_TOPIC_ID)
             topic_id = await self._admin.create(planned, timeout_ms=request.timeout_ms)
             return _made(planned, topic_id)

@@ -272,6 +272,12 @@ async def add_partitions(
         return more
 
 
+async def check_absent(session: Session, name: str) -> None:
+    """Raise BrokerError TOPIC_ALREADY_EXISTS if `create_topic` would."""
+    if await session.exists(paths.topic(name)) is not None:
+        raise _exists(name)
+
+
 async def delete_topic(session: Session, name: str) -> None:
     """Ask the controller to delete a topic. Asking twice is fine. Raises UNKNOWN_TOPIC_OR_PARTITION."""
     try:

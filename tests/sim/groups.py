@@ -20,8 +20,8 @@ TOPICS = {FIXED_TOPIC: 2, GROWING_TOPIC: 2, PASSING_TOPIC: 2}
 SETTLED_WITHIN_S = 75.0
 """A join that waits over a dead connection; two sessions, and what lies between: a member that vanished last, and what
 it left of a join without an answer."""
-LOOK_S = 0.5
-STAYS_S = 4.0
+LOOK_S = 1.0
+STAYS_S = 11.0
 ADMIN_GAP_S = 1.5
 COMMIT_GAPS_S = (0.6, 1.5, 40.0)
 """Who hardly ever commits lives by its heartbeats."""
@@ -89,16 +89,17 @@ class Groups:
                 member.connection.close()
 
     async def _settle(self, calm_from: float) -> None:
-        problems = ["nobody has looked"]
-        while problems and self._now() < max(calm_from, self._quiet_from()) + SETTLED_WITHIN_S:
+        """Wait until nothing has moved for longer than a session: until then somebody may yet be found to be gone."""
+        problems, last, since = ["nobody has looked"], self._generations(), self._now()
+        while problems or self._now() < since + STAYS_S:
+            if self._now() > max(calm_from, self._quiet_from()) + SETTLED_WITHIN_S:
+                problems = problems or [f"generations go on, to {last}"]
+                break
             await asyncio.sleep(LOOK_S)
             problems = await self._look()
-        if not problems:
-            before = self._generations()
-            await asyncio.sleep(STAYS_S)
-            problems = await self._look()
-            if before != self._generations():
-                problems.append(f"generations went on from {before} to {self._generations()}")
+            generations = self._generations()
+            if problems or generations != last:
+                last, since = generations, self._now()
         self.findings += [f"G5 {problem}" for problem in problems]
 
     def _quiet_from(self) -> float:

@@ -79,6 +79,14 @@ async def test_a_request_that_only_validates_makes_nothing_and_is_checked_alike(
         assert await broker.session.children("/brokers/topics") == []
 
 
+async def test_a_topic_that_is_still_being_deleted_is_there_for_a_request_that_only_validates() -> None:
+    async with a_broker() as broker:
+        await broker.session.create("/brokers/topics/orders", b"{}")  # The metadata has forgotten it already.
+        request = wanted("orders")
+        request.validate_only = True
+        assert await created(broker, request) == [("orders", ErrorCode.TOPIC_ALREADY_EXISTS)]
+
+
 @pytest.mark.parametrize(
     ("partitions", "count"), [(1_000_000_000, 1), (2**31 - 1, 3), (1, 10_001), (-1, 10_001), (0, 10_001)]
 )
