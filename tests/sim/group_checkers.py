@@ -34,6 +34,7 @@ def check_groups(history: History) -> list[str]:
     return [
         *stale_offsets(history),
         *_duplicate_leaders(history),
+        *_unheard_leaders(history),
         *_shared_parts(history),
         *_generations_going_back(history),
         *commits_of_the_past(history),
@@ -179,6 +180,15 @@ def _duplicate_leaders(history: History) -> Iterator[str]:
         for earlier, later in itertools.combinations(of_one, 2):
             if earlier.identity != later.identity and _is_same_life(history, earlier, later):
                 yield f"G2 {earlier.identity} and {later.identity} both lead generation {generation_id} of {group_id}"
+
+
+def _unheard_leaders(history: History) -> Iterator[str]:
+    """A leader that joins again wants its generation to end, however often the broker was restarted meanwhile."""
+    powerless = [restart.at for restart in history.restarts if restart.kind == "power"]
+    for joined in history.groups.joined:
+        is_lost = not history.groups.is_durable and any(at <= joined.ended for at in powerless)
+        if joined.led == joined.generation_id and not is_lost:
+            yield f"G2 {joined.identity} led generation {joined.led} of {joined.group_id}, joined, and is in it still"
 
 
 def _shared_parts(history: History) -> Iterator[str]:

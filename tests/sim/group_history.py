@@ -66,6 +66,8 @@ class Joined(NamedTuple):
     leads: bool
     began: float
     ended: float
+    led: int = -1
+    """The generation that it had led until then, by the same member id."""
 
 
 class Synced(NamedTuple):

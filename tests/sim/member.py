@@ -23,7 +23,8 @@ from sordini.protocol.types import TopicPartition
 from tests.sim import assignments
 from tests.sim.client import Connection
 from tests.sim.group_client import TryAgain, partition_counts
-from tests.sim.group_history import Expelled, GroupHistory, Joined, Left, Synced, Unanswered
+from tests.sim.group_history import GroupHistory, Joined, Left, Synced, Unanswered
+from tests.sim.hearing import Hearing
 from tests.sim.network import Address, SimNetwork
 from tests.sim.offsets_client import OffsetsClient, Who
 
@@ -34,10 +35,8 @@ REBALANCE_S = 20.0
 JOIN_S = REBALANCE_S + 5
 ANSWER_S = 10.0
 """A client gives a connection up when its session would have ended."""
-UNDISTURBED_S = 0.5
 BACKOFF_S = 0.2
 METADATA_S = 4.0
-NEVER = float("inf")
 
 LATER = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
@@ -81,11 +80,9 @@ class Member:
         self._random = random.Random(f"{name} {seed}")
         self._offsets = OffsetsClient(name, network, history, rules.group_id)
         self._is_leader = False
+        self._led = -1
         self._counts: dict[str, int] = {}
-        self._heard = 0.0
-        self._tried = 0.0
-        self._longest_silence_s = 0.0
-        self._written = NEVER
+        self._hearing = Hearing(network.loop, history)
         self._past: Who | None = None
 
     async def run(self, calm_from: float, until: float) -> None:
@@ -156,7 +153,8 @@ class Member:
         self.generation_id = -1
         self.assignment = None
         self._is_leader = False
-        self._written = NEVER
+        self._led = -1
+        self._hearing.has_new_id()
 
     # What clients do.
 
@@ -176,7 +174,7 @@ class Member:
     async def _coordinator(self) -> Connection:
         if self.connection is None or not self.connection.is_open:
             self._leave_connection()
-            self._try()
+            self._hearing.tries()
             self.connection = await Connection.open(self._network, self._address, self._name)
             version = self._random.choice((0, 2, 3, 4, 6))
             await self._offsets.find_coordinator(self.connection, version, self._address)
@@ -207,18 +205,18 @@ class Member:
         code = ErrorCode(answer.error_code)
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
-            self._hear(began)
+            self._hearing.is_heard(began)
             return None
         if code:
             self._refused("JoinGroup", connection, code, began)
             return None
         if answer.member_id != self.member_id:
-            self._written = NEVER
+            self._hearing.has_new_id()
         if self._past is not None and self._past.instance_id is not None and self._past.member_id != answer.member_id:
             self._history.left.append(Left(rules.group_id, self._past.member_id, self._loop.time()))
         self.member_id, self.generation_id = answer.member_id, answer.generation_id
         self._is_leader = answer.leader == answer.member_id
-        self._heard_in(connection, began)
+        self._hearing.is_heard_waiting(connection, began)
         self._history.joined.append(
             Joined(
                 rules.group_id,
@@ -227,6 +225,7 @@ class Member:
                 self._is_leader,
                 began,
                 self._loop.time(),
+                self._led,
             )
         )
         self._network.trace.note(self._name, "joined", answer.generation_id, self._is_leader)
@@ -257,9 +256,10 @@ class Member:
         if code:
             self._refused("SyncGroup", connection, code, began)
             return False
-        self._heard_in(connection, began)
+        self._hearing.is_heard_waiting(connection, began)
         now = self._loop.time()
-        self._written = min(self._written, now)
+        self._hearing.is_written()
+        self._led = self.generation_id if joined.leader == self.member_id else -1
         partitions = assignments.assigned(answer.assignment) if answer.assignment else None
         synced = Synced(rules.group_id, self.generation_id, self._identity, partitions, began, now)
         self._history.synced.append(synced)
@@ -277,6 +277,9 @@ class Member:
 
     async def _work(self, connection: Connection, until: float) -> None:
         """Heartbeats and commits, as long as the generation lasts."""
+        if self.assignment and self._random.random() < 0.5:
+            # Whether what could not be committed over the last connection counts.
+            await self._offsets.fetch(connection, self.rules.fetch_version, sorted(self.assignment))
         generation_id = self.generation_id
         now = self._loop.time()
         next_beat, next_look = now + HEARTBEAT_S * self._random.random(), now + METADATA_S
@@ -312,7 +315,7 @@ class Member:
         answer = await self._ask(connection, ApiKey.HEARTBEAT, 4, request, ANSWER_S)
         code = ErrorCode(answer.error_code)
         if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self._hear(began)
+            self._hearing.is_heard(began)
         if code == ErrorCode.REBALANCE_IN_PROGRESS and self._random.random() < 0.3:
             await self._commit(connection)  # What is done already, before the partitions may go to others.
         if code:
@@ -325,7 +328,7 @@ class Member:
         version = max(self.rules.commit_version, 7) if self.rules.instance_id is not None else self.rules.commit_version
         code = await self._offsets.commit(connection, version, self._who(), sorted(self.assignment))
         if not code:
-            self._hear(began)
+            self._hearing.is_heard(began)
         elif code in (*LOST, *AGAIN):
             self._refused("OffsetCommit", connection, code, began)
 
@@ -350,28 +353,8 @@ class Member:
     def _who(self) -> Who:
         return Who(self.member_id, self.generation_id, self.rules.instance_id)
 
-    def _heard_in(self, connection: Connection, began: float) -> None:
-        """A waiting request was answered: its session began then, if nothing held the answer up."""
-        now = self._loop.time()
-        held_up_until = max(connection.socket.inward.stalled_until, connection.asleep_until)
-        paused = [pause.ended for pause in self._history.pauses if pause.ended >= began]
-        if now > held_up_until + UNDISTURBED_S and not paused:
-            began = max(began, now - UNDISTURBED_S)
-        self._hear(began)
-
-    def _hear(self, began: float) -> None:
-        """The broker has heard what was sent then."""
-        if began > self._heard:
-            self._heard = began
-            self._longest_silence_s = self._tried - began
-
-    def _try(self) -> None:
-        now = self._loop.time()
-        self._longest_silence_s = max(self._longest_silence_s, now - max(self._tried, self._heard))
-        self._tried = now
-
     async def _ask(self, connection: Connection, api_key: ApiKey, version: int, request: Any, patience_s: float) -> Any:
-        self._try()
+        self._hearing.tries()
         began = self._loop.time()
         try:
             async with asyncio.timeout(patience_s):
@@ -387,11 +370,7 @@ class Member:
     def _refused(self, what: str, connection: Connection, code: ErrorCode, began: float) -> None:
         self._network.trace.note(self._name, what, code.name)
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
-            spoke = max(began, connection.socket.outward.stalled_until)
-            now, silence_s = self._loop.time(), self._longest_silence_s
-            self._history.expelled.append(
-                Expelled(self.rules.group_id, self.member_id, self._heard, spoke, now, self._written, silence_s)
-            )
+            self._hearing.is_expelled(connection, self.rules.group_id, self.member_id, began)
         if code in LOST:
             self._go_from(self.member_id)
             self._lose_id()

@@ -152,6 +152,10 @@ def _two_leaders(history: History) -> None:
     history.groups.joined[1] = _joined("b", 1, 1.0, leads=True)
 
 
+def _leader_is_not_heeded(history: History) -> None:
+    history.groups.joined.append(_joined("a", 2, 12.0, leads=True)._replace(led=2))
+
+
 def _shared_partition(history: History) -> None:
     history.groups.synced[1] = _synced("b", 1, 2.0, TP, OTHER)
 
@@ -224,6 +228,7 @@ def _strange(history: History) -> None:
         (_other_offset, "G1"),
         (_not_on_the_disk, "G1"),
         (_two_leaders, "G2"),
+        (_leader_is_not_heeded, "G2"),
         (_shared_partition, "G2"),
         (_other_part_when_asked_again, "G2"),
         (_no_part, "G2"),

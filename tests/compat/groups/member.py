@@ -10,6 +10,7 @@ member leave in order. The program knows nothing of the tests, so that it starts
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import itertools
 import json
 import logging
@@ -21,6 +22,7 @@ import warnings
 from typing import Any, NamedTuple
 
 POLL_MS = 100
+END_S_MAX = 15
 # kafka-python may lose sight of a rebalance that several short polls share.
 PATTERN_POLL_MS = 2_000
 
@@ -221,7 +223,12 @@ async def run_aiokafkas(settings: Settings, reporters: list[Reporter]) -> None:
 
 def run_threads(settings: Settings, reporters: list[Reporter]) -> None:
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+
+    def end(*_: object) -> None:
+        faulthandler.dump_traceback_later(END_S_MAX)  # A client that does not end shows what it is waiting for.
+        stop.set()
+
+    signal.signal(signal.SIGTERM, end)
     run = {"kafka-python": run_kafka_python, "confluent": run_confluent}[settings.kind]
     threads = [threading.Thread(target=run, args=(settings, reporter, stop)) for reporter in reporters]
     for thread in threads:
