@@ -42,11 +42,13 @@ from tests.sim.network import Address, SimNetwork
 from tests.sim.offsets_client import LATER, OffsetsClient, Who
 
 SIMPLE_GROUP = "simple"
+BRIEF_GROUP = "brief"
+"""Its member is mostly away, so that it can be deleted."""
 FIXED_TOPIC = "work"
 GROWING_TOPIC = "jobs"
 PASSING_TOPIC = "drafts"
 PARTITIONS_MAX = 5
-FORGOTTEN_WITHIN_S = 10.0
+FORGOTTEN_WITHIN_S = 2.0
 """How long after the deletion of a topic its offsets may yet go."""
 TOPIC = 2
 NOT_DELETED = (ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
@@ -87,6 +89,7 @@ class GroupAdmin:
             self._describe,
             self._delete_offsets,
             self._delete_offsets,
+            self._delete_group,
             self._delete_group,
             self._grow,
             self._delete_records,
@@ -134,7 +137,7 @@ class GroupAdmin:
                 self._history.strange.append(f"{group.group_id} has a member twice: {ids}")
 
     async def _delete_offsets(self, connection: Connection) -> None:
-        group_id = self._random.choice((*self._groups, SIMPLE_GROUP))
+        group_id = self._random.choice((*self._groups, SIMPLE_GROUP, BRIEF_GROUP, BRIEF_GROUP))
         place = self._random.choice(PLACES)
         began = self._loop.time()
         outcome: Outcome = "info"
@@ -151,7 +154,7 @@ class GroupAdmin:
             self._forget(group_id, frozenset([place]), began, outcome)
 
     async def _delete_group(self, connection: Connection) -> None:
-        group_id = self._random.choice((*self._groups, SIMPLE_GROUP))
+        group_id = self._random.choice((*self._groups, SIMPLE_GROUP, BRIEF_GROUP, BRIEF_GROUP))
         began = self._loop.time()
         outcome: Outcome = "info"
         try:
@@ -240,6 +243,8 @@ class GroupAdmin:
         )
         answer = await self._ask(connection, ApiKey.CREATE_TOPICS, 7, create)
         self._check("CreateTopics", answer.topics[0].error_code, FINE_OF_TOPICS)
+        await asyncio.sleep(FORGOTTEN_WITHIN_S)
+        await self._simple.fetch(connection, 7, PLACES)
 
     async def _ask(self, connection: Connection, api_key: ApiKey, version: int, request: Any) -> Any:
         async with asyncio.timeout(TIMEOUT_S):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import dataclasses
 import random
 from collections.abc import Iterator
 
@@ -11,7 +12,7 @@ from sordini.protocol.messages.describe_groups import DescribedGroup
 from sordini.protocol.types import TopicPartition
 from tests.sim.assignments import assigned
 from tests.sim.client import Connection
-from tests.sim.group_admin import FIXED_TOPIC, GROWING_TOPIC, PASSING_TOPIC, GroupAdmin
+from tests.sim.group_admin import BRIEF_GROUP, FIXED_TOPIC, GROWING_TOPIC, PASSING_TOPIC, GroupAdmin
 from tests.sim.group_client import TryAgain, partition_counts
 from tests.sim.member import Member, MemberRules
 from tests.sim.world import ADDRESS, World
@@ -28,10 +29,11 @@ COMMIT_GAPS_S = (0.6, 1.5, 40.0)
 
 
 def member_rules(source: random.Random) -> tuple[MemberRules, ...]:
-    """Some dynamic members in one group, static and dynamic ones in another."""
+    """Some dynamic members in one group, static and dynamic ones in another, and one by itself."""
     dynamic = [_dynamic(source, "flow", (FIXED_TOPIC, GROWING_TOPIC)) for _ in range(source.randint(1, 3))]
     static = [_static(source, "still", f"still-{index}") for index in range(source.randint(1, 2))]
-    return (*dynamic, *static, _dynamic(source, "still", (GROWING_TOPIC,)))
+    brief = dataclasses.replace(_dynamic(source, BRIEF_GROUP, (FIXED_TOPIC,)), commit_gap_s=0.6, change_gap_s=2.0)
+    return (*dynamic, *static, _dynamic(source, "still", (GROWING_TOPIC,)), brief)
 
 
 def _dynamic(source: random.Random, group_id: str, topics: tuple[str, ...]) -> MemberRules:

@@ -17,8 +17,8 @@ Sordini is held against two judges: clients that nobody here wrote, and Apache K
 
 `tests/compat/` runs them against a live broker, unmodified: kafka-python 3 (idempotent and acks=all by default),
 aiokafka, confluent-kafka (librdkafka) and kcat, with every codec, keys, headers, timestamps, seeks by time and a
-restart in the middle, on partitions of their choice and in consumer groups; their administration clients; and Apache
-Kafka's own tools.
+restart in the middle, on partitions of their choice and in consumer groups; their administration clients; Apache
+Kafka's own tools; and Spark's Kafka source.
 
 ## Apache Kafka, asked the same
 
@@ -47,6 +47,11 @@ Beyond single answers:
 - **Taken and shown, without effect yet**: the topic keys of compaction, replication throttles, `preallocate`,
   `message.format.version` and unclean elections. Tiered storage is refused where it would be switched on.
 - **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.
+- **The first FindCoordinator** waits for the topic it brings about, a tenth of a second; Apache Kafka answers
+  COORDINATOR_NOT_AVAILABLE at once, and many clients come back only after a second.
+- **Two bounds are ours alone**: a request with more than a million elements in all its arrays closes its connection,
+  and one that names the same group, topic or broker more than ten times is refused.
+- **A stall of the broker** costs no member its place: what ended meanwhile is prolonged by it.
 - **A damaged log directory** is repaired where Apache Kafka would silently serve less: a torn tail or a missing
   producer snapshot behind a clean-shutdown marker, padded indexes.
 
