@@ -36,7 +36,7 @@ from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import TopicPartition
 from tests.sim.client import Connection
 from tests.sim.group_client import TIMEOUT_S, TryAgain, partition_counts
-from tests.sim.group_history import FOREVER, Forgetting, Outcome
+from tests.sim.group_history import FOREVER, Forgetting, Listed, Outcome
 from tests.sim.history import History
 from tests.sim.network import Address, SimNetwork
 from tests.sim.offsets_client import LATER, OffsetsClient, Who
@@ -130,11 +130,13 @@ class GroupAdmin:
     # Groups.
 
     async def _describe(self, connection: Connection) -> None:
+        began = self._loop.time()
         for group in (await self.describe(connection)).groups:
             self._check("DescribeGroups", group.error_code, LATER)
             ids = [member.member_id for member in group.members]
             if len(set(ids)) < len(ids):
                 self._history.strange.append(f"{group.group_id} has a member twice: {ids}")
+            self._history.listed.append(Listed(group.group_id, frozenset(ids), began, self._loop.time()))
 
     async def _delete_offsets(self, connection: Connection) -> None:
         group_id = self._random.choice((*self._groups, SIMPLE_GROUP, BRIEF_GROUP, BRIEF_GROUP))

@@ -4,7 +4,7 @@
       stop and kill, and over a power loss where every message is flushed;
   G2  in one generation there is one leader, and parts are disjoint; generations do not go back while the group lives,
       those that were written down over restarts as well;
-  G3  who is not of the current generation commits nothing;
+  G3  who is not of the current generation commits nothing, and who has left is no member;
   G4  who was heard within its session timeout is known, also after a restart, unless it was never written down;
   G6  a request is answered, and with a code that its sender can expect.
 G5, that groups settle when the faults are over, is looked at while the broker lives (`groups.settle`).
@@ -38,6 +38,7 @@ def check_groups(history: History) -> list[str]:
         *_shared_parts(history),
         *_generations_going_back(history),
         *commits_of_the_past(history),
+        *members_of_the_past(history),
         *expulsions(history),
         *unanswered(history),
         *(f"G6 {text}" for text in history.groups.strange),
@@ -257,6 +258,17 @@ def _why_not(history: History, commit: Commit) -> str | None:
         if is_before and not _restarts(history, left.ended, commit.ended):
             return f"it had left at {left.ended:.3f}"
     return None
+
+
+def members_of_the_past(history: History) -> Iterator[str]:
+    for listed in history.groups.listed:
+        for left in history.groups.left:
+            is_there = left.group_id == listed.group_id and left.member_id in listed.member_ids
+            if is_there and left.ended < listed.began and not _restarts(history, left.ended, listed.ended):
+                yield (
+                    f"G3 {left.member_id} had left {left.group_id} at {left.ended:.3f}, "
+                    f"and is a member at {listed.ended:.3f}"
+                )
 
 
 # G4.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Iterable
 
 from sordini.protocol.api import ApiKey
@@ -10,6 +11,22 @@ from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from tests.sim.client import Connection
 
 TIMEOUT_S = 5.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemberRules:
+    """What kind of member this is. Versions 1 to 4 of JoinGroup have no instance ids; 0 has no rebalance timeout."""
+
+    group_id: str
+    topics: tuple[str, ...]
+    instance_id: str | None = None
+    join_version: int = 9
+    sync_version: int = 5
+    commit_version: int = 8
+    fetch_version: int = 8
+    commit_gap_s: float = 1.0
+    change_gap_s: float = 15.0
+    """Mean time between two changes of its life: silence, vanishing, leaving."""
 
 
 class TryAgain(Exception):  # noqa: N818 - not an error: the reason to begin anew.

@@ -89,6 +89,15 @@ class Left(NamedTuple):
     ended: float
 
 
+class Listed(NamedTuple):
+    """Who is a member, as the leader or an administrator is told."""
+
+    group_id: str
+    member_ids: frozenset[str]
+    began: float
+    ended: float
+
+
 class Expelled(NamedTuple):
     """A member was told UNKNOWN_MEMBER_ID."""
 
@@ -131,6 +140,7 @@ class GroupHistory:
     joined: list[Joined] = dataclasses.field(default_factory=list)
     synced: list[Synced] = dataclasses.field(default_factory=list)
     left: list[Left] = dataclasses.field(default_factory=list)
+    listed: list[Listed] = dataclasses.field(default_factory=list)
     expelled: list[Expelled] = dataclasses.field(default_factory=list)
     unanswered: list[Unanswered] = dataclasses.field(default_factory=list)
     pauses: list[Pause] = dataclasses.field(default_factory=list)

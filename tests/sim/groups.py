@@ -13,8 +13,8 @@ from sordini.protocol.types import TopicPartition
 from tests.sim.assignments import assigned
 from tests.sim.client import Connection
 from tests.sim.group_admin import BRIEF_GROUP, FIXED_TOPIC, GROWING_TOPIC, PASSING_TOPIC, GroupAdmin
-from tests.sim.group_client import TryAgain, partition_counts
-from tests.sim.member import Member, MemberRules
+from tests.sim.group_client import MemberRules, TryAgain, partition_counts
+from tests.sim.member import Member
 from tests.sim.world import ADDRESS, World
 
 TOPICS = {FIXED_TOPIC: 2, GROWING_TOPIC: 2, PASSING_TOPIC: 2}

@@ -9,7 +9,6 @@ that is past, which must be refused. What it is told is written down for the che
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 from typing import Any
 
@@ -22,8 +21,8 @@ from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequ
 from sordini.protocol.types import TopicPartition
 from tests.sim import assignments
 from tests.sim.client import Connection
-from tests.sim.group_client import TryAgain, partition_counts
-from tests.sim.group_history import GroupHistory, Joined, Left, Synced, Unanswered
+from tests.sim.group_client import MemberRules, TryAgain, partition_counts
+from tests.sim.group_history import GroupHistory, Joined, Left, Listed, Synced, Unanswered
 from tests.sim.hearing import Hearing
 from tests.sim.network import Address, SimNetwork
 from tests.sim.offsets_client import OffsetsClient, Who
@@ -37,26 +36,11 @@ ANSWER_S = 10.0
 """A client gives a connection up when its session would have ended."""
 BACKOFF_S = 0.2
 METADATA_S = 4.0
+GONE_CHANCE = 0.3
 
 LATER = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 AGAIN = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class MemberRules:
-    """What kind of member this is. Versions 1 to 4 of JoinGroup have no instance ids; 0 has no rebalance timeout."""
-
-    group_id: str
-    topics: tuple[str, ...]
-    instance_id: str | None = None
-    join_version: int = 9
-    sync_version: int = 5
-    commit_version: int = 8
-    fetch_version: int = 8
-    commit_gap_s: float = 1.0
-    change_gap_s: float = 15.0
-    """Mean time between two changes of its life: silence, vanishing, leaving."""
 
 
 class Member:
@@ -84,6 +68,7 @@ class Member:
         self._counts: dict[str, int] = {}
         self._hearing = Hearing(network.loop, history)
         self._past: Who | None = None
+        self._is_calm = False
 
     async def run(self, calm_from: float, until: float) -> None:
         """Live until a moment of the loop's time; from another on quietly."""
@@ -91,6 +76,8 @@ class Member:
         while self._loop.time() < until and not self.is_gone:
             changes = min(next_change, calm_from)
             is_calm = changes >= calm_from
+            if is_calm and self._vanishes_for_good():
+                break
             try:
                 await self._live(until if is_calm else changes)
                 if not is_calm:
@@ -103,21 +90,26 @@ class Member:
     # What happens to clients.
 
     async def _change(self, calm_from: float) -> None:
-        kind = self._random.choice(("silent", "silent", "vanish", "vanish", "leave", "rejoin", "gone"))
+        kind = self._random.choice(("silent", "silent", "vanish", "vanish", "leave", "rejoin"))
         now = self._loop.time()
         self._network.trace.note(self._name, kind)
         if kind == "silent":
             await asyncio.sleep(self._random.uniform(4.0, 8.0))
         elif kind == "rejoin":
             self.assignment = None
-        elif kind == "gone" and self.rules.instance_id is None and now < calm_from and self._random.random() < 0.2:
-            self.is_gone = True
         else:
             if kind == "leave":
                 await self._leave()
             self._forget()
             pause = self._random.choice((0.5, 5.0, 18.0)) * self._random.uniform(0.5, 1.0)
             await asyncio.sleep(max(0.0, min(pause, calm_from - now)))
+
+    def _vanishes_for_good(self) -> bool:
+        """One last chance for a dynamic member, when no other change follows that could hide it."""
+        if not self._is_calm and self.rules.instance_id is None and self.assignment is not None:
+            self.is_gone = self._random.random() < GONE_CHANCE
+        self._is_calm = True
+        return self.is_gone
 
     async def _leave(self) -> None:
         """Say goodbye; a static member says it by its instance id, as an administrator would for it."""
@@ -217,6 +209,9 @@ class Member:
         self.member_id, self.generation_id = answer.member_id, answer.generation_id
         self._is_leader = answer.leader == answer.member_id
         self._hearing.is_heard_waiting(connection, began)
+        if answer.members:
+            ids = frozenset(member.member_id for member in answer.members)
+            self._history.listed.append(Listed(rules.group_id, ids, began, self._loop.time()))
         self._history.joined.append(
             Joined(
                 rules.group_id,

@@ -20,11 +20,11 @@ from tests.sim.checkers import check
 from tests.sim.consumer import Consumer, ConsumerRules
 from tests.sim.faults import FAILING, GENTLE, KILLING, PULLING_THE_PLUG, Fault, Faults
 from tests.sim.files import index_findings
+from tests.sim.group_client import MemberRules
 from tests.sim.groups import TOPICS as GROUP_TOPICS
 from tests.sim.groups import Groups, member_rules
 from tests.sim.history import History, Poll
 from tests.sim.loop import Deadlock, Runaway, run
-from tests.sim.member import MemberRules
 from tests.sim.producer import Producer, ProducerRules
 from tests.sim.trace import LINES_KEPT
 from tests.sim.world import ADDRESS, Broker, World

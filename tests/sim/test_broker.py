@@ -31,6 +31,7 @@ def test_the_broker_keeps_its_promises_under_faults(seed: int):
     assert not verdict.findings, verdict.text()
     assert verdict.acknowledged > 300, f"seed {seed} hardly did anything: {verdict.text()}"
     assert verdict.polled > 300, f"seed {seed} hardly read anything: {verdict.text()}"
+    assert verdict.generations > 2, f"seed {seed} hardly has groups: {verdict.text()}"
 
 
 def test_the_seeds_of_this_test_strike_every_fault():
@@ -39,6 +40,7 @@ def test_the_seeds_of_this_test_strike_every_fault():
     assert {"reset", "half_open", "slow_link", "sleeper", "clock_jump", "disk_full", "short_write"} <= planned
     assert {"stop", "kill", "die_writing", "die_starting", "die_stopping", "disk_error"} <= planned
     assert {"power", "power_starting"} <= planned
+    assert {"pause", "offsets_full", "offsets_error", "slow_loading"} <= planned
 
 
 def test_the_same_seed_does_the_same_twice():

@@ -4,7 +4,7 @@ import pytest
 
 from sordini.protocol.types import TopicPartition
 from tests.sim.group_checkers import check_groups
-from tests.sim.group_history import Commit, Expelled, Forgetting, Joined, Left, Pause, Synced, Told, Unanswered
+from tests.sim.group_history import Commit, Expelled, Forgetting, Joined, Left, Listed, Pause, Synced, Told, Unanswered
 from tests.sim.history import History, Restart
 
 TP = TopicPartition("t", 0)
@@ -191,6 +191,11 @@ def _gone_member_commits(history: History) -> None:
     history.groups.left = [Left("g", "a", 9.6)]
 
 
+def _gone_member_is_listed(history: History) -> None:
+    history.groups.left = [Left("g", "b", 7.0)]
+    history.groups.listed = [Listed("g", frozenset("ab"), 8.0, 8.1)]
+
+
 def _expelled(history: History) -> None:
     history.groups.expelled = [Expelled("g", "a", 10.0, 13.0, 13.2, 2.0)]
 
@@ -237,6 +242,7 @@ def _strange(history: History) -> None:
         (_generation_is_shared_over_a_kill, "G2"),
         (_past_generation_commits, "G3"),
         (_gone_member_commits, "G3"),
+        (_gone_member_is_listed, "G3"),
         (_expelled, "G4"),
         (_expelled_by_a_restart, "G4"),
         (_expelled_by_a_pause, "G4"),

@@ -9,9 +9,9 @@ from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import TopicPartition
 from tests.sim.assignments import assigned, assignment, share_out, subscribed, subscription
 from tests.sim.files import committed_in
+from tests.sim.group_client import MemberRules
 from tests.sim.groups import Groups
 from tests.sim.loop import SimLoop, run
-from tests.sim.member import MemberRules
 from tests.sim.world import World
 
 RULES = (MemberRules("g", ("work",)), MemberRules("g", ("work",)))
