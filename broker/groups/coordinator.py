@@ -220,7 +220,7 @@ class GroupCoordinator:
         while self._deleted:
             deleted, self._deleted = self._deleted, set()
             async for shard, group_id in self._each_group():
-                gone = [partition for partition, _ in shard.offsets(group_id).items() if partition in deleted]
+                gone = [partition for partition in shard.offsets_left(group_id) if partition in deleted]
                 if gone:
                     shard.forget_offsets(group_id, gone, _nobody_asked)
 
@@ -228,7 +228,8 @@ class GroupCoordinator:
         """Every group that is here now, with turns for others in between."""
         looked_at = 0
         for shard in list(self._shards.values()):
-            for group_id in list(shard.groups):
+            # A group whose first commit is still on its way has offsets, and is not a group yet.
+            for group_id in dict.fromkeys([*shard.groups, *shard.tables]):
                 if self._is_led(shard) and not shard.is_loading:
                     yield shard, group_id
                 looked_at += 1

@@ -177,6 +177,10 @@ class Shard:
         clock = self._setup.ports.clock
         return Now(clock.monotonic_ms(), clock.now_ms())
 
+    def offsets_left(self, group_id: str) -> list[TopicPartition]:
+        """Offsets that are there or on their way: what is deleted must not come back behind us."""
+        return self.tables.get(group_id, NO_OFFSETS).known()
+
     def expire(self, group_id: str) -> None:
         """Delete what has been kept long enough; forget an empty group that has no offsets."""
         group = self.groups.get(group_id)
@@ -199,7 +203,7 @@ class Shard:
             group = Group(group_id)
         group, actions = machine.step(group, event, self.now(), self._setup.limits)
         if group.state is GroupState.DEAD and not group.writing and not isinstance(event, Unload):
-            left = self._offsets_left(group_id)
+            left = self.offsets_left(group_id)
             if left:
                 # It was never written itself (its generation is 0), so this is all there is of it.
                 self._delete_unwritten(group, left, actions)
@@ -235,7 +239,7 @@ class Shard:
         if write.value is not None:
             self._write(group_id, [(key, records.group_value(write.value))], (), _nothing, ended)
             return
-        left = self._offsets_left(group_id)
+        left = self.offsets_left(group_id)
         lines = [*_tombstones(group_id, left), (key, None)]
         self._write(group_id, lines, left, lambda: self._table(group_id).delete(left), ended)
 
@@ -250,10 +254,6 @@ class Shard:
                 self._callers.pop(caller)(Answer(error))
 
         self.forget_offsets(group.group_id, left, ended)
-
-    def _offsets_left(self, group_id: str) -> list[TopicPartition]:
-        """Offsets that are there or on their way: what is deleted must not come back behind us."""
-        return self.tables.get(group_id, NO_OFFSETS).known()
 
     def _look_for_the_last(self, group_id: str) -> None:
         """An empty group ends with its last offset."""

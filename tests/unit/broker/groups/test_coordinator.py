@@ -564,6 +564,22 @@ async def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
         assert [group.group_id for group in broker.parts.groups.groups()] == ["g"]
 
 
+async def test_a_commit_that_was_on_its_way_does_not_outlive_its_topic() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        await broker.lead("bills")
+        await in_sync(broker, ME, OTHER, epoch=1)
+        on_its_way = commit_later(broker, {0: 1}, topic="bills")
+        gone = (DeletedPartition(TopicPartition("bills", 0), topic_id_of("bills")),)
+        await broker.parts.receiver.receive(UpdateMetadata(ME, 1, -1, (), (), gone))
+        await broker.settled()
+        await in_sync(broker, ME, epoch=2)
+        assert commit_codes(on_its_way) == [0]
+        assert broker.parts.groups.groups() == []
+    async with a_coordinator(disk=disk.killed()) as broker:
+        assert broker.parts.groups.groups() == []
+
+
 async def test_a_deleted_group_does_not_come_back_with_a_commit_that_was_on_its_way() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
