@@ -19,6 +19,7 @@ from tests.outside.processes import BrokerProcess
 
 MEMBERS = (1, 50)
 DELAYS_MS = (0, 3_000)
+FIRSTS = 3
 GROUPS = 1_000
 TOPICS = 200
 REQUESTS = 20_000
@@ -30,7 +31,7 @@ Start = Callable[[Path, dict[str, object]], BrokerProcess]
 
 def rows(directory: Path, starts: tuple[Start, Start], rounds: int, say: Say) -> list[str]:
     """The table's rows; `starts` make their broker and ours."""
-    found: list[str] = []
+    found = _first_group(directory, starts, say)
     for delay_ms in DELAYS_MS:
         with _pair(directory / f"delay-{delay_ms}", starts, delay_ms) as brokers:
             label = "no delay" if delay_ms == 0 else f"delay of {delay_ms / 1_000:g} s"
@@ -52,6 +53,18 @@ def _pair(directory: Path, starts: tuple[Start, Start], delay_ms: int) -> Iterat
     finally:
         for broker in brokers:
             broker.stop()
+
+
+def _first_group(directory: Path, starts: tuple[Start, Start], say: Say) -> list[str]:
+    """What whoever has just started a broker waits for: the first group makes __consumer_offsets."""
+    seconds: list[list[float]] = [[], []]
+    for number in range(FIRSTS):
+        with _pair(directory / f"first-{number}", starts, 0) as brokers:
+            for side, broker in enumerate(brokers):
+                seconds[side].append(_join(broker, 1, "first")[0])
+    name = "first group of a fresh broker, 1 member, no delay: joining to its first record"
+    say(f"{name}: theirs {seconds[0]}, ours {seconds[1]}")
+    return [table.row(name, "ms", *(median(side) * 1e3 for side in seconds))]
 
 
 def _join_rows(brokers: list[BrokerProcess], members: int, label: str, rounds: int, say: Say) -> list[str]:
