@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 
 from sordini.broker.clock import Clock
 from sordini.broker.commands import CommandReceiver
-from sordini.broker.config import Config
-from sordini.broker.config_admin import ConfigAdmin
-from sordini.broker.config_receiver import ConfigReceiver, read_settings
+from sordini.broker.configuration.admin import ConfigAdmin
+from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.dynamic import DynamicConfig
+from sordini.broker.configuration.logger_levels import LoggerLevels
+from sordini.broker.configuration.receiver import ConfigReceiver, read_settings
+from sordini.broker.configuration.settings import INT32_MAX
+from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.dispatch import Dispatcher, Route
-from sordini.broker.dynamic_config import DynamicConfig
 from sordini.broker.fetch_sessions import FetchSessions
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.internal_topic import OffsetsTopic
@@ -36,14 +39,11 @@ from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
 from sordini.broker.identity import BrokerIdentity
-from sordini.broker.logger_levels import LoggerLevels
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
 from sordini.broker.network.ports import Log
 from sordini.broker.partition_admin import PartitionAdmin
-from sordini.broker.settings import INT32_MAX
 from sordini.broker.topic_admin import TopicAdmin
-from sordini.broker.topic_configs import TopicConfigs
 from sordini.replication.controller.configs import ConfigChanges
 from sordini.replication.controller.paths import topic_entity
 from sordini.replication.controller.producer_ids import ProducerIdBlocks

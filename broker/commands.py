@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
 from sordini.broker.network.ports import Log
-from sordini.broker.topic_configs import TopicConfigs
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.controller.cluster import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sordini.broker.config import Config
+from sordini.broker.configuration.config import Config
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import registration
 from sordini.replication.ports import Session

@@ -19,18 +19,18 @@ from typing import NamedTuple
 
 from sordini.broker import pid_file
 from sordini.broker.clock import SystemClock
-from sordini.broker.config import SETTINGS, Config, build_config
-from sordini.broker.config_accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.config import SETTINGS, Config, build_config
+from sordini.broker.configuration.environment import environment_entries, unknown_names
+from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.daemon import Report, detach, redirect_output, take_over_standard_files
-from sordini.broker.environment import environment_entries, unknown_names
 from sordini.broker.logging import LogFile, Logger
 from sordini.broker.network.notify import ServiceManager
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.pid_file import PidFile, PidFileRefused
 from sordini.broker.server import Ports, Server, StartRefused
-from sordini.broker.settings import ConfigError, read_properties
 from sordini.broker.signals import Reactions, SignalThread, block_signals
 from sordini.replication.ports import CoordinationStore
 from sordini.storage.disk import SystemDisk

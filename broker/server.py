@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sordini.broker.assembly import Assembly, Surroundings, assemble, network_limits, topic_configs_of
 from sordini.broker.clock import Clock
-from sordini.broker.config import Config
-from sordini.broker.config_receiver import load_layers
-from sordini.broker.dynamic_config import DynamicConfig
+from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.dynamic import DynamicConfig
+from sordini.broker.configuration.listeners import Endpoint, advertised_endpoints
+from sordini.broker.configuration.receiver import load_layers
+from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.identity import BrokerIdentity, find_identity
-from sordini.broker.listeners import Endpoint, advertised_endpoints
 from sordini.broker.local_channel import LocalChannel
 from sordini.broker.network.limits import Listener
 from sordini.broker.network.ports import Log, Network, PageCache, SocketOptions
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
-from sordini.broker.topic_configs import TopicConfigs
 from sordini.replication.controller import cluster
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.paths import BROKER_IDS, TOPICS

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sordini.broker.config import Config
+from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.settings import ConfigError
+from sordini.broker.configuration.topic_config import TopicConfig, check_topic_configs
+from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.metadata_cache import MetadataCache
-from sordini.broker.settings import ConfigError
-from sordini.broker.topic_config import TopicConfig, check_topic_configs
-from sordini.broker.topic_configs import TopicConfigs
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_partitions import CreatePartitionsTopic
 from sordini.protocol.messages.create_topics import CreatableTopic

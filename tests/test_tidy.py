@@ -364,8 +364,8 @@ def test_the_readme_lists_the_requests_that_are_served() -> None:
 
 
 def test_every_configuration_key_is_in_the_properties_file() -> None:
-    from sordini.broker.config import Config
-    from sordini.broker.settings import settings_of
+    from sordini.broker.configuration.config import Config
+    from sordini.broker.configuration.settings import settings_of
 
     # A key whose default is "not set" stands there commented out, hence the optional mark.
     text = (ROOT / "config" / "server.properties").read_text(encoding="utf-8")
@@ -373,4 +373,7 @@ def test_every_configuration_key_is_in_the_properties_file() -> None:
     declared = set(settings_of(Config))
     findings = [f"{key} is declared and not listed" for key in sorted(declared - listed)]
     findings += [f"{key} is listed and not declared" for key in sorted(listed - declared)]
-    none_of(findings, "config/server.properties lists every key of broker/config.py with its default and meaning")
+    none_of(
+        findings,
+        "config/server.properties lists every key of broker/configuration/config.py with its default and meaning",
+    )

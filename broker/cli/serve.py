@@ -84,8 +84,8 @@ def serve(
     One line on standard output says that it is ready. SIGTERM and SIGINT stop it in order, within
     sordini.shutdown.deadline.ms; a second one forces the end. SIGHUP reopens the log file.
     """
+    from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process import Launch, run_broker  # Late: --help does not need a broker.
-    from sordini.broker.settings import ConfigError
 
     launch = Launch(STARTED_MS, log_level, log_format, log_file, pid_file, daemon)
     try:

@@ -89,9 +89,11 @@ def stop(
 
 def _configured(properties: str | None, overrides: tuple[str, ...]) -> str:
     """The pid file that a broker of this configuration writes."""
-    from sordini.broker.config import build_config  # Late: a pid file that is named needs no configuration.
+    from sordini.broker.configuration.config import (
+        build_config,  # Late: a pid file that is named needs no configuration.
+    )
+    from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process import read_entries
-    from sordini.broker.settings import ConfigError
 
     try:
         config, _ = build_config(read_entries(properties, overrides, os.environ))

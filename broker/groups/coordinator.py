@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from uuid import UUID
 
-from sordini.broker.config_groups import GroupSettings
+from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.groups import records
 from sordini.broker.groups.events import Answer, Committing, Delete, GroupLimits, Tick
 from sordini.broker.groups.internal_topic import OFFSETS_TOPIC, OffsetsTopic

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sordini.broker.config import Config
+from sordini.broker.configuration.config import Config
 from sordini.broker.groups.ports import Spawn
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Log

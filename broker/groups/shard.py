@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from sordini.broker.config_groups import GroupSettings
+from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.groups import machine, records
 from sordini.broker.groups.events import (
     Action,

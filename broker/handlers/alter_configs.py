@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from sordini.broker.config_admin import ConfigAdmin, Resource, ResourceKind
-from sordini.broker.config_edits import Edit, Operation
+from sordini.broker.configuration.admin import ConfigAdmin, Resource, ResourceKind
+from sordini.broker.configuration.edits import Edit, Operation
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending

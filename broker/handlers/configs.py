@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from itertools import dropwhile
 from typing import NamedTuple
 
-from sordini.broker.config import SETTINGS
-from sordini.broker.config_accepted import WITHOUT_EFFECT
-from sordini.broker.config_admin import ResourceKind, check_broker_name, describe_kind
+from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.admin import ResourceKind, check_broker_name, describe_kind
+from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, Synonym
+from sordini.broker.configuration.logger_levels import LoggerLevels
+from sordini.broker.configuration.settings import ValueKind, value_text
+from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.dynamic_config import LAYERS, ConfigSource, DynamicConfig, Synonym
 from sordini.broker.handlers.repeats import check_mentions
-from sordini.broker.logger_levels import LoggerLevels
 from sordini.broker.metadata_cache import MetadataCache
-from sordini.broker.settings import ValueKind, value_text
-from sordini.broker.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.describe_configs import (

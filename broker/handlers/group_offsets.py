@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from sordini.broker.clock import Clock
+from sordini.broker.configuration.settings import INT64_MAX
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
 from sordini.broker.groups.events import Committing
@@ -17,7 +18,6 @@ from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import check_mentions
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
-from sordini.broker.settings import INT64_MAX
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.offset_commit import (

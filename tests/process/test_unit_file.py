@@ -14,7 +14,7 @@ import click
 import pytest
 
 from sordini.broker.__main__ import COMMANDS
-from sordini.broker.config import SETTINGS, build_config
+from sordini.broker.configuration.config import SETTINGS, build_config
 from sordini.broker.process import CONNECTIONS_EXPECTED, EXIT_CONFIG, OTHER_FILES
 
 UNIT = Path(__file__).resolve().parents[2] / "config" / "sordini.service"

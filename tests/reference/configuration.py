@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from sordini.broker.config import Config
-from sordini.broker.config_accepted import ACCEPTED
-from sordini.broker.config_groups import GroupSettings
-from sordini.broker.config_log import LogSettings
-from sordini.broker.config_network import NetworkSettings
-from sordini.broker.settings import Rule, Setting, settings_of, value_text
-from sordini.broker.topic_config import HOUR_MS, MINUTE_MS, TOPIC_SETTINGS, TopicSetting, default_of
+from sordini.broker.configuration.accepted import ACCEPTED
+from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.group_keys import GroupSettings
+from sordini.broker.configuration.log_keys import LogSettings
+from sordini.broker.configuration.network_keys import NetworkSettings
+from sordini.broker.configuration.settings import Rule, Setting, settings_of, value_text
+from sordini.broker.configuration.topic_config import HOUR_MS, MINUTE_MS, TOPIC_SETTINGS, TopicSetting, default_of
 
 SECTIONS: dict[type, str] = {
     Config: "The broker, topics and replication",
@@ -28,7 +28,7 @@ HEAD = """\
 # Configuration
 
 `python -m tests.reference` writes this page, and `config/server.properties`, from the keys' declarations in
-`broker/config*.py` and `broker/topic_config.py`; a test compares them. Names, meanings and defaults are Apache Kafka
+`broker/configuration/*_keys.py` and `broker/configuration/topic_config.py`; a test compares them. Names, meanings and defaults are Apache Kafka
 3.9's wherever it has the key; keys that begin with `sordini.` are our own.
 
 ## Where a value comes from

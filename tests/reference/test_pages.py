@@ -2,9 +2,9 @@
 
 import pytest
 
-from sordini.broker.config import SETTINGS
-from sordini.broker.config_accepted import WITHOUT_EFFECT
-from sordini.broker.topic_config import TOPIC_SETTINGS
+from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.topic_config import TOPIC_SETTINGS
 from tests.reference.pages import PAGES, ROOT
 
 

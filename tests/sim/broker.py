@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from sordini.broker.config import build_config
+from sordini.broker.configuration.config import build_config
 from sordini.broker.server import Ports, Server, StartRefused
 from sordini.storage.errors import StorageError
 from tests.sim.disk import SimPageCache

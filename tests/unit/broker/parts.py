@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from sordini.broker.assembly import Assembly, Surroundings, assemble, topic_configs_of
-from sordini.broker.config import Config, build_config
+from sordini.broker.configuration.config import Config, build_config
+from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.dynamic_config import DynamicConfig
 from sordini.broker.identity import BrokerIdentity
 from sordini.broker.metadata_cache import BrokerMetadata, PartitionMetadata
 from sordini.broker.network.ports import Parts, Peer, Pending

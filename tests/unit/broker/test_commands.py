@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from sordini.broker.commands import CommandReceiver
-from sordini.broker.config import build_config
-from sordini.broker.dynamic_config import DynamicConfig
+from sordini.broker.configuration.config import build_config
+from sordini.broker.configuration.dynamic import DynamicConfig
+from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.metadata_cache import MetadataCache
-from sordini.broker.topic_configs import TopicConfigs
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.controller.cluster import (

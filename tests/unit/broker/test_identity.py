@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sordini.broker.config import Config, build_config
+from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.identity import find_identity
 from sordini.replication.controller.registration import ensure_base_paths

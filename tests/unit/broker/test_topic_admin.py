@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from sordini.broker.config import build_config
-from sordini.broker.dynamic_config import DynamicConfig
+from sordini.broker.configuration.config import build_config
+from sordini.broker.configuration.dynamic import DynamicConfig
+from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.topic_admin import TopicAdmin
-from sordini.broker.topic_configs import TopicConfigs
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from sordini.protocol.types import BrokerId

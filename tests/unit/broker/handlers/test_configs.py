@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.config_receiver import load_layers
-from sordini.broker.dynamic_config import ConfigSource, DynamicConfig
+from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
+from sordini.broker.configuration.receiver import load_layers
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages import alter_configs, incremental_alter_configs

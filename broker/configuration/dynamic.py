@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from sordini.broker.config import SETTINGS, Config
-from sordini.broker.config_accepted import WITHOUT_EFFECT
-from sordini.broker.settings import ConfigError, value_text
+from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.config import SETTINGS, Config
+from sordini.broker.configuration.settings import ConfigError, value_text
 
 
 class ConfigSource(IntEnum):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from sordini.broker.config import Config
-from sordini.broker.dynamic_config import DynamicConfig
-from sordini.broker.topic_config import TopicConfig
+from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.dynamic import DynamicConfig
+from sordini.broker.configuration.topic_config import TopicConfig
 from sordini.protocol.records.produced import ProduceRules
 from sordini.replication.partition import PartitionSettings
 from sordini.storage.log_config import NEVER, LogConfig

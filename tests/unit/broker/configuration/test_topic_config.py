@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.broker.config import build_config
-from sordini.broker.dynamic_config import ConfigSource, DynamicConfig
-from sordini.broker.settings import ConfigError
-from sordini.broker.topic_config import TOPIC_SETTINGS, TopicConfig, check_topic_configs, unusable_overrides
+from sordini.broker.configuration.config import build_config
+from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
+from sordini.broker.configuration.settings import ConfigError
+from sordini.broker.configuration.topic_config import (
+    TOPIC_SETTINGS,
+    TopicConfig,
+    check_topic_configs,
+    unusable_overrides,
+)
 
 
 def a_topic(overrides: dict[str, str], broker: dict[str, str] | None = None) -> TopicConfig:

@@ -11,12 +11,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from sordini.broker.config_accepted import WITHOUT_EFFECT
-from sordini.broker.config_groups import GroupSettings
-from sordini.broker.config_log import LogSettings
-from sordini.broker.config_network import NetworkSettings
-from sordini.broker.listeners import Endpoint, advertised_endpoints, read_endpoints, read_protocol_map
-from sordini.broker.settings import (
+from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.group_keys import GroupSettings
+from sordini.broker.configuration.listeners import Endpoint, advertised_endpoints, read_endpoints, read_protocol_map
+from sordini.broker.configuration.log_keys import LogSettings
+from sordini.broker.configuration.network_keys import NetworkSettings
+from sordini.broker.configuration.settings import (
     ConfigError,
     Setting,
     boolean,

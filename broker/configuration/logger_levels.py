@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from sordini.broker.config_edits import Edit, Operation
+from sordini.broker.configuration.edits import Edit, Operation
 from sordini.protocol.errors import BrokerError, ErrorCode
 
 ROOT = "root"

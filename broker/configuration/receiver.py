@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sordini.broker.dynamic_config import LAYERS, ConfigSource, DynamicConfig, PassedOver
+from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, PassedOver
+from sordini.broker.configuration.topic_config import unusable_overrides
+from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.network.ports import Log
-from sordini.broker.topic_config import unusable_overrides
-from sordini.broker.topic_configs import TopicConfigs
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths
 from sordini.replication.controller.cluster import Malformed

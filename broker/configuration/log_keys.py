@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sordini.broker.settings import (
+from sordini.broker.configuration.settings import (
     INT64_MAX,
     boolean,
     integer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sordini.broker.settings import integer, long, setting, short
+from sordini.broker.configuration.settings import integer, long, setting, short
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sordini.broker.config import SETTINGS
-from sordini.broker.dynamic_config import ConfigSource, DynamicConfig, PassedOver, Synonym
-from sordini.broker.settings import ConfigError, Rule, ValueKind, boolean, long, matching
+from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig, PassedOver, Synonym
+from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind, boolean, long, matching
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sordini.broker.config import SETTINGS
-from sordini.broker.config_accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.config import SETTINGS
 
 PREFIXES = ("KAFKA_", "SORDINI_")
 """The later goes before the earlier."""

@@ -11,10 +11,15 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from sordini.broker.config import SETTINGS
-from sordini.broker.config_accepted import ACCEPTED_STATIC
-from sordini.broker.settings import ConfigError, Rule, ValueKind, value_text
-from sordini.broker.topic_config import TOPIC_SETTINGS, check_topic_configs, default_of, unusable_overrides
+from sordini.broker.configuration.accepted import ACCEPTED_STATIC
+from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind, value_text
+from sordini.broker.configuration.topic_config import (
+    TOPIC_SETTINGS,
+    check_topic_configs,
+    default_of,
+    unusable_overrides,
+)
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.primitives import STRING_BYTES_MAX
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from sordini.broker.config import build_config
-from sordini.broker.dynamic_config import ConfigSource, DynamicConfig
-from sordini.broker.topic_configs import TopicConfigs
+from sordini.broker.configuration.config import build_config
+from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
+from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.storage.log_config import NEVER
 
 

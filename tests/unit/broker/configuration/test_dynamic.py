@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.config import SETTINGS, Config, build_config
-from sordini.broker.config_accepted import ACCEPTED_DYNAMIC, ACCEPTED_STATIC, WITHOUT_EFFECT
-from sordini.broker.dynamic_config import LAYERS, ConfigSource, DynamicConfig
-from sordini.broker.topic_config import TOPIC_SETTINGS
+from sordini.broker.configuration.accepted import ACCEPTED_DYNAMIC, ACCEPTED_STATIC, WITHOUT_EFFECT
+from sordini.broker.configuration.config import SETTINGS, Config, build_config
+from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig
+from sordini.broker.configuration.topic_config import TOPIC_SETTINGS
 
 OF_BROKER, OF_ALL = LAYERS
 BOUND = "message.max.bytes"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.broker.config import SETTINGS, build_config
-from sordini.broker.settings import ConfigError, ValueKind, matching, read_properties
+from sordini.broker.configuration.config import SETTINGS, build_config
+from sordini.broker.configuration.settings import ConfigError, ValueKind, matching, read_properties
 
 
 def test_defaults_are_apache_kafkas_except_where_the_logs_are() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.broker.config_edits import Edit, Operation, check_edits, edit_broker, edit_topic
+from sordini.broker.configuration.edits import Edit, Operation, check_edits, edit_broker, edit_topic
 from sordini.protocol.errors import BrokerError, ErrorCode
 
 SET, DELETE, APPEND, SUBTRACT = Operation

@@ -12,8 +12,8 @@ from enum import IntEnum
 from functools import partial
 from typing import NamedTuple
 
-from sordini.broker.config_edits import Edit, check_edits, edit_broker, edit_topic
-from sordini.broker.logger_levels import LoggerLevels
+from sordini.broker.configuration.edits import Edit, check_edits, edit_broker, edit_topic
+from sordini.broker.configuration.logger_levels import LoggerLevels
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sordini.broker.settings import (
+from sordini.broker.configuration.settings import (
     INT32_MAX,
     boolean,
     bounds_by_address,

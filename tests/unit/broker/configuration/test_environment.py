@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.config import SETTINGS
-from sordini.broker.config_accepted import WITHOUT_EFFECT
-from sordini.broker.environment import environment_entries, key_of, unknown_names
+from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.environment import environment_entries, key_of, unknown_names
 from sordini.broker.process import read_entries
 
 
