@@ -28,8 +28,8 @@ HEAD = """\
 # Configuration
 
 `python -m tests.reference` writes this page, and `config/server.properties`, from the keys' declarations in
-`broker/configuration/*_keys.py` and `broker/configuration/topic_config.py`; a test compares them. Names, meanings and defaults are Apache Kafka
-3.9's wherever it has the key; keys that begin with `sordini.` are our own.
+`broker/configuration/`; a test compares them. Names, meanings and defaults are Apache Kafka 3.9's wherever it has the
+key; keys that begin with `sordini.` are our own.
 
 ## Where a value comes from
 
