@@ -5,7 +5,7 @@ Each file is a story of its own, read like prose. `UPDATE=1 pytest ...` rewrites
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from sordini.broker.groups.events import Leaving
 from sordini.broker.groups.state import Protocol
 from sordini.protocol.errors import ErrorCode
 from tests.scenarios.groups_world import Client, World, describe
+from tests.scenarios.stories import assert_as_written
 
 STORIES = sorted((Path(__file__).parent / "groups").glob("*.txt"))
 
@@ -140,32 +141,15 @@ def keep(world: World, names: list[str], duration_ms: int) -> None:
             told[name] = error or ErrorCode.NONE
 
 
-def play(story: str) -> str:
-    """The story with what comes of it in this code."""
-    world, out, pending = World(), list[str](), list[str]()
-    lines = iter(story.splitlines())
-    for line in lines:
-        if line == "----":
-            for command in pending:
-                carry_out(world, command)
-            out += ["----", *world.said, describe(world.group)]
-            world.said, pending = [], []
-            for _ in iter(lambda: next(lines, ""), ""):
-                pass  # What it said when it was written.
-            out.append("")
-        else:
-            out.append(line)
-            if line and not line.startswith("#"):
-                pending.append(line)
-    assert not pending, "a story ends with its answers"
-    machine.check(world.group)
-    return "\n".join(out).rstrip("\n") + "\n"
-
-
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
 def test_the_story_goes_as_it_is_written(path: Path) -> None:
-    written = path.read_text()
-    told = play(written)
-    if os.environ.get("UPDATE"):
-        path.write_text(told)
-    assert told == written or os.environ.get("UPDATE")
+    world = World()
+
+    def answer(commands: Sequence[str]) -> list[str]:
+        for command in commands:
+            carry_out(world, command)
+        said, world.said = world.said, []
+        return [*said, describe(world.group)]
+
+    assert_as_written(path, answer)
+    machine.check(world.group)

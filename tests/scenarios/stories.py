@@ -1,0 +1,38 @@
+"""Stories: commands, a line of dashes, what comes of them, an empty line; and so on. UPDATE=1 writes the answers anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+Answer = Callable[[Sequence[str]], Sequence[str]]
+"""Carries commands out, and says what came of them."""
+
+
+def retold(story: str, answer: Answer) -> str:
+    """The story with what comes of it in this code."""
+    out, pending = list[str](), list[str]()
+    lines = iter(story.splitlines())
+    for line in lines:
+        if line == "----":
+            out += ["----", *answer(pending)]
+            pending = []
+            for _ in iter(lambda: next(lines, ""), ""):
+                pass  # What it said when it was written.
+            out.append("")
+        else:
+            out.append(line)
+            if line and not line.startswith("#"):
+                pending.append(line)
+    assert not pending, "a story ends with its answers"
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
+def assert_as_written(path: Path, answer: Answer) -> None:
+    written = path.read_text()
+    told = retold(written, answer)
+    if os.environ.get("UPDATE"):
+        path.write_text(told)
+    else:
+        assert told == written
