@@ -84,9 +84,7 @@ class Crowd:
 
     def stop(self) -> None:
         for process in self.everybody:
-            process.terminate()
-        for process in self.everybody:
-            process.stop()
+            process.kill()
 
 
 @contextmanager

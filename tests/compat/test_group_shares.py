@@ -33,9 +33,7 @@ def launch(bootstrap: str, tmp_path: Path) -> Iterator[Start]:
 
     yield start
     for process in launched:
-        process.terminate()
-    for process in launched:
-        process.stop()
+        process.kill()
 
 
 def shares(process: MemberProcess) -> list[list[int]]:

@@ -16,6 +16,7 @@ import contextlib
 import contextvars
 import heapq
 import random
+import warnings
 from asyncio import base_events
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -283,7 +284,8 @@ class SimLoop(base_events.BaseEventLoop):
         for task in [*dead, *asyncio.all_tasks(self)]:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             # What the code of a dead process says while it unwinds is of no interest, and is no error of ours.
-            with contextlib.suppress(BaseException):
+            with contextlib.suppress(BaseException), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Such as: a coroutine that had not begun when its process died.
                 task.get_coro().close()  # type: ignore[union-attr]
         self._readers.clear()
         self._writers.clear()
