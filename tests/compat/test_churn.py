@@ -142,9 +142,10 @@ def test_every_partition_always_finds_one_owner_and_nobody_alive_is_unknown(reco
         (described,) = admin.describe_groups([GROUP]).values()
         assert (described["group_state"], len(described["members"])) == ("Stable", PROCESSES * MEMBERS_EACH)
     exchanges = recorder.exchanges()
-    assert broken_laws(exchanges, TOPIC, PARTITIONS, SESSION_TIMEOUT_MS / 1_000) == []
+    unanswered = recorder.unanswered()
+    assert broken_laws(exchanges, TOPIC, PARTITIONS, SESSION_TIMEOUT_MS / 1_000, unanswered) == []
     runs = [run for process in crowd.everybody for run in process.runs()]
-    assert list(wrong_reads(runs, accepted_offsets(exchanges, TOPIC), feed.ends)) == []
+    assert list(wrong_reads(runs, accepted_offsets(exchanges, TOPIC, unanswered), feed.ends)) == []
     generations = [one.answer["generation_id"] for one in exchanges if one.api == "JoinGroup"]
     assert max(generations) > rests, "the schedule shook nobody"
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from tests.compat.groups.laws import broken_laws, wrong_reads
 from tests.compat.groups.members import Run
-from tests.compat.groups.recorder import Exchange
+from tests.compat.groups.recorder import Exchange, Unanswered
 
 SESSION_S = 5.0
 TOPIC = "t"
@@ -52,8 +53,8 @@ class Story:
         parts = [{"partition_index": 0, "committed_offset": offset, "error_code": 0}]
         self.tell("OffsetFetch", {}, {"groups": [{"error_code": 0, "topics": [{"partitions": parts}]}]})
 
-    def broken(self, partitions: int = 2) -> list[str]:
-        return broken_laws(self.exchanges, TOPIC, partitions, SESSION_S)
+    def broken(self, partitions: int = 2, unanswered: Sequence[Unanswered] = ()) -> list[str]:
+        return broken_laws(self.exchanges, TOPIC, partitions, SESSION_S, unanswered)
 
 
 def assignment(partitions: list[int]) -> bytes:
@@ -107,6 +108,21 @@ def test_a_commit_that_was_on_its_way_before_the_new_generation_breaks_none() ->
     story.join("b", 2)
     story.commit("a", 1, 6, asked=3)  # Before the answer to b's join passed, which was the fourth thing to pass.
     assert story.broken() == []
+
+
+def test_a_commit_whose_member_was_killed_before_its_answer_may_be_fetched_from_then_on() -> None:
+    story = Story()
+    story.commit("a", 1, 5)
+    topics = [{"partitions": [{"partition_index": 0, "committed_offset": 6}]}]
+    lost = Unanswered("OffsetCommit", len(story.exchanges) * 2 + 1, {"topics": topics})
+    story.fetch(5)
+    story.fetch(6)
+    assert [line for line in story.broken() if "was not the last commit" in line]
+    assert story.broken(unanswered=[lost]) == []
+    story.fetch(7)
+    assert [line for line in story.broken(unanswered=[lost]) if "7 was fetched" in line]
+    too_late = lost._replace(asked=10_000)
+    assert [line for line in story.broken(unanswered=[too_late]) if "6 was fetched" in line]
 
 
 def test_two_owners_and_a_forgotten_partition_break_the_law() -> None:

@@ -76,7 +76,7 @@ class ApacheKafkaProcess(BrokerProcess):
         overrides: Mapping[str, object] | None = None,
         *,
         version: str = APACHE_KAFKA,
-        flags: Sequence[str] = ("-Xms256m", "-Xmx512m"),
+        flags: Sequence[str] = ("-Xms256m", "-Xmx1g"),  # Each reconfigured cleaner takes 128 MiB of it.
     ) -> None:
         super().__init__(directory)
         self._version = version

@@ -8,24 +8,27 @@ each law is put such that no delay on the way can make a right broker look wrong
 - **Only the current generation commits.** After any member was told of generation n + 1, a commit that arrives
   with generation n is refused.
 - **One owner.** In a generation each partition is given to one member at most, and to one at least.
-- **What was committed is what is fetched**: the offset of a commit that may have been the last one before.
+- **What was committed is what is fetched**: the offset of a commit that may have been the last one before. A commit
+  whose member was killed before its answer came past may have counted, at any time since.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tests.compat.groups.members import Partition, Run
-from tests.compat.groups.recorder import Exchange
+from tests.compat.groups.recorder import Exchange, Unanswered
 
 NONE = 0
 ILLEGAL_GENERATION = 22
 UNKNOWN_MEMBER_ID = 25
 REBALANCE_IN_PROGRESS = 27
 MEMBER_ID_REQUIRED = 79
+NEVER = sys.maxsize
 _TO_MEMBERS = {NONE, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED}
 
 
@@ -37,13 +40,19 @@ class Commit(NamedTuple):
     offset: int
 
 
-def broken_laws(exchanges: list[Exchange], topic: str, partitions: int, session_timeout_s: float) -> list[str]:
+def broken_laws(
+    exchanges: list[Exchange],
+    topic: str,
+    partitions: int,
+    session_timeout_s: float,
+    unanswered: Sequence[Unanswered] = (),
+) -> list[str]:
     """Empty when all is well. The group consumes that one topic; the laws speak of all its partitions."""
     return [
         *unknown_members(exchanges, session_timeout_s),
         *stale_commits(exchanges),
         *shared_partitions(exchanges, {(topic, number) for number in range(partitions)}),
-        *wrong_fetches(exchanges),
+        *wrong_fetches(exchanges, unanswered),
     ]
 
 
@@ -102,8 +111,11 @@ def shared_partitions(exchanges: list[Exchange], expected: set[Partition]) -> It
                 yield f"the leader of generation {generation} forgot partitions: {planned}"
 
 
-def wrong_fetches(exchanges: list[Exchange]) -> Iterator[str]:
+def wrong_fetches(exchanges: list[Exchange], unanswered: Sequence[Unanswered]) -> Iterator[str]:
     commits: dict[int, list[Commit]] = defaultdict(list)
+    for lost in unanswered:
+        for partition, offset in _asked_offsets(lost):
+            commits[partition].append(Commit(lost.asked, NEVER, offset))
     for one in exchanges:
         if one.api == "OffsetCommit":
             for partition, code, offset in _committed(one):
@@ -142,9 +154,14 @@ def wrong_reads(runs: Iterable[Run], committed: dict[Partition, set[int]], ends:
             yield f"nobody read {sorted(lost)[:20]} of {partition}"
 
 
-def accepted_offsets(exchanges: list[Exchange], topic: str) -> dict[Partition, set[int]]:
-    """Every offset that was ever committed with success."""
+def accepted_offsets(
+    exchanges: list[Exchange], topic: str, unanswered: Sequence[Unanswered] = ()
+) -> dict[Partition, set[int]]:
+    """Every offset that was ever committed with success, or may have been."""
     found: dict[Partition, set[int]] = defaultdict(set)
+    for lost in unanswered:
+        for partition, offset in _asked_offsets(lost):
+            found[topic, partition].add(offset)
     for one in exchanges:
         if one.api == "OffsetCommit":
             for partition, code, offset in _committed(one):
@@ -196,6 +213,14 @@ def _committed(one: Exchange) -> Iterator[tuple[int, int, int]]:
         codes = {part["partition_index"]: part["error_code"] for part in answered["partitions"]}
         for part in asked["partitions"]:
             yield part["partition_index"], codes[part["partition_index"]], part["committed_offset"]
+
+
+def _asked_offsets(lost: Unanswered) -> Iterator[tuple[int, int]]:
+    """(partition, offset) of each partition of a commit that was not answered."""
+    if lost.api == "OffsetCommit":
+        for topic in lost.request["topics"]:
+            for part in topic["partitions"]:
+                yield part["partition_index"], part["committed_offset"]
 
 
 def _fetched(one: Exchange) -> Iterator[tuple[int, int]]:

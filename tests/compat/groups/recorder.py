@@ -40,6 +40,14 @@ class Exchange(NamedTuple):
     answer: Values
 
 
+class Unanswered(NamedTuple):
+    """A request whose connection ended before its answer came past: the broker may have done it, or not."""
+
+    api: str
+    asked: int
+    request: Values
+
+
 class _Asked(NamedTuple):
     api: str
     version: int
@@ -61,12 +69,17 @@ class Recorder:
         self._connections: set[asyncio.Task[None]] = set()
         self._passed = 0
         self._exchanges: list[Exchange] = []
+        self._unanswered: list[Unanswered] = []
         self.errors: list[str] = []
 
     def exchanges(self) -> list[Exchange]:
         """All answered so far, in the order of the answers."""
         assert not self.errors, "\n".join(self.errors)
         return list(self._exchanges)
+
+    def unanswered(self) -> list[Unanswered]:
+        """What was on its way on connections that have ended."""
+        return list(self._unanswered)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -112,6 +125,7 @@ class Recorder:
                         way.cancel()
                     await asyncio.gather(*ways, return_exceptions=True)
                     there_writer.close()
+                    self._unanswered += [Unanswered(one.api, one.order, one.request) for one in asked.values()]
         except asyncio.CancelledError:
             pass  # The recorder is told to stop.
         finally:
