@@ -47,8 +47,8 @@ Beyond single answers:
 - **Taken and shown, without effect yet**: the topic keys of compaction, replication throttles, `preallocate`,
   `message.format.version` and unclean elections. Tiered storage is refused where it would be switched on.
 - **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.
-- **The first FindCoordinator** waits for the topic it brings about, a tenth of a second; Apache Kafka answers
-  COORDINATOR_NOT_AVAILABLE at once, and many clients come back only after a second.
+- **The first FindCoordinator** waits for the topic it brings about (docs/benchmarks.md has a row of it); Apache Kafka
+  answers COORDINATOR_NOT_AVAILABLE at once, and the client comes back when it sees fit.
 - **Two bounds are ours alone**: a request with more than a million elements in all its arrays closes its connection,
   and one that names the same group, topic or broker more than ten times is refused.
 - **A stall of the broker** costs no member its place: what ended meanwhile is prolonged by it.
