@@ -2,6 +2,9 @@
 
 Every walk stops at the first place that does not hold a whole, plausible batch: whether that is the end of the log
 or damage is for the caller to see, by comparing where the walk stopped with the file's size.
+
+A message of format 0 or 1 comes as a batch of itself (`legacy.message_header`); a log may hold all three formats, as
+upgrades and downgrades left them. The walks are written for version 2 and look again only where that fails.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import struct
 from collections.abc import Iterator
 
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, LENGTH_PREFIX, BatchHeader, read_header
+from sordini.protocol.records.legacy import ENTRY_BYTES_MIN, first_offset, message_header
 from sordini.storage.disk import File
 from sordini.storage.open_files import Handle
 
@@ -17,6 +21,7 @@ _SPAN = struct.Struct(">qi4xb6xi")
 """Base offset, length, magic and last offset delta: all that finding a batch needs, in a quarter of the time."""
 _unpack_span = _SPAN.unpack_from
 _SPAN_SIZE = _SPAN.size
+_LENGTH = struct.Struct(">8xi")
 LOOKUP_WINDOW = 4096
 WALK_WINDOW = 64 * 1024
 
@@ -24,30 +29,41 @@ WALK_WINDOW = 64 * 1024
 def find_batch(file: File, position: int, end: int, offset: int) -> tuple[int, int, int] | None:
     """(position, base offset, size) of the first batch from `position` on that ends at or after `offset`."""
     while end - position >= HEADER_SIZE:
-        window = file.read_at(position, min(LOOKUP_WINDOW, end - position))
+        room = end - position
+        window = file.read_at(position, min(LOOKUP_WINDOW, room))
         at = 0
         while len(window) - at >= _SPAN_SIZE:
-            base, length, _, delta = _unpack_span(window, at)
+            base, length, magic, delta = _unpack_span(window, at)
             size = length + LENGTH_PREFIX
-            if size < HEADER_SIZE or position + at + size > end:
-                return None
+            if magic != CURRENT_MAGIC or size < HEADER_SIZE or at + size > room:
+                return _find_message(file, position + at, end, offset)
             if base + delta >= offset:
                 return position + at, base, size
             at += size
         if at == 0:
             return None
         position += at
+    return _find_message(file, position, end, offset) if position < end else None
+
+
+def _find_message(file: File, position: int, end: int, offset: int) -> tuple[int, int, int] | None:
+    """As `find_batch`, where old messages stand; a wrapper that is found is opened for its base offset."""
+    for at, header in headers_in(file, position, end):
+        if header.last_offset >= offset:
+            if header.magic == CURRENT_MAGIC:
+                return at, header.base_offset, header.size
+            return at, first_offset(file.read_at(at, header.size), header), header.size
     return None
 
 
 def batch_size(file: File, position: int) -> int:
     """The whole size of the batch that starts at `position`."""
-    _, length, _, _ = _unpack_span(file.read_at(position, _SPAN_SIZE))
+    (length,) = _LENGTH.unpack(file.read_at(position, LENGTH_PREFIX))
     return int(length) + LENGTH_PREFIX
 
 
 def headers(handle: Handle, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every whole version 2 batch between `position` and `end`; pins the file meanwhile."""
+    """(position, header) of every whole batch between `position` and `end`; pins the file meanwhile."""
     file = handle.pin()
     try:
         yield from headers_in(file, position, end)
@@ -63,16 +79,30 @@ def headers_in(file: File, position: int, end: int) -> Iterator[tuple[int, Batch
         while len(window) - at >= HEADER_SIZE:
             header = read_header(window, at)
             if not _is_plausible(header, end - position - at):
-                return
+                message = message_header(window, at, end - position - at)
+                if message is None:
+                    return
+                header = message
             yield position + at, header
             at += header.size
         if at == 0:
             return
         position += at
+    yield from _last_messages(file, position, end)
+
+
+def _last_messages(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """The messages in the last few bytes, which are too few for a batch."""
+    while end - position >= ENTRY_BYTES_MIN:
+        message = message_header(file.read_at(position, end - position), 0, end - position)
+        if message is None:
+            return
+        yield position, message
+        position += message.size
 
 
 def batches(handle: Handle, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of every whole version 2 batch; pins the file meanwhile.
+    """(position, header, bytes) of every whole batch; pins the file meanwhile.
 
     Memory grows with the largest batch that the file really holds, never with a length in it.
     """
@@ -90,7 +120,10 @@ def _batches_in(file: File, position: int, end: int) -> Iterator[tuple[int, Batc
         while len(window) - at >= HEADER_SIZE:
             header = read_header(window, at)
             if not _is_plausible(header, end - position - at):
-                return
+                message = message_header(window, at, end - position - at)
+                if message is None:
+                    return
+                header = message
             batch = window[at : at + header.size]
             if len(batch) < header.size:
                 if at:
@@ -103,6 +136,8 @@ def _batches_in(file: File, position: int, end: int) -> Iterator[tuple[int, Batc
         if at == 0:
             return
         position += at
+    for at, header in _last_messages(file, position, end):
+        yield at, header, memoryview(file.read_at(at, header.size))
 
 
 def _is_plausible(header: BatchHeader, room: int) -> bool:

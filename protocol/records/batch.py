@@ -23,6 +23,7 @@ BrokerError with the code Apache Kafka gives for the same bytes.
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -56,6 +57,7 @@ _NULL_LENGTH = varint(-1)
 _CHECKED_FIELDS = struct.Struct(">hiqqqhii")
 _ATTRIBUTES = struct.Struct(">h")
 _EPOCH_POSITION = 12
+_MAGIC_POSITION = 16
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
 
@@ -140,7 +142,12 @@ def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> Ba
 
 
 def crc_is_right(buffer: bytes | bytearray | memoryview, position: int, header: BatchHeader) -> bool:
-    """Whether the batch's bytes are those its CRC-32C was taken of; the whole batch must lie in `buffer`."""
+    """Whether the batch's bytes are those its CRC was taken of; the whole batch must lie in `buffer`.
+
+    CRC-32C, and in the messages of formats 0 and 1 (`legacy.message_header`) CRC-32 from the format on.
+    """
+    if header.magic != CURRENT_MAGIC:
+        return zlib.crc32(memoryview(buffer)[position + _MAGIC_POSITION : position + header.size]) == header.crc
     return crc32c(memoryview(buffer)[position + CHECKED_FROM : position + header.size]) == header.crc
 
 

@@ -5,10 +5,10 @@
 
 There are no batches: a message set is messages one after another. A compressed set is one *wrapper*, a message
 whose value is the compressed inner set and whose offset is that of the last inner message. Inner offsets of
-format 1 count from 0 (KIP-31), those of format 0 are absolute. A wrapper inside a wrapper is refused, so
-nothing here recurses.
+format 1 count from 0 (KIP-31), those of format 0 are absolute. A wrapper inside a wrapper is refused where it is
+sent, and read from a log to a small depth; nothing here recurses.
 
-Only old clients come here: a loop in Python over the messages is fine.
+Only old clients and old logs come here: a loop in Python over the messages is fine.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sordini.protocol.records.batch import (
     LENGTH_PREFIX,
     LOG_APPEND_TIME_BIT,
     NO_TIMESTAMP,
+    BatchHeader,
     Record,
     read_header,
     read_records,
@@ -47,12 +48,18 @@ _MAGIC_POSITION = 16
 _ATTRIBUTES_POSITION = 17
 _SIZE_MIN = 14
 """Of a message of format 0 without key and value, and so of anything that stands in a log."""
+ENTRY_BYTES_MIN = _SIZE_MIN + LENGTH_PREFIX
+DEPTH_SENT = 1
+"""What Apache Kafka takes: messages in a wrapper."""
+DEPTH_READ = 4
+"""How deep a set may lie in a log that somebody else wrote."""
 _FIELDS_START = {0: 18, 1: 26}
 """Where the key's length stands, by format, counted from the offset."""
 _CRC = struct.Struct(">I")
 _LENGTH = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
 _HEADS = {0: struct.Struct(">bb"), 1: struct.Struct(">bbq")}
+_PREFIX_AND_HEAD = struct.Struct(">qiIbB")
 
 
 class Entry(NamedTuple):
@@ -93,48 +100,120 @@ def codec_of(buffer: bytes | memoryview, entry: Entry) -> int:
     return codec
 
 
-def read_entry(buffer: bytes | memoryview, entry: Entry, expanded_bytes_max: int) -> list[Record]:
+def message_header(buffer: bytes | memoryview, position: int, room: int) -> BatchHeader | None:
+    """What stands at `position` as the header of a batch, if it can be a message of format 0 or 1.
+
+    It must fit into `room` bytes. A message is a batch of itself. Of a wrapper only its content says where it begins
+    and how much it holds: its header has the last offset alone, and a record count of -1. The CRC is not looked at.
+    """
+    if room < ENTRY_BYTES_MIN or len(buffer) - position < ENTRY_BYTES_MIN:
+        return None
+    offset, length, crc, magic, attributes = _PREFIX_AND_HEAD.unpack_from(buffer, position)
+    size = length + LENGTH_PREFIX
+    if magic not in _FIELDS_START or not _FIELDS_START[magic] + 8 <= size <= room or offset < 0:
+        return None
+    timestamp: int = NO_TIMESTAMP
+    if magic:
+        (timestamp,) = _TIMESTAMP.unpack_from(buffer, position + _FIELDS_START[1] - 8)
+    attributes &= CODEC_MASK | LOG_APPEND_TIME_BIT if magic else CODEC_MASK
+    return BatchHeader(
+        base_offset=offset,
+        size=size,
+        partition_leader_epoch=-1,
+        magic=magic,
+        crc=crc,
+        attributes=attributes,
+        last_offset_delta=0,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        record_count=-1 if attributes & CODEC_MASK else 1,
+    )
+
+
+def read_any(
+    data: bytes | memoryview, header: BatchHeader, expanded_bytes_max: int = EXPANDED_BYTES_MAX
+) -> list[Record]:
+    """The records of one whole batch or message of any format that begins `data`; raises BrokerError."""
+    if header.magic == CURRENT_MAGIC:
+        return list(read_records(data, header, expanded_bytes_max=expanded_bytes_max))
+    return read_entry(data, Entry(0, header.size, header.magic), expanded_bytes_max, depth_max=DEPTH_READ)
+
+
+def first_offset(data: bytes | memoryview, header: BatchHeader) -> int:
+    """The offset of the first message in a message or wrapper that fills `data`; its last one if nothing tells."""
+    if header.codec == NO_CODEC:
+        return header.base_offset
+    try:
+        return read_any(data, header)[0].offset
+    except BrokerError:
+        return header.base_offset
+
+
+def read_entry(
+    buffer: bytes | memoryview, entry: Entry, expanded_bytes_max: int, *, depth_max: int = DEPTH_SENT
+) -> list[Record]:
     """Read a message of format 0 or 1, or those inside it, with absolute offsets.
 
-    Raises BrokerError: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for a wrapper that wraps nothing or
-    another wrapper, and what `decompress` raises.
+    Raises BrokerError: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for a wrapper that wraps nothing, or wraps
+    wrappers more than `depth_max` deep, and what `decompress` raises.
     """
-    outer, attributes = _read_message(memoryview(buffer)[entry.position : entry.position + entry.size])
-    codec = codec_of(buffer, entry)
-    if codec == NO_CODEC:
-        return [outer]
+    message, attributes = _read_message(memoryview(buffer)[entry.position : entry.position + entry.size])
+    codec_of(buffer, entry)
+    found: list[Record] = []
+    pending = [(message, attributes, 0)]
+    while pending:
+        message, attributes, depth = pending.pop()
+        if attributes & CODEC_MASK == NO_CODEC:
+            found.append(message)
+            continue
+        if depth == depth_max:
+            raise _invalid("a compressed message inside a compressed message")
+        inner, expanded_bytes = _unwrapped(message, attributes, entry.magic, expanded_bytes_max)
+        expanded_bytes_max -= expanded_bytes
+        pending += [(one, inner_attributes, depth + 1) for one, inner_attributes in reversed(inner)]
+    return found
+
+
+def _unwrapped(
+    outer: Record, attributes: int, magic: int, expanded_bytes_max: int
+) -> tuple[list[tuple[Record, int]], int]:
+    """What a wrapper holds, each with its attributes, and how many bytes that took."""
+    codec = attributes & CODEC_MASK
     if outer.value is None:
         raise _invalid("a compressed message without a value")
-    data = lz4_header_mended(outer.value) if codec == LZ4 and entry.magic == 0 else outer.value
+    data = lz4_header_mended(outer.value) if codec == LZ4 and magic == 0 else outer.value
     expanded = decompress(codec, data, expanded_bytes_max)
     inner = []
     for one in entries(expanded):
-        if one.magic != entry.magic:
-            raise _invalid(f"a message of format {one.magic} inside one of format {entry.magic}")
-        message, inner_attributes = _read_message(memoryview(expanded)[one.position : one.position + one.size])
-        if inner_attributes & CODEC_MASK:
-            raise _invalid("a compressed message inside a compressed message")
-        inner.append(message)
+        if one.magic != magic:
+            raise _invalid(f"a message of format {one.magic} inside one of format {magic}")
+        codec_of(expanded, one)
+        inner.append(_read_message(memoryview(expanded)[one.position : one.position + one.size]))
     if not inner:
         raise _invalid("a compressed message that holds none")
-    if entry.magic == 0:
-        return inner
-    return _absolute(outer, inner, is_log_append_time=attributes & LOG_APPEND_TIME_BIT != 0)
+    return (_absolute(outer, attributes, inner) if magic else inner), len(expanded)
 
 
-def _absolute(outer: Record, inner: list[Record], *, is_log_append_time: bool) -> list[Record]:
+def _absolute(outer: Record, attributes: int, inner: list[tuple[Record, int]]) -> list[tuple[Record, int]]:
     """Give the messages inside a wrapper of format 1 the offsets, and maybe the time, that it says."""
-    last = inner[-1].offset
+    last = inner[-1][0].offset
     # Producers, some librdkafka among them, leave the wrapper's offset 0; then the inner ones stand.
     if outer.offset != 0 and outer.offset < last:
         raise _invalid(f"a wrapper's offset {outer.offset} is below its last message's {last}")
     base = outer.offset - last if outer.offset else 0
+    append_time = attributes & LOG_APPEND_TIME_BIT
     return [
-        message._replace(
-            offset=base + message.offset,
-            timestamp=outer.timestamp if is_log_append_time else message.timestamp,
+        (
+            message._replace(
+                offset=base + message.offset,
+                timestamp=outer.timestamp if append_time else message.timestamp,
+            ),
+            inner_attributes | append_time,
         )
-        for message in inner
+        for message, inner_attributes in inner
     ]
 
 
@@ -200,7 +279,7 @@ def down_convert(
         elif entry.magic == CURRENT_MAGIC:
             parts.append(_batch_as_messages(piece, magic, start, expanded_bytes_max))
         else:
-            records = read_entry(view, entry, expanded_bytes_max)
+            records = read_entry(view, entry, expanded_bytes_max, depth_max=DEPTH_READ)
             codec = codec_of(view, entry)
             parts.append(write_messages(_asked_for(records, codec, start), magic, codec=codec))
     return b"".join(parts)
@@ -228,9 +307,14 @@ def _asked_for(records: list[Record], codec: int, start: int) -> list[Record]:
 
 
 def write_messages(
-    records: Sequence[Record], magic: int, *, codec: int = NO_CODEC, log_append_time: bool = False
+    records: Sequence[Record],
+    magic: int,
+    *,
+    codec: int = NO_CODEC,
+    codec_level: int | None = None,
+    log_append_time: bool = False,
 ) -> bytes:
-    """Write a message set of format 0 or 1; compressed records go into one wrapper."""
+    """Write a message set of format 0 or 1; compressed records go into one wrapper. Headers are left out."""
     if not records:
         return b""
     attributes = LOG_APPEND_TIME_BIT if log_append_time and magic else 0
@@ -238,7 +322,7 @@ def write_messages(
         return b"".join(_message(record, magic, attributes) for record in records)
     first = records[0].offset if magic else 0
     inner = b"".join(_message(record._replace(offset=record.offset - first), magic, attributes) for record in records)
-    data = compress(codec, inner)
+    data = compress(codec, inner, level=codec_level)
     if codec == LZ4 and magic == 0:
         data = lz4_header_broken(data)
     timestamp = max(record.timestamp for record in records)

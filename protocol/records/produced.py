@@ -2,13 +2,14 @@
 
 The usual case is one version 2 batch that stays as it is: its header is checked, its CRC-32C, and when it is
 not compressed its records (`framing.scan`). Compressed batches pass through unopened unless a rule needs their
-records. What is checked, refused with which code, and where we differ, stands in docs/record-checks.md.
+records. What comes or is stored in the formats before batches goes to `old_produced`. What is checked, refused with
+which code, and where we differ, stands in docs/record-checks.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from crc32c import crc32c
 
@@ -26,13 +27,15 @@ from sordini.protocol.records.batch import (
     BatchHeader,
     Record,
     assemble_batch,
-    build_batch,
     read_header,
     read_records,
     stamp_append_time,
     stamp_max_timestamp,
 )
 from sordini.protocol.records.compression import NO_CODEC, ZSTD, check_beginning, compress, decompress, unknown_codec
+
+if TYPE_CHECKING:
+    from sordini.protocol.records.old_produced import OldMessages
 
 UNLIMITED = 2**63 - 1
 _INT64_MAX = 2**63 - 1
@@ -61,6 +64,10 @@ class ProduceRules(NamedTuple):
     check_compressed: bool
     """Open compressed batches just to check their records."""
     expanded_bytes_max: int
+    magic: int = CURRENT_MAGIC
+    """The message format that is stored: `message.format.version`, where the brokers' protocol lets it choose."""
+    zstd: bool = True
+    """Whether brokers of the protocol that is set know zstd (KIP-110)."""
 
 
 class CheckedBatches(NamedTuple):
@@ -70,46 +77,63 @@ class CheckedBatches(NamedTuple):
     batches: list[tuple[int, BatchHeader]]
 
 
-def check_produced(records: memoryview, rules: ProduceRules, now_ms: int, *, produce_version: int) -> CheckedBatches:
+def check_produced(
+    records: memoryview, rules: ProduceRules, now_ms: int, *, produce_version: int
+) -> CheckedBatches | OldMessages:
     """Check one partition's record set of a Produce request; raises BrokerError with Apache Kafka's code.
 
     The answer's buffer is `records` itself unless it had to be rewritten. Offsets are not assigned yet.
     """
-    if len(records) >= HEADER_SIZE:
+    if len(records) >= HEADER_SIZE and rules.magic == CURRENT_MAGIC:
         header = read_header(records)
         if header.magic == CURRENT_MAGIC and header.size == len(records):
             return _check_batch(records, header, rules, now_ms, produce_version)
+    return _check_other(records, rules, now_ms, produce_version)
+
+
+def _check_other(
+    records: memoryview, rules: ProduceRules, now_ms: int, produce_version: int
+) -> CheckedBatches | OldMessages:
+    """Check a record set that is not just a batch, or is not to be stored as one."""
+    # Late: few brokers ever meet an old format.
+    from sordini.protocol.records import old_produced
+
     entries = legacy.entries(records)
     first = next(entries, None)
     if produce_version >= _FIRST_VERSION_OF_BATCHES:
         if first is None:
-            raise _invalid("there is no whole record batch")
+            raise invalid("there is no whole record batch")
         if first.magic != CURRENT_MAGIC:
-            raise _invalid(f"a batch of format {first.magic} in Produce version {produce_version}")
+            raise invalid(f"a batch of format {first.magic} in Produce version {produce_version}")
     if first is None:
         return CheckedBatches(records[:0], [])
     if first.magic != CURRENT_MAGIC:
-        return _check_messages(records, [first, *entries], rules, now_ms)
+        return old_produced.check_messages(records, [first, *entries], rules, now_ms)
     if next(entries, None) is not None:
-        raise _invalid("there is more than one record batch")
+        raise invalid("there is more than one record batch")
     if first.size < HEADER_SIZE:
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {first.size} bytes")
     # Whatever follows is no whole batch; it is dropped, as a fetch may have cut it off.
     records = records[: first.size]
-    return _check_batch(records, read_header(records), rules, now_ms, produce_version)
+    check = _check_batch if rules.magic == CURRENT_MAGIC else old_produced.check_batch
+    return check(records, read_header(records), rules, now_ms, produce_version)
 
 
-def take_own(batch: bytearray, rules: ProduceRules, now_ms: int) -> CheckedBatches:
+def take_own(batch: bytearray, rules: ProduceRules, now_ms: int) -> CheckedBatches | OldMessages:
     """A batch that this broker has built: only its size is checked; raises BrokerError MESSAGE_TOO_LARGE."""
     header, records = read_header(batch), memoryview(batch)
+    if rules.magic != CURRENT_MAGIC:
+        from sordini.protocol.records import old_produced  # Late: few brokers ever meet an old format.
+
+        return old_produced.take_own(records, header, rules, now_ms)
     if rules.log_append_time or rules.codec not in (None, header.codec):
         return _check_batch(records, header, rules, now_ms, _NEWEST_VERSION)  # It has to be rewritten.
     if header.size > rules.message_bytes_max:
-        raise _too_large(header.size, rules)
+        raise too_large(header.size, rules)
     return CheckedBatches(records, [(0, header)])
 
 
-def _invalid(why: str) -> BrokerError:
+def invalid(why: str) -> BrokerError:
     return BrokerError(ErrorCode.INVALID_RECORD, why)
 
 
@@ -117,20 +141,20 @@ def _check_batch(
     records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, produce_version: int
 ) -> CheckedBatches:
     """Check the one version 2 batch that fills `records`."""
-    codec = _check_header(records, header, rules, produce_version)
+    codec = check_header(records, header, rules, produce_version)
     target = codec if rules.codec is None else rules.codec
     if codec != target:
         return _recompress(records, header, rules, now_ms)
     if codec == NO_CODEC:
         body = bytes(records[HEADER_SIZE:])
-        max_timestamp = _check_records(body, header, rules, now_ms)
+        max_timestamp = check_records(body, header, rules, now_ms)
     elif rules.check_compressed or rules.key_required:
         body = decompress(codec, records[HEADER_SIZE:], rules.expanded_bytes_max)
-        max_timestamp = _check_records(body, header, rules, now_ms)
+        max_timestamp = check_records(body, header, rules, now_ms)
     else:
         check_beginning(codec, records[HEADER_SIZE:])
         max_timestamp = header.max_timestamp
-        if _times_are_bounded(rules):
+        if times_are_bounded(rules):
             _check_ends(header, rules, now_ms)
     if records.readonly:
         records = memoryview(bytearray(records))
@@ -143,62 +167,70 @@ def _check_batch(
     return _new(CheckedBatches, (records, [(0, header)]))
 
 
-def _check_header(records: memoryview, header: BatchHeader, rules: ProduceRules, produce_version: int) -> int:
+def check_header(records: memoryview, header: BatchHeader, rules: ProduceRules, produce_version: int) -> int:
     """Check all that one look at the header and its CRC can tell; return the codec."""
     (base_offset, size, _, _, crc, attributes, last_delta, _, _, producer_id, epoch, sequence, count) = header
     codec = attributes & CODEC_MASK
-    if codec == ZSTD and produce_version < _FIRST_VERSION_OF_ZSTD:
-        raise BrokerError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd in Produce version {produce_version} (KIP-110)"
-        )
+    if codec == ZSTD:
+        if produce_version < _FIRST_VERSION_OF_ZSTD:
+            raise BrokerError(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd in Produce version {produce_version} (KIP-110)"
+            )
+        check_target(codec, rules)
     if base_offset != 0:
-        raise _invalid(f"the base offset is {base_offset}, a producer's is 0")
+        raise invalid(f"the base offset is {base_offset}, a producer's is 0")
     if size > rules.message_bytes_max:
-        raise _too_large(size, rules)
+        raise too_large(size, rules)
     if crc32c(records[CHECKED_FROM:]) != crc:
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, "the batch's CRC is wrong")
     if codec > ZSTD:
         raise unknown_codec(codec)
     if count <= 0 or last_delta != count - 1:
-        raise _invalid(f"{count} records with a last offset delta of {last_delta}")
+        raise invalid(f"{count} records with a last offset delta of {last_delta}")
     if attributes & CONTROL_BIT:
-        raise _invalid("a client may not write control batches")
+        raise invalid("a client may not write control batches")
     if producer_id >= 0:
         if sequence < 0 or epoch < 0:
-            raise _invalid(f"sequence {sequence} and epoch {epoch} of producer {producer_id}")
+            raise invalid(f"sequence {sequence} and epoch {epoch} of producer {producer_id}")
     elif attributes & TRANSACTIONAL_BIT:
-        raise _invalid("a transactional batch without a producer id")
-    if attributes & LOG_APPEND_TIME_BIT and not rules.log_append_time:
+        raise invalid("a transactional batch without a producer id")
+    if attributes & LOG_APPEND_TIME_BIT:
         raise BrokerError(ErrorCode.INVALID_TIMESTAMP, "a client may not set the log append time")
     return codec
 
 
-def _too_large(size: int, rules: ProduceRules) -> BrokerError:
+def check_target(codec: int, rules: ProduceRules) -> None:
+    """Refuse to store zstd while there may be brokers that cannot read it; `codec` is what came."""
+    if not rules.zstd and (codec if rules.codec is None else rules.codec) == ZSTD:
+        raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "inter.broker.protocol.version is older than zstd")
+
+
+def too_large(size: int, rules: ProduceRules) -> BrokerError:
     return BrokerError(
         ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, the topic takes {rules.message_bytes_max}"
     )
 
 
-def _check_records(body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int) -> int:
+def check_records(body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int) -> int:
     """Check the expanded records; return the batch's true max timestamp."""
     least, greatest, has_null_key = framing.scan(body, header.record_count, want_keys=rules.key_required)
     if rules.key_required and has_null_key:
-        raise _refused(body, header, ErrorCode.INVALID_RECORD, _keyless)
+        raise _refused(body, header, ErrorCode.INVALID_RECORD, keyless)
     least += header.base_timestamp
     greatest += header.base_timestamp
     if least < _INT64_MIN or greatest > _INT64_MAX:
         raise BrokerError(ErrorCode.INVALID_TIMESTAMP, f"timestamps from {least} to {greatest}")
-    if _times_are_bounded(rules):
-        window = _window(rules, now_ms)
+    if times_are_bounded(rules):
+        times = window(rules, now_ms)
         # A range says too little where records without a time stand among others.
-        if not window.holds(least) or not window.holds(greatest) or least <= NO_TIMESTAMP <= greatest:
-            wrong = _listed(body, header, window.why_not)
+        if not times.holds(least) or not times.holds(greatest) or least <= NO_TIMESTAMP <= greatest:
+            wrong = _listed(body, header, times.why_not)
             if wrong:
                 raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, wrong[0][1], wrong)
     return max(greatest, NO_TIMESTAMP)
 
 
-def _times_are_bounded(rules: ProduceRules) -> bool:
+def times_are_bounded(rules: ProduceRules) -> bool:
     return not rules.log_append_time and (
         rules.timestamp_before_ms_max < UNLIMITED or rules.timestamp_after_ms_max < UNLIMITED
     )
@@ -206,12 +238,12 @@ def _times_are_bounded(rules: ProduceRules) -> bool:
 
 def _check_ends(header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
     """The times of a batch that stays closed: what its header says of them."""
-    window = _window(rules, now_ms)
+    times = window(rules, now_ms)
     for timestamp in (header.base_timestamp, header.max_timestamp):
-        if not window.holds(timestamp):
+        if not times.holds(timestamp):
             raise BrokerError(
                 ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp {timestamp} is not between {window.oldest_ms} and {window.newest_ms}",
+                f"timestamp {timestamp} is not between {times.oldest_ms} and {times.newest_ms}",
             )
 
 
@@ -230,11 +262,11 @@ class _Window(NamedTuple):
         return f"timestamp {record.timestamp} is not between {self.oldest_ms} and {self.newest_ms}"
 
 
-def _window(rules: ProduceRules, now_ms: int) -> _Window:
+def window(rules: ProduceRules, now_ms: int) -> _Window:
     return _Window(now_ms - rules.timestamp_before_ms_max, now_ms + rules.timestamp_after_ms_max)
 
 
-def _keyless(record: Record) -> str | None:
+def keyless(record: Record) -> str | None:
     return "a compacted topic takes no record without a key" if record.key is None else None
 
 
@@ -255,65 +287,19 @@ def _refused(
 def _recompress(records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int) -> CheckedBatches:
     """Rewrite the batch in the topic's codec, its records checked and copied as they are."""
     assert rules.codec is not None
+    check_target(rules.codec, rules)
     body = decompress(header.codec, records[HEADER_SIZE:], rules.expanded_bytes_max)
-    max_timestamp = _check_records(body, header, rules, now_ms)
+    max_timestamp = check_records(body, header, rules, now_ms)
     attributes = header.attributes & ~CODEC_MASK | rules.codec
     if rules.log_append_time:
         attributes |= LOG_APPEND_TIME_BIT
         max_timestamp = now_ms
     header = header._replace(attributes=attributes, max_timestamp=max_timestamp)
     batch = assemble_batch(header, compress(rules.codec, body, level=rules.codec_level))
-    return _rewritten(batch, rules)
+    return rewritten(batch, rules)
 
 
-def _rewritten(batch: bytearray, rules: ProduceRules) -> CheckedBatches:
+def rewritten(batch: bytearray, rules: ProduceRules) -> CheckedBatches:
     if len(batch) > rules.message_bytes_max:
-        raise _too_large(len(batch), rules)
+        raise too_large(len(batch), rules)
     return CheckedBatches(memoryview(batch), [(0, read_header(batch))])
-
-
-def _check_messages(
-    records: memoryview, entries: list[legacy.Entry], rules: ProduceRules, now_ms: int
-) -> CheckedBatches:
-    """Turn a message set of format 0 or 1 into one version 2 batch."""
-    magic = entries[0].magic
-    source = NO_CODEC
-    for entry in entries:
-        if entry.size > rules.message_bytes_max:
-            raise _too_large(entry.size, rules)
-        source = legacy.codec_of(records, entry) or source
-    if source != NO_CODEC and len(entries) > 1:
-        raise _invalid("a compressed message does not stand alone")
-    messages: list[Record] = []
-    for entry in entries:
-        if entry.magic != magic:
-            raise _invalid(f"a message of format {entry.magic} among those of format {magic}")
-        messages += legacy.read_entry(records, entry, rules.expanded_bytes_max)
-    _check_each(messages, rules, now_ms)
-    messages = [
-        message._replace(offset=index, timestamp=now_ms if rules.log_append_time else message.timestamp)
-        for index, message in enumerate(messages)
-    ]
-    batch = build_batch(
-        messages,
-        codec=source if rules.codec is None else rules.codec,
-        codec_level=rules.codec_level,
-        log_append_time=rules.log_append_time,
-    )
-    return _rewritten(bytearray(batch), rules)
-
-
-def _check_each(messages: list[Record], rules: ProduceRules, now_ms: int) -> None:
-    """The keys and times of old messages."""
-    if rules.key_required:
-        wrong = [(index, why) for index, message in enumerate(messages) if (why := _keyless(message)) is not None]
-        if wrong:
-            raise RecordsRefused(ErrorCode.INVALID_RECORD, wrong[0][1], wrong)
-    for message in messages:
-        if message.timestamp < NO_TIMESTAMP:
-            raise BrokerError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {message.timestamp}")
-    if _times_are_bounded(rules):
-        window = _window(rules, now_ms)
-        wrong = [(index, why) for index, message in enumerate(messages) if (why := window.why_not(message)) is not None]
-        if wrong:
-            raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, wrong[0][1], wrong)

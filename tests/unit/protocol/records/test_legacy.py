@@ -225,3 +225,40 @@ def test_a_flipped_bit_is_corrupt_or_only_moves_an_offset(magic: int, codec: int
 
 def test_aiokafka_agrees_on_the_checksum_of_a_message() -> None:
     assert LegacyRecordBatch(legacy.write_messages(some_records(1), 1), 1).validate_crc()
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_what_cannot_be_a_whole_message_has_no_header(magic: int) -> None:
+    data = legacy.write_messages([Record(0, 5, None, None)], magic)
+    assert len(data) == (26, 34)[magic]
+    header = legacy.message_header(data, 0, len(data))
+    assert header is not None
+    assert (header.size, header.record_count, header.max_timestamp) == (len(data), 1, (-1, 5)[magic])
+    assert legacy.message_header(data, 0, len(data) - 1) is None
+    assert legacy.message_header(data[:-1] if magic == 0 else data[:25], 0, 100) is None
+    for at, value in ((0, 0xFF), (16, 2), (16, 0xFF), (11, data[11] - 1)):
+        changed = bytearray(data)
+        changed[at] = value
+        assert legacy.message_header(bytes(changed), 0, len(data)) is None
+
+
+def read_deep(data: bytes, bound: int = BOUND) -> list[Record]:
+    header = legacy.message_header(data, 0, len(data))
+    assert header is not None
+    return legacy.read_any(data, header, bound)
+
+
+def test_how_deep_wrappers_nest_is_bounded_and_so_is_all_they_hold() -> None:
+    data = a_message(b"v")
+    for _ in range(legacy.DEPTH_READ):
+        data = a_message(compress(1, data), attributes=1)
+    assert len(read_deep(data)) == 1
+    with pytest.raises(BrokerError) as refusal:
+        read_deep(a_message(compress(1, data), attributes=1))
+    assert refusal.value.code == ErrorCode.INVALID_RECORD
+    inner = a_message(compress(1, a_message(bytes(6000))), attributes=1)
+    bomb = a_message(compress(1, inner * 20), attributes=1)
+    assert len(read_deep(bomb, 200_000)) == 20
+    with pytest.raises(BrokerError) as refusal:
+        read_deep(bomb, 100_000)
+    assert refusal.value.code == ErrorCode.MESSAGE_TOO_LARGE

@@ -1,0 +1,42 @@
+"""The first record of a batch at or after a time and an offset, against reading the whole batch."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sordini.protocol.errors import BrokerError
+from sordini.protocol.records.batch import Record, build_batch, read_header
+from sordini.protocol.records.legacy import message_header, read_any, write_messages
+from sordini.protocol.records.times import first_from
+
+TIMES = st.lists(st.integers(0, 40) | st.integers(10**12, 10**12 + 10**6), min_size=1, max_size=12)
+FORMATS = st.sampled_from([0, 1, 2])
+
+
+@given(TIMES, FORMATS, st.sampled_from([0, 1, 4]), st.integers(-1, 10**12), st.integers(0, 30), st.booleans())
+def test_it_is_the_one_that_reading_every_record_finds(
+    times: list[int], magic: int, codec: int, timestamp: int, offset: int, log_append_time: bool
+) -> None:
+    records = [Record(7 + 2 * number, time, None, b"v" * number) for number, time in enumerate(times)]
+    if magic == 2:
+        data = build_batch(records, base_offset=7, codec=codec, log_append_time=log_append_time)
+        header = read_header(data)
+    else:
+        data = write_messages(records[:1], magic)
+        header = message_header(data, 0, len(data))
+        assert header is not None
+    read = read_any(data, header)
+    late = [
+        (found.timestamp, found.offset) for found in read if found.timestamp >= timestamp and found.offset >= offset
+    ]
+    assert first_from(data, header, timestamp, offset) == (late[0] if late else None)
+
+
+@pytest.mark.parametrize(("at", "byte"), [(61, 0x00), (61, 0x01), (61, 0xFE), (63, 0xFF)])
+def test_bytes_that_are_no_records_are_an_answerable_error(at: int, byte: int) -> None:
+    batch = bytearray(build_batch([Record(0, 5, b"k", b"v"), Record(1, 6, b"k", b"v")]))
+    batch[at:] = bytes([byte]) * (len(batch) - at)
+    with pytest.raises(BrokerError, match="damaged"):
+        first_from(bytes(batch), read_header(batch), 2**62, 0)
