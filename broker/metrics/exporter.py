@@ -15,11 +15,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 
 from sordini.broker.metrics.broker_families import BROKER_FAMILIES
+from sordini.broker.metrics.cleaner_families import CLEANER_FAMILIES
 from sordini.broker.metrics.families import Durations, Family, Kind, Row, Sources
 from sordini.broker.metrics.latency import BITS
 from sordini.broker.metrics.log_families import LOG_FAMILIES
 
-FAMILIES: tuple[Family, ...] = (*BROKER_FAMILIES, *LOG_FAMILIES)
+FAMILIES: tuple[Family, ...] = (*BROKER_FAMILIES, *LOG_FAMILIES, *CLEANER_FAMILIES)
 
 ROWS_PER_TURN = 200
 """About a millisecond's work."""

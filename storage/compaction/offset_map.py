@@ -1,0 +1,166 @@
+"""Which record of the dirty part is the newest of its key.
+
+The keys are exact: two that differ are never taken for one (Apache Kafka compares their MD5 sums). A key longer than
+`KEY_BYTES_MAX` is stood for by a BLAKE2b digest of one byte more, so that no key can pass for another's digest.
+
+Records are numbered as they come. A newer record of a key strikes the older one out at once, in a row of flags, so that
+the second walk asks for a batch's flags and need not read its keys again: a look into a large dictionary costs more,
+in misses of the processor's caches, than everything else that is done with a record.
+
+What is counted against the bound is what all this takes in this process. For an entry: a bytes object (33 bytes and
+the key, rounded up to 16), a number (32) and its share of the dictionary's table (30 to 60); that is 110 to 140 bytes
+with a key of 12 to 15, where Apache Kafka's map takes 24 whatever the key. For a record one byte, for a batch 16. The
+table doubles as it grows; while it is copied both are there, half as much again as the table, for a moment.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from itertools import compress as picked
+from typing import Any, Final
+
+KEY_BYTES_MAX: Final = 63
+DIGEST_BYTES: Final = KEY_BYTES_MAX + 1
+_OBJECT_BYTES: Final = 33 + 32
+"""Of a bytes object, beside its bytes, and of a number."""
+_ROUNDING_BYTES: Final = 8
+"""Lost on average, as memory comes in pieces of 16."""
+_TABLE_ENTRY_BYTES: Final = 24
+_TABLE_INDEX_BYTES: Final = 4
+_BATCH_BYTES: Final = 16
+_AHEAD_MAX: Final = 1024
+
+
+class OffsetMap:
+    """A bounded map from key to its newest record; batches are added in the order of the log."""
+
+    __slots__ = (
+        "_batches",
+        "_bytes_max",
+        "_checked_records",
+        "_firsts",
+        "_has_digests",
+        "_newest",
+        "_object_bytes",
+        "_stays",
+        "tombstoned",
+    )
+
+    def __init__(self, bytes_max: int) -> None:
+        self.tombstoned: set[int] = set()
+        """The batches, by last offset, in which there is a tombstone."""
+        self._newest: dict[bytes, int] = {}
+        self._stays = bytearray()
+        """One for each record: whether it is its key's newest."""
+        self._batches = array("q")
+        """The batches' last offsets, which no cleaning changes."""
+        self._firsts = array("q")
+        """The number of each batch's first record."""
+        self._bytes_max = bytes_max
+        self._object_bytes = 0
+        self._has_digests = False
+        self._checked_records = 0
+        """Up to so many records there is room: it need not be looked at for every small batch."""
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    @property
+    def fullness(self) -> float:
+        """Of what the map may take; above 1 when a first batch needed more."""
+        return self._bytes(0, 0) / self._bytes_max
+
+    def has_room(self, records: int) -> bool:
+        """Whether a batch of so many would fit, if all keys were new and as long as those that are here.
+
+        An empty map has room for any batch: a round that cleans nothing would be repeated for ever.
+        """
+        total = len(self._stays) + records
+        if total <= self._checked_records:
+            return True
+        entries = len(self._newest)
+        if entries == 0:
+            return True
+        # Some more are asked for at once, so that not every small batch has to ask.
+        ahead = records + min(entries // 8, _AHEAD_MAX)
+        mean = self._object_bytes // entries
+        if self._bytes(ahead, mean) <= self._bytes_max:
+            self._checked_records = total + ahead - records
+            return True
+        return self._bytes(records, mean) <= self._bytes_max
+
+    def add(self, keys: Sequence[Any], batch: int) -> None:
+        """Note the keys of all records of the batch that ends at offset `batch`, the newest so far.
+
+        A key is bytes, or None: a record that has none is nobody's newest.
+        """
+        stays = self._stays
+        first = len(stays)
+        self._batches.append(batch)
+        self._firsts.append(first)
+        stays += b"\1" * len(keys)
+        numbers: Sequence[int] = range(first, first + len(keys))
+        if None in keys:
+            for number in picked(numbers, [key is None for key in keys]):
+                stays[number] = 0
+            numbers = [number for number, key in zip(numbers, keys, strict=True) if key is not None]
+            keys = [key for key in keys if key is not None]
+        sizes = list(map(len, keys))
+        if max(sizes, default=0) > KEY_BYTES_MAX:
+            self._has_digests = True
+            keys = _shortened(keys)
+        newest = self._newest
+        before = len(newest)
+        # One look does for a key that is new: most of the time goes into the first touch of a key's place.
+        place = newest.setdefault
+        for key, number in zip(keys, numbers, strict=True):
+            known = place(key, number)
+            if known != number:
+                stays[known] = 0
+                newest[key] = number
+        if added := len(newest) - before:
+            mean = min(sum(sizes) // len(sizes), DIGEST_BYTES)
+            self._object_bytes += added * (mean + _OBJECT_BYTES + _ROUNDING_BYTES)
+
+    def are_outdated(self, keys: Iterable[bytes]) -> list[bool]:
+        """For the key of each record that is older than what was mapped: whether there is a newer one."""
+        if self._has_digests:
+            keys = _shortened(keys)
+        return list(map(self._newest.__contains__, keys))
+
+    def staying(self, batch: int, count: int) -> bytearray:
+        """1 for each of the `count` records of a batch that is its key's newest, 0 for the others.
+
+        Raises LookupError when no such batch was added: the log is not what it was during the first walk.
+        """
+        index = bisect_left(self._batches, batch)
+        if index == len(self._batches) or self._batches[index] != batch:
+            raise LookupError(f"no batch that ends at offset {batch} was mapped")
+        first = self._firsts[index]
+        return self._stays[first : first + count]
+
+    def _bytes(self, more_records: int, entry_bytes: int) -> int:
+        return (
+            self._object_bytes
+            + more_records * entry_bytes
+            + table_bytes(len(self._newest) + more_records)
+            + len(self._stays)
+            + more_records
+            + len(self._batches) * _BATCH_BYTES
+        )
+
+
+def _shortened(keys: Iterable[bytes]) -> list[bytes]:
+    """The keys as the map has them: long ones by their digests."""
+    return [key if len(key) <= KEY_BYTES_MAX else blake2b(key, digest_size=DIGEST_BYTES).digest() for key in keys]
+
+
+def table_bytes(entries: int) -> int:
+    """What a dictionary of so many entries takes for itself: two thirds of a power of two are used."""
+    size = 8
+    while size * 2 // 3 < entries:
+        size *= 2
+    return size * _TABLE_INDEX_BYTES + size * 2 // 3 * _TABLE_ENTRY_BYTES
