@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
+from sordini.broker.cleaning import cleaner_of
 from sordini.broker.clock import Clock
 from sordini.broker.commands import CommandReceiver
 from sordini.broker.configuration.admin import ConfigAdmin
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.logger_levels import LoggerLevels
-from sordini.broker.configuration.receiver import ConfigReceiver, read_settings
+from sordini.broker.configuration.receiver import ConfigReceiver, read_settings, warn_of_format
 from sordini.broker.configuration.settings import INT32_MAX
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.dispatch import Dispatcher, Route
@@ -50,6 +51,7 @@ from sordini.replication.controller.producer_ids import ProducerIdBlocks
 from sordini.replication.controller.topics import topic_ids
 from sordini.replication.ports import Session
 from sordini.replication.replica_set import ReplicaSet
+from sordini.storage.cleaner import LogCleaner, Worker
 from sordini.storage.home import Randomness
 from sordini.storage.log_manager import LogManager
 
@@ -67,6 +69,7 @@ class Surroundings(NamedTuple):
     spawn: Spawn
     call_later: CallLater
     log: Log
+    worker: Worker
 
     @property
     def config(self) -> Config:
@@ -91,13 +94,16 @@ class Assembly(NamedTuple):
     groups: GroupCoordinator
     receiver: CommandReceiver
     dispatcher: Dispatcher
+    cleaner: LogCleaner
 
 
 def topic_configs_of(dynamic: DynamicConfig, session: Session, log: Log) -> TopicConfigs:
     """The topics' configurations, read through a session. Unreadable ones count as empty."""
 
     async def read_overrides(topic: str) -> Mapping[str, str]:
-        return await read_settings(session, topic_entity(topic), log)
+        settings = await read_settings(session, topic_entity(topic), log)
+        warn_of_format(log, dynamic.config, topic_entity(topic), settings)
+        return settings
 
     return TopicConfigs(dynamic, read_overrides)
 
@@ -125,7 +131,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         topic_configs=topic_configs,
         topic_admin=topic_admin,
         partition_admin=PartitionAdmin(metadata),
-        config_admin=ConfigAdmin(broker_id, session, metadata, config_changes, loggers, patience_ms),
+        config_admin=ConfigAdmin(broker_id, session, metadata, config_changes, loggers, around.dynamic, patience_ms),
         config_changes=config_changes,
         loggers=loggers,
         replicas=replicas,
@@ -134,6 +140,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         groups=groups,
         receiver=receiver,
         dispatcher=Dispatcher(spawn, log),
+        cleaner=cleaner_of(around.dynamic, logs, around.worker, clock.now_ms, log),
     )
     parts.dispatcher.add(_routes(around, parts))
     return parts

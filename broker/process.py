@@ -18,12 +18,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sordini.broker import pid_file
+from sordini.broker.child_processes import CleaningChildren
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.environment import environment_entries, unknown_names
 from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
+from sordini.broker.coordination.places import STORE_FILE, refuse_moved
 from sordini.broker.daemon import Report, detach, redirect_output, take_over_standard_files
 from sordini.broker.logging import LogFile, Logger
 from sordini.broker.network.notify import ServiceManager
@@ -32,11 +34,8 @@ from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.pid_file import PidFile, PidFileRefused
 from sordini.broker.server import Ports, Server, StartRefused
 from sordini.broker.signals import Reactions, SignalThread, block_signals
-from sordini.replication.ports import CoordinationStore
+from sordini.replication.ports import CoordinationStore, StoreUnusable
 from sordini.storage.disk import SystemDisk
-
-STORE_FILE = "coordination.sqlite"
-"""In the first log directory, where Apache Kafka passes over files whose names it does not know."""
 
 LOG_FILE = "sordini.log"
 """In the first log directory, for a daemon that was given no other."""
@@ -168,6 +167,8 @@ def _run_process(given: Given, launch: Launch, report: Report) -> int:
     log = Logger(launch.log_level, log_file, launch.log_form)
     for key in given.unknown:
         log.warning("unknown configuration key", key=key)
+    if given.config.is_format_overruled:
+        log.warning("from protocol 3.0 on the message format is 2", key="log.message.format.version")
     if given.without_effect:
         log.info("configuration keys without effect here", keys=", ".join(given.without_effect))
     block_signals()
@@ -275,6 +276,7 @@ async def _run(given: Given, life: Life) -> int:
         network=SystemNetwork(use_sendfile=config.sendfile_enable),
         page_cache=SystemPageCache(clock, disk.offload),
         open_store=open_store,
+        worker=CleaningChildren(),
     )
     server = Server(config, given.explicit, ports, log)
     stop, manager = asyncio.Event(), ServiceManager(os.environ)
@@ -362,4 +364,11 @@ async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock) -> C
         )
     directory = config.log_directories[0]
     disk.make_directory(directory)
-    return await open_embedded(f"{directory}/{STORE_FILE}", clock)
+    file = f"{directory}/{STORE_FILE}"
+    store = await open_embedded(file, clock)
+    try:
+        refuse_moved(disk, file)
+    except StoreUnusable:
+        await store.close()
+        raise
+    return store

@@ -19,7 +19,9 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.listeners import Endpoint, advertised_endpoints
 from sordini.broker.configuration.receiver import load_layers
+from sordini.broker.configuration.settings import INT64_MAX, ConfigError
 from sordini.broker.configuration.topic_configs import TopicConfigs
+from sordini.broker.delete_policies import load_policies
 from sordini.broker.identity import BrokerIdentity, find_identity
 from sordini.broker.local_channel import LocalChannel
 from sordini.broker.network.limits import Listener
@@ -32,6 +34,7 @@ from sordini.replication.controller.paths import BROKER_IDS, TOPICS
 from sordini.replication.controller.registration import DuplicateBrokerId, Registration, ensure_base_paths
 from sordini.replication.controller.topics import topic_ids
 from sordini.replication.ports import CoordinationStore, Session, StoreUnusable
+from sordini.storage.cleaner import Worker
 from sordini.storage.disk import Disk
 from sordini.storage.errors import StorageError
 from sordini.storage.home import Randomness
@@ -62,6 +65,8 @@ class Ports(NamedTuple):
     network: Network
     page_cache: PageCache
     open_store: Callable[[], Awaitable[CoordinationStore]]
+    worker: Worker
+    """Who compacts."""
 
 
 class Server:
@@ -130,6 +135,10 @@ class Server:
     async def _open_logs(self, topic_configs: TopicConfigs) -> LogManager:
         assert self.identity is not None
         config, ports = self._config, self._ports
+        try:
+            policies = load_policies(config.log_delete_policy)
+        except ConfigError as error:
+            raise StartRefused(str(error)) from error
         logs = LogManager(
             ports.disk,
             config.log_directories,
@@ -142,11 +151,18 @@ class Server:
                 recovery_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
                 log_start_checkpoint_interval_ms=config.log_flush_start_offset_checkpoint_interval_ms,
                 high_watermark_checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
+                # Unset it is never, and a topic's flush.ms would promise nothing.
+                flush_check_interval_ms=config.log_flush_scheduler_interval_ms % INT64_MAX,
+                delete_policies=policies,
             ),
         )
+        logs.on_finding = self._tell_finding
         for finding in logs.open(ports.clock.now_ms()):
             self._log.warning("found at start", what=finding)
         return logs
+
+    def _tell_finding(self, finding: str) -> None:
+        self._log.warning("found in the logs", what=finding)
 
     async def _serve(
         self,
@@ -160,7 +176,15 @@ class Server:
         config, ports, log = self._config, self._ports, self._log
         call_later = asyncio.get_running_loop().call_later
         around = Surroundings(
-            self._dynamic, self.identity, session, ports.clock, ports.randomness, self._spawn, call_later, log
+            self._dynamic,
+            self.identity,
+            session,
+            ports.clock,
+            ports.randomness,
+            self._spawn,
+            call_later,
+            log,
+            ports.worker,
         )
         parts = assemble(around, topic_configs, logs)
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs)
@@ -168,6 +192,7 @@ class Server:
         service = parts.dispatcher if metrics is None else metrics.service
         limits = network_limits(self._dynamic.config)
         sockets = SocketServer(ports.network, service, ports.clock, ports.page_cache, log, *limits)
+        logs.on_cut(sockets.reset_holders)
         self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed)[0]))
         advertised = self._bind(sockets)
         channel = LocalChannel({self.identity.broker_id: parts.receiver.receive}, self._spawn)
@@ -191,6 +216,7 @@ class Server:
         self.watchdog.start()
         self._spawn(sockets.run())
         self._spawn(self._tick(logs))
+        cleaning = self._spawn(parts.cleaner.run())
         sockets.start()
         if metrics is not None:
             self._open_metrics(metrics, parts, sockets, controller)
@@ -198,6 +224,7 @@ class Server:
         ready()
         await stop.wait()
         log.info("stopping")
+        cleaning.cancel()  # Its children are gone by the time that the requests are answered.
         self.doing = "answering open requests"
         parts.replicas.resign_all()
         # Half of the time, so that a peer that does not read leaves the other half to the disks.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.records.old_produced import OldMessages
 from sordini.protocol.records.produced import CheckedBatches, ProduceRules
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from sordini.replication.leader import Leader
@@ -17,6 +18,7 @@ from sordini.storage.file_slice import FileSlice
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_values import Appended
+from sordini.storage.old_formats import append_messages
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
@@ -35,6 +37,7 @@ class Partition:
 
     __slots__ = (
         "_grown_bytes",
+        "_held_bytes",
         "_replicas_count",
         "is_internal",
         "leader",
@@ -54,6 +57,9 @@ class Partition:
         self.leader: Leader | None = None
         self.waiters: dict[Waiter, None] = {}
         self._grown_bytes = 0
+        self._held_bytes = 0
+        """Bytes appended past the high watermark, because they must be on the disk first."""
+        log.on_flushed = self.flushed
         self._replicas_count = 1
 
     @property
@@ -78,7 +84,7 @@ class Partition:
             leader_epoch,
             in_sync_replicas,
             high_watermark=Offset(self.log.high_watermark),
-            log_end_offset=Offset(self.log.log_end_offset),
+            log_end_offset=Offset(self.log.committable_end),
         )
         self.log.high_watermark = self.leader.high_watermark
 
@@ -103,7 +109,7 @@ class Partition:
             raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.name} is in epoch {leader.leader_epoch}")
         return leader
 
-    def append(self, checked: CheckedBatches, now_ms: int, *, all_replicas: bool) -> Appended:
+    def append(self, checked: CheckedBatches | OldMessages, now_ms: int, *, all_replicas: bool) -> Appended:
         """Write checked batches to the end of the log.
 
         Raises BrokerError (not leader, too few in-sync replicas, producer out of order) and StorageError.
@@ -116,12 +122,26 @@ class Partition:
                     ErrorCode.NOT_ENOUGH_REPLICAS,
                     f"{self.name} has {len(leader.in_sync_replicas)} in-sync replicas, min.insync.replicas is {wanted}",
                 )
-        appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
-        if leader.appended(Offset(self.log.log_end_offset)):
+        if isinstance(checked, CheckedBatches):
+            appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
+        else:
+            appended = append_messages(self.log, checked, now_ms)
+        if self.log.log_end_offset >= self.log.flush_at:
+            self._held_bytes += len(checked.buffer)  # With flush.messages they count once they are on the disk.
+        elif leader.appended(Offset(self.log.log_end_offset)):
             self.log.high_watermark = leader.high_watermark
             if self.waiters:
                 self._grown_bytes += len(checked.buffer)
         return appended
+
+    def flushed(self) -> None:
+        """More of the log may count as committed: it is on the disk, or need not be any more."""
+        leader = self.leader
+        if leader is not None and leader.appended(Offset(self.log.committable_end)):
+            self.log.high_watermark = leader.high_watermark
+            self._grown_bytes += self._held_bytes
+            self._held_bytes = 0
+            self.tell_waiters()
 
     def tell_waiters(self) -> None:
         """Tell whoever waits how much more there is to read since the last time."""

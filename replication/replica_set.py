@@ -50,6 +50,8 @@ class ReplicaSet:
         self._now_ms = now_ms
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[TopicId, int], Partition] = {}
+        self._offline: set[tuple[str, int]] = set()
+        """Partitions of this broker whose log directory failed, or was missing at the start."""
         self.listener: LeadershipListener | None = None
 
     def __iter__(self) -> Iterator[Partition]:
@@ -60,9 +62,15 @@ class ReplicaSet:
         return self._partitions.get((topic, index))
 
     def partition(self, topic: str, index: int) -> Partition:
-        """The partition; raises BrokerError UNKNOWN_TOPIC_OR_PARTITION or NOT_LEADER_OR_FOLLOWER."""
+        """The partition.
+
+        Raises BrokerError: UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR when it is in a log directory that is
+        offline, NOT_LEADER_OR_FOLLOWER when it is on another broker.
+        """
         partition = self._partitions.get((topic, index))
         if partition is None:
+            if (topic, index) in self._offline:
+                raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} is in a log directory that failed")
             if self._exists(topic, index):
                 raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on this broker")
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}")
@@ -110,6 +118,7 @@ class ReplicaSet:
             offline = self._logs.offline_directories
             if offline and not is_new:
                 # Its records are probably there: an empty log beside them would lose them and divide the partition.
+                self._offline.add(name)
                 raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} may be in {', '.join(offline)}")
             log = self._logs.create(name, topic_id, settings.log)
         else:
@@ -118,6 +127,7 @@ class ReplicaSet:
             if log.topic_id != topic_id:
                 raise BrokerError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the log of {name} belongs to another topic id")
             log.config = settings.log
+        self._offline.discard(name)
         partition = self._partitions[name] = Partition(name, topic_id, log, settings)
         if topic_id != NO_TOPIC_ID:  # Topics of old trees share the lack of one.
             self._by_id[topic_id, name.partition] = partition
@@ -137,6 +147,7 @@ class ReplicaSet:
     def stop(self, name: TopicPartition, *, delete: bool) -> None:
         """Stop serving a partition, and delete its log when asked; one that is not here is fine."""
         self._forget(name)
+        self._offline.discard(name)
         if delete and self._logs.get(name) is not None:
             self._logs.delete(name, self._now_ms())
 
@@ -150,11 +161,13 @@ class ReplicaSet:
                     settings[name] = self._settings_of(name)
                 partition.settings = settings[name]
                 partition.log.config = settings[name].log
+                partition.flushed()
 
     def directory_failed(self, failure: StorageError) -> None:
         """A log directory is offline: what is in it stops being served; the rest goes on."""
         for name, partition in list(self._partitions.items()):
             if partition.log.home.path == failure.directory:
+                self._offline.add(name)  # First: whoever waits is woken to ask again.
                 self._forget(name)
 
     def resign_all(self) -> None:

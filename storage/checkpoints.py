@@ -32,33 +32,43 @@ class Meta(NamedTuple):
 
 def write_whole(disk: Disk, directory: str, name: str, text: str) -> None:
     """Replace a file by `text`, durably and at once. Slow (two syncs); raises OSError."""
-    path = f"{directory}/{name}"
-    temporary = f"{path}.tmp"
+    temporary = write_beside(disk, directory, name, text)
+    sync_file(disk, temporary)
+    disk.rename(temporary, f"{directory}/{name}")
+    disk.sync_directory(directory)
+
+
+def write_beside(disk: Disk, directory: str, name: str, text: str) -> str:
+    """Write what is to replace a file: the path to sync, and then to rename. Raises OSError."""
+    temporary = f"{directory}/{name}.tmp"
     data = text.encode()
     file = disk.open(temporary, create=True)
     try:
         file.truncate(0)
         if file.append((data,)) != len(data):
             raise OSError(errno.ENOSPC, "a short write", temporary)
+    finally:
+        file.close()
+    return temporary
+
+
+def sync_file(disk: Disk, path: str) -> None:
+    """Make a file's bytes durable, its name aside. Slow; raises OSError."""
+    file = disk.open(path)
+    try:
         file.sync()
     finally:
         file.close()
-    disk.rename(temporary, path)
-    disk.sync_directory(directory)
 
 
 def read_whole(disk: Disk, directory: str, name: str) -> str | None:
     """A file's text, or None when there is no such file; raises DamagedFile when it is not text."""
     try:
-        file = disk.open(f"{directory}/{name}", writable=False)
+        return disk.read(f"{directory}/{name}").decode()
     except FileNotFoundError:
         return None
-    try:
-        return file.read_at(0, file.size()).decode()
     except UnicodeDecodeError as error:
         raise DamagedFile(f"{directory}/{name} is not text") from error
-    finally:
-        file.close()
 
 
 def write_offsets(disk: Disk, directory: str, name: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -82,7 +92,12 @@ def read_offsets(disk: Disk, directory: str, name: str) -> dict[TopicPartition, 
 
 def write_epochs(disk: Disk, directory: str, entries: Iterable[tuple[int, int]]) -> None:
     """Write a log's leader epochs: `epoch start-offset` lines."""
-    write_whole(disk, directory, LEADER_EPOCHS, _text([f"{epoch} {start}" for epoch, start in entries]))
+    write_whole(disk, directory, LEADER_EPOCHS, epochs_text(entries))
+
+
+def epochs_text(entries: Iterable[tuple[int, int]]) -> str:
+    """What a file of leader epochs says."""
+    return _text([f"{epoch} {start}" for epoch, start in entries])
 
 
 def read_epochs(disk: Disk, directory: str) -> list[tuple[int, int]]:
@@ -112,11 +127,7 @@ def write_topic_id(disk: Disk, directory: str, topic_id: TopicId) -> None:
 
 def sync_topic_id(disk: Disk, directory: str) -> None:
     """Make `partition.metadata` durable, its name aside. Slow; raises OSError."""
-    file = disk.open(f"{directory}/{PARTITION_METADATA}")
-    try:
-        file.sync()
-    finally:
-        file.close()
+    sync_file(disk, f"{directory}/{PARTITION_METADATA}")
 
 
 def read_topic_id(disk: Disk, directory: str) -> TopicId:

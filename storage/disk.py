@@ -17,6 +17,11 @@ from typing import Protocol, TypeVar
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
+SYNCS_AT_ONCE = 16
+"""Sixteen at once took a thirtieth of the time of one after the other on ext4; more gained nothing."""
+_SMALL_BYTES = 64 * 1024
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE, for which the os module has no word.
+
 
 class File(Protocol):
     """One open file. Not safe to use after `close`; every method raises OSError as the system call would."""
@@ -41,6 +46,12 @@ class File(Protocol):
     def truncate(self, size: int) -> None:
         """Cut, or enlarge with zeros that take no room until they are written."""
 
+    def reserve(self, size: int) -> None:
+        """Take the disk's blocks for a file of `size` bytes without making it longer, where the file system can."""
+
+    def give_back(self) -> None:
+        """Free the blocks that were reserved past the end."""
+
     def sync(self) -> None:
         """Force the file's bytes and size to the disk. Slow: call it through `Disk.offload`."""
 
@@ -60,7 +71,13 @@ class Disk(Protocol):
     def list_directory(self, path: str) -> list[str]:
         """Names in a directory, sorted."""
 
+    def directories(self, path: str) -> list[str]:
+        """Names of the directories in a directory, sorted."""
+
     def is_directory(self, path: str) -> bool: ...
+
+    def read(self, path: str) -> bytes:
+        """A small file's bytes; raises FileNotFoundError."""
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its missing parents; silent when it is there."""
@@ -75,6 +92,9 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Date a file back to the records that it took over: retention by age must not start anew."""
+
     def space(self, path: str) -> tuple[int, int]:
         """Bytes of the volume that holds a path: all there are, and those that are left for us."""
 
@@ -83,6 +103,12 @@ class Disk(Protocol):
 
     def offload(self, function: Callable[[], T]) -> Awaitable[T]:
         """Run a call that waits for the disk without holding the loop."""
+
+    def together(self, syncs: Sequence[Callable[[], None]]) -> None:
+        """Make many calls that force something to the disk, several at once, so that they share the journal's commits.
+
+        Returns when all have ended; raises the first one's OSError that failed. Slow: call it through `offload`.
+        """
 
 
 class SystemFile:
@@ -122,8 +148,21 @@ class SystemFile:
         return written
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
-        self._end = size
+        if size != self._end:
+            os.ftruncate(self._descriptor, size)
+            self._end = size
+
+    def reserve(self, size: int) -> None:
+        import ctypes  # Late: only those who preallocate need it.
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        arguments = (ctypes.c_int(self._descriptor), ctypes.c_int(_KEEP_SIZE), ctypes.c_long(0), ctypes.c_long(size))
+        if libc.fallocate(*arguments) != 0:
+            errno = ctypes.get_errno()
+            raise OSError(errno, os.strerror(errno), self._path)
+
+    def give_back(self) -> None:
+        os.ftruncate(self._descriptor, self._end)
 
     def sync(self) -> None:
         os.fsync(self._descriptor)
@@ -154,6 +193,23 @@ class SystemDisk:
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))  # noqa: PTH208 - as above.
 
+    def directories(self, path: str) -> list[str]:
+        with os.scandir(path) as entries:  # It knows without asking for each.
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
+    def read(self, path: str) -> bytes:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.read(descriptor, _SMALL_BYTES)
+            if len(data) < _SMALL_BYTES:
+                return data
+            pieces = [data]
+            while piece := os.read(descriptor, _SMALL_BYTES):
+                pieces.append(piece)
+            return b"".join(pieces)
+        finally:
+            os.close(descriptor)
+
     def is_directory(self, path: str) -> bool:
         return os.path.isdir(path)  # noqa: PTH112 - as above.
 
@@ -179,6 +235,9 @@ class SystemDisk:
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116 - as above.
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def space(self, path: str) -> tuple[int, int]:
         found = os.statvfs(path)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
@@ -199,6 +258,15 @@ class SystemDisk:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="disk")
         return asyncio.get_running_loop().run_in_executor(self._pool, function)
+
+    def together(self, syncs: Sequence[Callable[[], None]]) -> None:
+        if len(syncs) == 1:
+            syncs[0]()
+        elif syncs:
+            with ThreadPoolExecutor(min(SYNCS_AT_ONCE, len(syncs)), thread_name_prefix="sync") as pool:
+                running = [pool.submit(sync) for sync in syncs]
+            for sync in running:
+                sync.result()
 
     def close(self) -> None:
         """Wait for what was handed to the threads and end them."""

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.storage.disk import Disk
+from sordini.protocol.types import TopicPartition
+from sordini.storage.disk import Disk, File
 from sordini.storage.errors import StorageError
 from sordini.storage.open_files import OpenFiles
+from sordini.storage.retention import Retention
 
-PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+PASSING = frozenset({errno.ENOSPC, errno.EDQUOT}) | NO_DESCRIPTOR
 """A full disk, and no descriptor left: the call is refused, and a later one may succeed."""
 
 
@@ -31,8 +34,16 @@ class Home:
         self.randomness = randomness
         self.failure: StorageError | None = None
         self.on_failure: Callable[[StorageError], None] = _ignore
+        self.retention = Retention()
+        """Which of its logs' segments are due to be deleted."""
+        self.log_start_moved = False
+        """Whether a log's start has moved since the log starts were last written down."""
+        self.on_cut: Callable[[File, int], object] = _nobody_reads
+        """Told before a segment's file is cut, and from which position on: bytes may be on their way to readers."""
         self.save_recovery_points: Callable[[], None] = _nothing
         """Writes the recovery points at once, for a log whose own has just moved back."""
+        self.saved_recovery_point: Callable[[TopicPartition], int] = _zero
+        """What the disk says of a partition, or may say once a write that runs has ended."""
 
     def wrong(self, error: OSError) -> BrokerError | StorageError:
         """What to raise for a failed call: a full disk refuses and heals, anything else takes the directory away."""
@@ -55,6 +66,14 @@ class Home:
 
 def _ignore(_failure: StorageError) -> None:
     """Nobody listens yet."""
+
+
+def _nobody_reads(_file: File, _position: int) -> None:
+    """Nobody sends files yet."""
+
+
+def _zero(_partition: TopicPartition) -> int:
+    return 0
 
 
 def _nothing() -> None:

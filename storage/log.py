@@ -16,14 +16,15 @@ from collections.abc import Callable
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader, stamp
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
-from sordini.storage import log_files, producer_replay, timestamps
+from sordini.storage import aborts, appending, log_files, timestamps
 from sordini.storage.checkpoints import write_topic_id
+from sordini.storage.compaction.state import CompactionState
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.home import Home
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_values import Appended, LogContents
-from sordini.storage.producer_state import AbortedTransaction, SentBatch
-from sordini.storage.segment import OFFSETS_MAX, Segment
+from sordini.storage.producer_state import AbortedTransaction
+from sordini.storage.segment import OFFSETS_MAX
 from sordini.storage.segment_list import RECENT_MAX, SegmentList
 from sordini.storage.timestamps import TimestampOffset
 
@@ -44,14 +45,17 @@ class Log:
         self.producers = contents.producers
         self.log_start_offset = contents.log_start_offset
         self.log_end_offset = contents.log_end_offset
-        self.recovery_point = contents.recovery_point
+        self._recovery_point = contents.recovery_point
         self.high_watermark = contents.log_start_offset
         self.last_flush_ms = 0
         self.on_truncate: Callable[[Log, int], None] | None = None
+        self.on_flushed: Callable[[], None] | None = None
+        """Told when more of the log is on the disk."""
         self.is_closed = False
         self.is_new = contents.is_new
         self.cuts = 0
         """How often the log was cut: a flush that a cut overtook proves nothing."""
+        self.compaction = CompactionState()
         self.segments = SegmentList(home, directory, contents.segments)
         self.segments.names_changed = not contents.names_are_synced
         self.trusted_end = contents.log_end_offset if contents.names_are_synced else -1
@@ -66,7 +70,18 @@ class Log:
     def config(self, config: LogConfig) -> None:
         self._config = config
         self._interval_bytes = config.index_interval_bytes
+        self.flush_at = self._recovery_point + config.flush_messages
         self._draw_segment_age()
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below this offset is on the disk."""
+        return self._recovery_point
+
+    @recovery_point.setter
+    def recovery_point(self, offset: int) -> None:
+        self._recovery_point = offset
+        self.flush_at = offset + self._config.flush_messages
 
     @property
     def size(self) -> int:
@@ -80,7 +95,13 @@ class Log:
     @property
     def needs_flush(self) -> bool:
         """Whether so many records are unsynced that `flush` must come before the answer."""
-        return self.log_end_offset - self.recovery_point >= self._config.flush_messages
+        return self.log_end_offset >= self.flush_at
+
+    @property
+    def committable_end(self) -> int:
+        """How far records may count as committed: with a bound on unsynced ones, a power cut may take no more."""
+        end = self.log_end_offset
+        return end if end < self.flush_at else max(self._recovery_point, self.high_watermark)
 
     # Writing.
 
@@ -101,9 +122,9 @@ class Log:
         for position, header in batches:
             if header.producer_id >= 0:
                 idempotent = True
-                sent = self._check_producer(header)
+                sent = appending.sent_before(self.producers, header)
                 if sent is not None:
-                    return self._duplicate(sent)
+                    return appending.duplicate(self, sent)
             stamp(buffer, position, offset, leader_epoch)
             offset += header.last_offset_delta + 1
             if header.max_timestamp > newest:  # noqa: PLR1730 - a third of the cost of `max`.
@@ -114,12 +135,12 @@ class Log:
         started = segment.first_timestamp
         if (
             started is None
-            or newest - started > self._segment_ms
+            or newest - started > self.segment_ms
             or segment.size + size > self._config.segment_bytes
             or offset - segment.base > OFFSETS_MAX
             or segment.is_full
         ):
-            segment = self._room_for(size, offset, newest, now_ms)
+            segment = appending.room_for(self, size, offset, newest, now_ms)
         start = segment.size
         log_files.write(self.home, segment, buffer, size)
         recent = segments.recent
@@ -130,9 +151,9 @@ class Log:
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, base)
         if idempotent:
-            self._note_producers(segment, buffer, batches, base)
+            appending.note_producers(self, segment, buffer, batches, base)
         if len(batches) > 1 or segment.unindexed_bytes > self._interval_bytes:
-            self._index(segment, batches, base, start)
+            appending.index_batches(self, segment, batches, base, start)
         else:
             segment.unindexed_bytes += size
             if newest > segment.max_timestamp:
@@ -159,12 +180,16 @@ class Log:
 
     def roll(self, now_ms: int) -> bool:
         """Begin a new segment if the active one holds anything; raises BrokerError or StorageError."""
+        self.home.check()
         active = self.segments.active
         if active.size == 0:
             return False
         try:
             active.load(self._interval_bytes)
+            aborts.close_index(self, active)
+            active.give_back()
             self.segments.roll(self.log_end_offset, now_ms)
+            self.reserve()
         except OSError as error:
             raise self.home.wrong(error) from error
         # Its records may be on the disk already, its indexes are not: they are made anew until the next flush.
@@ -173,12 +198,24 @@ class Log:
         self._draw_segment_age()
         return True
 
+    def reserve(self) -> None:
+        """With `preallocate`, take the room that the active segment may come to need."""
+        if self._config.preallocate:
+            self.segments.active.reserve(self._config.segment_bytes)
+
     async def flush(self) -> None:
         """Sync everything appended before the call, in a thread, and move the recovery point.
 
         Raises StorageError: a failed sync may have dropped the bytes, so the directory is offline.
         """
         await log_files.flush(self, rolled_only=False)
+
+    async def flush_if_due(self) -> None:
+        """As `flush`, if `needs_flush`. Whoever comes while a flush runs shares the next one with all who do: many
+        producers wait for two syncs at most, not for one each.
+        """
+        if self.needs_flush:
+            await log_files.flush(self, rolled_only=False, only_if_due=True)
 
     sync = flush
 
@@ -253,7 +290,7 @@ class Log:
         """Transactions aborted that have records between `start` and `upper`, in the order of their markers."""
         self.home.check()
         try:
-            return self.segments.aborted_transactions(start, upper)
+            return aborts.aborted_transactions(self, start, upper)
         except OSError as error:
             raise self.home.wrong(error) from error
 
@@ -281,6 +318,7 @@ class Log:
         """Hide the records below `offset`; their segments go with the next retention pass."""
         if offset > self.log_start_offset:
             self.log_start_offset = min(offset, self.log_end_offset)
+            self.home.log_start_moved = True
             self.epochs.truncate_from_start(self.log_start_offset)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[int]:
@@ -313,76 +351,6 @@ class Log:
         self.home.check()
         raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the log of {self.topic_partition} was closed")
 
-    def _check_producer(self, header: BatchHeader) -> SentBatch | None:
-        if header.is_control or header.base_sequence < 0:
-            return None
-        producers = self.producers
-        sent = producers.check(header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
-        if sent is None:
-            producers.check_transaction(header.producer_id, is_transactional=header.is_transactional)
-        return sent
-
-    def _duplicate(self, sent: SentBatch) -> Appended:
-        append_time_ms = sent.timestamp if self._config.log_append_time else NO_TIMESTAMP
-        return Appended(sent.first_offset, sent.last_offset + 1, append_time_ms, self.log_start_offset, True)
-
-    def _room_for(self, size: int, end_offset: int, newest: int, now_ms: int) -> Segment:
-        """The segment to write to: the active one, or a new one when it is too full or too old."""
-        config = self._config
-        if size > config.segment_bytes:
-            raise BrokerError(
-                ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than a segment of {config.segment_bytes}"
-            )
-        active = self.segments.active
-        try:
-            active.load(self._interval_bytes)
-            if active.size:
-                started = active.first_batch_timestamp()
-                age_ms = newest - started if started >= 0 else now_ms - active.creation_ms(self.home.disk)
-                if (
-                    active.size + size > config.segment_bytes
-                    or age_ms > self._segment_ms
-                    or end_offset - active.base > OFFSETS_MAX
-                    or active.is_full
-                ):
-                    self.roll(now_ms)
-                    active = self.segments.active
-        except OSError as error:
-            raise self.home.wrong(error) from error
-        if active.size == 0:
-            active.first_timestamp = newest
-        return active
-
-    def _note_producers(
-        self, segment: Segment, buffer: memoryview, batches: list[tuple[int, BatchHeader]], base: int
-    ) -> None:
-        try:
-            aborted = producer_replay.apply_appended(self.producers, buffer, batches, base)
-            for transaction in aborted:
-                segment.transactions.append(transaction)
-                self.segments.names_changed = True
-        except OSError as error:
-            # Without its entry an aborted transaction would be shown, and its marker cannot be taken back.
-            raise self.home.fail(error) from error
-
-    def _index(self, segment: Segment, batches: list[tuple[int, BatchHeader]], base: int, start: int) -> None:
-        try:
-            for position, header in batches:
-                last_offset = base + header.last_offset_delta
-                segment.index_batch(
-                    start + position,
-                    header.size,
-                    last_offset,
-                    header.max_timestamp,
-                    self._interval_bytes,
-                    self._config.segment_index_bytes,
-                )
-                base = last_offset + 1
-        except OSError as error:
-            segment.unindexed_bytes += header.size
-            if log_files.takes_the_directory(error):
-                raise self.home.fail(error) from error
-
     def _unreadable(self, start: int) -> BrokerError:
         return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: no batch is at offset {start} or later")
 
@@ -397,4 +365,4 @@ class Log:
         config = self._config
         jitter_ms = config.segment_jitter_ms
         drawn = self.home.randomness.getrandbits(48) % jitter_ms if jitter_ms > 0 else 0
-        self._segment_ms = config.segment_ms - drawn
+        self.segment_ms = config.segment_ms - drawn

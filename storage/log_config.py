@@ -20,6 +20,8 @@ class LogConfig(NamedTuple):
     """Age past which a segment goes; `UNLIMITED` keeps all."""
     retention_bytes: int = UNLIMITED
     file_delete_delay_ms: int = 60_000
+    preallocate: bool = False
+    """Whether the disk's room for a whole segment is taken when it is begun."""
     flush_messages: int = NEVER
     """So many records may be unsynced; the append that reaches the number is synced before it is answered."""
     flush_ms: int = NEVER
@@ -29,3 +31,13 @@ class LogConfig(NamedTuple):
     """Whether records may be missing between two others, which elsewhere means that they were lost."""
     log_append_time: bool = False
     producer_expiration_ms: int = 86_400_000
+    min_cleanable_dirty_ratio: float = 0.5
+    """The share of a compacted log that has to be dirty before it is cleaned."""
+    min_compaction_lag_ms: int = 0
+    """A segment with a younger record is not cleaned."""
+    max_compaction_lag_ms: int = NEVER
+    """A log with an older dirty record is cleaned whatever its dirty ratio."""
+    delete_retention_ms: int = 86_400_000
+    """How long a tombstone stays once all it deletes is gone."""
+    message_bytes_max: int = 1_048_588
+    """The largest batch a producer may send: what a cleaning has to hold at once."""

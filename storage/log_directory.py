@@ -13,13 +13,13 @@ from collections.abc import Callable
 from sordini.protocol.types import TopicId, TopicPartition
 from sordini.storage import checkpoints, names
 from sordini.storage.checkpoints import DamagedFile
+from sordini.storage.closing import close_cleanly
 from sordini.storage.disk import File
 from sordini.storage.epoch_cache import EpochCache
 from sordini.storage.errors import WrongDirectory
 from sordini.storage.home import Home
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
-from sordini.storage.log_files import close_cleanly
 from sordini.storage.log_values import LogContents
 from sordini.storage.producer_state import ProducerState
 from sordini.storage.recovery import Opening, open_log
@@ -35,12 +35,17 @@ class LogDirectory:
         self.condemned: list[str] = []
         """Directories of deleted partitions that an earlier process left to be removed."""
         self.findings: list[str] = []
+        self._deleted: set[TopicPartition] = set()
+        """What was deleted since the names in the directory were last known to be on the disk."""
         self._lock_file: File | None = None
         # The writers of checkpoints are threads; the loop writes one itself before a log is cut.
         self._writing = threading.Lock()
         self._asked = 0
         self._written: dict[str, tuple[int, dict[TopicPartition, int]]] = {}
+        self._latest: dict[str, dict[TopicPartition, int]] = {}
+        """What was last asked to be written, which a thread may be doing now."""
         home.save_recovery_points = self._save_recovery_points
+        home.saved_recovery_point = self._saved_recovery_point
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """Lock the directory and see that it is this broker's.
@@ -83,10 +88,9 @@ class LogDirectory:
         recovery_points = self._read_offsets(names.RECOVERY_POINTS)
         log_starts = self._read_offsets(names.LOG_STARTS)
         high_watermarks = self._read_offsets(names.HIGH_WATERMARKS)
-        for name in disk.list_directory(path):
+        cleaner_offsets = self._read_cleaner_offsets()
+        for name in disk.directories(path):
             directory = f"{path}/{name}"
-            if not disk.is_directory(directory):
-                continue
             if names.is_condemned(name):
                 self.condemned.append(directory)
                 continue
@@ -102,9 +106,11 @@ class LogDirectory:
                 recovery_points.get(partition, 0),
                 log_starts.get(partition),
                 self.findings,
+                cleaner_offsets.get(partition),
             )
             log = open_log(self.home, opening, now_ms)
             log.last_flush_ms = now_ms
+            log.compaction.first_dirty_offset = cleaner_offsets.get(partition)
             log.high_watermark = max(min(high_watermarks.get(partition, 0), log.log_end_offset), log.log_start_offset)
             self.logs[partition] = log
 
@@ -118,6 +124,7 @@ class LogDirectory:
             segment = Segment.create(home.files, directory, 0, 0)
             checkpoints.write_topic_id(home.disk, directory, topic_id)
         except OSError as error:
+            self._unmake(directory)
             raise home.wrong(error) from error
         contents = LogContents(
             topic_id=topic_id,
@@ -131,6 +138,7 @@ class LogDirectory:
             names_are_synced=False,
         )
         log = self.logs[partition] = Log(partition, directory, home, config, contents)
+        log.reserve()
         return log
 
     def delete(self, partition: TopicPartition) -> str:
@@ -141,9 +149,22 @@ class LogDirectory:
             self.home.disk.rename(log.directory, condemned)
         except OSError as error:
             raise self.home.wrong(error) from error
+        self._deleted.add(partition)
         del self.logs[partition]
         log.abandon()
         return condemned
+
+    def keep_deleted(self, partition: TopicPartition) -> None:
+        """Before a log of that name is made in another directory: a power failure must not bring this one's back.
+
+        Raises BrokerError or StorageError.
+        """
+        if partition in self._deleted and self.home.failure is None:
+            try:
+                self.home.disk.sync_directory(self.home.path)
+            except OSError as error:
+                raise self.home.wrong(error) from error
+            self._deleted.clear()
 
     # Checkpoints.
 
@@ -151,22 +172,33 @@ class LogDirectory:
         return {partition: _recovery_point(log) for partition, log in self.logs.items()}
 
     def log_starts(self) -> dict[TopicPartition, int]:
-        """Only of logs that start later than their first segment: the others' start is that segment's name."""
+        """Only of logs that start later than their first segment: the others' start is that segment's name, once the
+        segments before it are known to be gone.
+        """
         return {
             partition: log.log_start_offset
             for partition, log in self.logs.items()
-            if log.log_start_offset > log.segments.all()[0].base
+            if log.log_start_offset > (0 if log.segments.names_changed else log.segments.all()[0].base)
         }
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         return {partition: log.high_watermark for partition, log in self.logs.items()}
 
+    def cleaner_offsets(self) -> dict[TopicPartition, int]:
+        """First dirty offsets, of logs that were compacted."""
+        found = {partition: log.compaction.first_dirty_offset for partition, log in self.logs.items()}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
     def writer(self, name: str, offsets: dict[TopicPartition, int]) -> Callable[[], None] | None:
         """What writes a checkpoint, for a thread to call; None when the file says so already. It raises OSError."""
         self._asked += 1
         asked = self._asked
-        if name in self._written and self._written[name][1] == offsets:
+        if name in self._written and self._written[name][1] == offsets == self._latest.get(name, offsets):
             return None
+        if name == names.CLEANER_OFFSETS and not offsets and name not in self._written:
+            return None  # Where nothing is compacted the file need not be.
+
+        self._latest[name] = offsets
 
         def write() -> None:
             with self._writing:
@@ -184,12 +216,12 @@ class LogDirectory:
         """
         try:
             self.home.check()
-            for log in self.logs.values():
-                close_cleanly(log)
+            close_cleanly(self.home.disk, list(self.logs.values()))
             for name, offsets in (
                 (names.RECOVERY_POINTS, self.recovery_points()),
                 (names.LOG_STARTS, self.log_starts()),
                 (names.HIGH_WATERMARKS, self.high_watermarks()),
+                (names.CLEANER_OFFSETS, self.cleaner_offsets()),
             ):
                 write = self.writer(name, offsets)
                 if write is not None:
@@ -212,21 +244,44 @@ class LogDirectory:
             self._lock_file.close()
             self._lock_file = None
 
+    def _unmake(self, directory: str) -> None:
+        """Remove what a creation that failed has left: the next start would take it for a partition."""
+        disk = self.home.disk
+        with contextlib.suppress(OSError):
+            for name in disk.list_directory(directory):
+                disk.remove(f"{directory}/{name}")
+            disk.remove_directory(directory)
+
     def _take_marker(self) -> bool:
         disk, path = self.home.disk, self.home.path
         marker = f"{path}/{names.CLEAN_MARKER}"
-        if not disk.exists(marker):
-            return False
-        disk.remove(marker)
-        # A marker that came back after a power failure would vouch for what was written since.
+        is_clean = disk.exists(marker)
+        if is_clean:
+            disk.remove(marker)
+        # A marker that came back after a power failure would vouch for what was written since. A start that died may
+        # have removed it before.
         disk.sync_directory(path)
-        return True
+        return is_clean
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
         offsets = checkpoints.read_offsets(self.home.disk, self.home.path, name)
         if self.home.disk.exists(f"{self.home.path}/{name}"):
             self._written[name] = (0, offsets)
         return offsets
+
+    def _read_cleaner_offsets(self) -> dict[TopicPartition, int]:
+        """Nothing hangs on them but work: a damaged file is told of, and all is cleaned anew."""
+        try:
+            return self._read_offsets(names.CLEANER_OFFSETS)
+        except DamagedFile as error:
+            self.findings.append(f"{error}: compacted logs are cleaned from their start")
+            # Apache Kafka would give the directory up for it.
+            checkpoints.write_offsets(self.home.disk, self.home.path, names.CLEANER_OFFSETS, {})
+            return self._read_offsets(names.CLEANER_OFFSETS)
+
+    def _saved_recovery_point(self, partition: TopicPartition) -> int:
+        written = self._written.get(names.RECOVERY_POINTS, (0, {}))[1]
+        return max(offsets.get(partition, 0) for offsets in (written, self._latest.get(names.RECOVERY_POINTS, {})))
 
     def _save_recovery_points(self) -> None:
         write = self.writer(names.RECOVERY_POINTS, self.recovery_points())
@@ -239,6 +294,7 @@ class LogDirectory:
             (names.RECOVERY_POINTS, self.recovery_points),
             (names.LOG_STARTS, self.log_starts),
             (names.HIGH_WATERMARKS, self.high_watermarks),
+            (names.CLEANER_OFFSETS, self.cleaner_offsets),
         ):
             if partition in self._written.get(name, (0, {}))[1]:
                 write = self.writer(name, offsets_of())

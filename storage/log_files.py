@@ -1,25 +1,21 @@
-"""What a log does with its files as a whole: flushing, snapshots, cutting, closing.
-
-The order in `close_cleanly` is the one that lets another broker, Apache Kafka included, trust the directory without
-reading it: records, last time entries, trimmed indexes, snapshot, and only then what the log directory writes.
-"""
+"""What a log does with its files as a whole: flushing, snapshots, retention, cutting. `closing` is their end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.storage.checkpoints import sync_topic_id, write_epochs
+from sordini.storage.compaction.swap import withdraw
 from sordini.storage.disk import Disk, File
-from sordini.storage.home import PASSING, Home
-from sordini.storage.names import SNAPSHOT, file_name
+from sordini.storage.home import NO_DESCRIPTOR, PASSING, Home
 from sordini.storage.open_files import Handle
 from sordini.storage.producer_replay import replay
 from sordini.storage.producer_state import ProducerState
-from sordini.storage.retention import SegmentAge, due_segments
+from sordini.storage.retention import RetentionContext, SegmentAge
 from sordini.storage.segment import Segment
-from sordini.storage.snapshots import newest_snapshot, remove_snapshots, write_snapshot
+from sordini.storage.snapshots import newest_snapshot, remove_snapshots, snapshot_offsets, write_snapshot
 
 if TYPE_CHECKING:
     from sordini.storage.log import Log
@@ -53,14 +49,17 @@ def _cut_back(home: Home, segment: Segment) -> None:
         raise home.fail(error) from error
 
 
-async def flush(log: Log, *, rolled_only: bool) -> None:
+async def flush(log: Log, *, rolled_only: bool, only_if_due: bool = False) -> None:
     """Sync what was appended before the call, or only what closed segments hold, and move the recovery point.
 
     Raises StorageError, and BrokerError when no file can be opened. A cut meanwhile leaves the recovery point
     where the cut put it.
     """
     # One at a time: a flush that runs has taken the log's marks of what else is unsynced, and may still fail.
+    target, cuts = log.log_end_offset, log.cuts
     async with log.segments.flushing:
+        if only_if_due and (not log.needs_flush or (log.recovery_point >= target and log.cuts == cuts)):
+            return  # The one that ran, or waited before us, took our records along.
         await _flush(log, rolled_only=rolled_only)
 
 
@@ -71,7 +70,7 @@ async def _flush(log: Log, *, rolled_only: bool) -> None:
     up_to = active.base if rolled_only else log.log_end_offset
     if up_to <= log.recovery_point and not log.epochs.changed:
         return
-    pinned = _pinned(log, _unsynced(log, with_active=not rolled_only))
+    pinned = _pinned(log, unsynced(log, with_active=not rolled_only))
     cuts = log.cuts
     names_changed, log.segments.names_changed = log.segments.names_changed, False
     is_new, log.is_new = log.is_new, False
@@ -101,7 +100,8 @@ async def _flush(log: Log, *, rolled_only: bool) -> None:
         # Deleted meanwhile: there is nothing left to promise.
         if log.is_closed:
             return
-        raise home.fail(error) from error
+        # No descriptor to open another file with says nothing of the bytes; a sync that fails may have dropped them.
+        raise (home.wrong(error) if error.errno in NO_DESCRIPTOR else home.fail(error)) from error
     finally:
         for handle, _ in pinned:
             handle.unpin()
@@ -113,12 +113,15 @@ async def _flush(log: Log, *, rolled_only: bool) -> None:
             log.epochs.changed = log.epochs.changed or epochs is not None
     if not rolled_only and log.segments.active is not active:
         up_to = active.base  # Rolled meanwhile: its indexes were not among the files.
-    if log.cuts == cuts:
+    # Where the epochs found no room, recovery has to read them in the batches.
+    if done and log.cuts == cuts:
         log.recovery_point = max(log.recovery_point, up_to)
+        if log.on_flushed is not None:
+            log.on_flushed()
 
 
 def _save_epochs(disk: Disk, directory: str, epochs: list[tuple[int, int]]) -> bool:
-    """Write the epochs down; False when there is no room. Recovery finds them in the batches, too."""
+    """Write the epochs down; False when there is no room."""
     try:
         write_epochs(disk, directory, epochs)
     except OSError as error:
@@ -142,7 +145,7 @@ def _pinned(log: Log, handles: list[Handle]) -> list[tuple[Handle, File]]:
 def take_snapshot(log: Log) -> None:
     """Write the producers' state at the log's end. Not synced, and not essential: recovery can replay the log."""
     try:
-        write_snapshot(log.home.disk, log.directory, log.log_end_offset, log.producers, sync=False)
+        write_snapshot(log.home.disk, log.directory, log.log_end_offset, log.producers)
     except OSError as error:
         if takes_the_directory(error):
             raise log.home.fail(error) from error
@@ -150,28 +153,57 @@ def take_snapshot(log: Log) -> None:
 
 def delete_due(log: Log, now_ms: int, high_watermark: int) -> list[int]:
     """Delete the segments that retention says are due; their base offsets. Raises OSError."""
-    due = due_segments(segment_ages(log), log.size, log.config, now_ms, high_watermark, log.log_start_offset)
-    if not due:
+    if log.compaction.is_running:
+        return []  # What is being read to be replaced stays until then.
+    ages = SegmentAges(log)
+    context = RetentionContext(log.topic_partition, now_ms, log.size, log.log_start_offset, high_watermark, log.config)
+    count = log.home.retention.due(ages, context)
+    if not count:
         return []
-    if due[-1].is_active:
+    last = ages[count - 1]
+    if last.is_active:
         log.roll(now_ms)
     # The start moves first: a reader must never be sent to a segment that has gone.
-    log.advance_log_start(due[-1].end_offset)
-    removed = log.segments.remove_first(len(due), now_ms + log.config.file_delete_delay_ms)
+    log.advance_log_start(last.end_offset)
+    removed = log.segments.remove_first(count, now_ms + log.config.file_delete_delay_ms)
     remove_snapshots(log.home.disk, log.directory, below=log.segments.all()[0].base)
     return removed
 
 
-def segment_ages(log: Log) -> Iterator[SegmentAge]:
-    """What retention asks of the segments, oldest first. Raises OSError."""
-    disk = log.home.disk
-    interval_bytes = log.config.index_interval_bytes
-    for number, segment in enumerate(log.segments.all()):
-        yield SegmentAge(
-            log.segments.end_of(number, log.log_end_offset),
+class SegmentAges(Sequence[SegmentAge]):
+    """What retention asks of a log's segments as they are now, oldest first.
+
+    A segment's age is found out when it is asked for, as its indexes must be read for it. Raises OSError.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._segments = log.segments.all()
+        self._known: dict[int, SegmentAge] = {}
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @overload
+    def __getitem__(self, number: int) -> SegmentAge: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[SegmentAge]: ...
+    def __getitem__(self, number: int | slice) -> SegmentAge | list[SegmentAge]:
+        if isinstance(number, slice):
+            return [self[at] for at in range(*number.indices(len(self)))]
+        at = range(len(self))[number]
+        if at not in self._known:
+            self._known[at] = self._age(at)
+        return self._known[at]
+
+    def _age(self, at: int) -> SegmentAge:
+        log, segments = self._log, self._segments
+        segment, is_active = segments[at], at + 1 == len(segments)
+        return SegmentAge(
+            log.log_end_offset if is_active else segments[at + 1].base,
             segment.size,
-            segment.largest_timestamp(interval_bytes, disk),
-            segment is log.segments.active,
+            segment.largest_timestamp(log.config.index_interval_bytes, log.home.disk),
+            is_active,
         )
 
 
@@ -180,14 +212,29 @@ def cut(log: Log, offset: int, due_ms: int) -> None:
 
     The recovery point is on the disk before the cut: records written over the place later must be checked again.
     """
-    if offset < log.recovery_point:
-        log.recovery_point = offset
+    withdraw(log)
+    recovery_point = log.recovery_point
+    # A roll moves the point back in memory alone.
+    if offset < max(recovery_point, log.home.saved_recovery_point(log.topic_partition)):
+        # The cut comes where the batch that holds `offset` begins, which may be before it.
+        found = log.segments.locate(offset, log.config.index_interval_bytes)
+        log.recovery_point = min(recovery_point, offset if found is None else found[2])
         log.home.save_recovery_points()
-    log.log_end_offset = log.segments.truncate_to(offset, log.config.index_interval_bytes, due_ms)
+    segment = log.segments.all()[log.segments.number_of(offset)]
+    place = segment.find(offset, log.config.index_interval_bytes)
+    if place is not None and segment.handle.file is not None:
+        log.home.on_cut(segment.handle.file, place[0])
+    end_offset = log.segments.truncate_to(offset, log.config.index_interval_bytes, due_ms)
+    if end_offset < log.log_start_offset:
+        # The batch around the log's start began before it: what was deleted stays so, and no offset comes again.
+        end_offset = log.log_start_offset
+        log.segments.begin_anew(end_offset, due_ms)
+    log.log_end_offset = end_offset
     # Else a power failure could undo the cut below what is appended next, and mix the two.
     log.segments.active.file().sync()
     log.home.disk.sync_directory(log.directory)
-    log.recovery_point = min(log.recovery_point, log.log_end_offset)
+    log.compaction.truncated_to(log.log_end_offset)
+    log.recovery_point = min(recovery_point, log.log_end_offset)
     log.high_watermark = min(log.high_watermark, log.log_end_offset)
     log.epochs.truncate_from_end(log.log_end_offset)
     if log.epochs.changed:
@@ -200,45 +247,15 @@ def cut(log: Log, offset: int, due_ms: int) -> None:
 def rebuild_producers(log: Log) -> ProducerState:
     """The producers' state at the log's end, from the newest snapshot and the batches after it. Raises OSError."""
     disk = log.home.disk
-    snapshot = newest_snapshot(disk, log.directory, disk.list_directory(log.directory), log.log_end_offset)
+    offsets = snapshot_offsets(disk.list_directory(log.directory))
+    snapshot = newest_snapshot(disk, log.directory, offsets, log.log_end_offset)
     start, producers = snapshot if snapshot is not None else (0, ProducerState())
     segments = log.segments
     replay(producers, segments.all()[segments.number_of(start) :], start)
     return producers
 
 
-def close_cleanly(log: Log) -> None:
-    """Make everything durable and leave the files as a stopped broker leaves them. Slow; raises OSError.
-
-    After it the recovery point is the log's end. Nothing may use the log any more, slices aside.
-    """
-    disk = log.home.disk
-    active = log.segments.active
-    if log.log_end_offset > log.recovery_point or log.segments.names_changed or active.needs_trim:
-        active.load(log.config.index_interval_bytes)
-        active.add_last_time()
-        active.trim_indexes()
-        for handle in _unsynced(log, with_active=True, with_active_indexes=True):
-            handle.reopen().sync()
-    size = active.file().size()
-    if size != active.size:
-        raise OSError(f"{active.handle.path} has {size} bytes, {active.size} are the log's")
-    snapshot = f"{log.directory}/{file_name(log.log_end_offset, SNAPSHOT)}"
-    if log.log_end_offset != log.trusted_end or not disk.exists(snapshot):
-        write_snapshot(disk, log.directory, log.log_end_offset, log.producers, sync=True)
-        log.segments.names_changed = True
-    if log.epochs.changed:
-        write_epochs(disk, log.directory, log.epochs.entries)
-        log.epochs.saved()
-    if log.topic_id_changed:
-        sync_topic_id(disk, log.directory)
-    if log.segments.names_changed or log.is_new:
-        disk.sync_directory(log.directory)
-    log.recovery_point = log.log_end_offset
-    log.abandon()
-
-
-def _unsynced(log: Log, *, with_active: bool, with_active_indexes: bool = False) -> list[Handle]:
+def unsynced(log: Log, *, with_active: bool, with_active_indexes: bool = False) -> list[Handle]:
     """The files that may hold unsynced bytes. The active segment's indexes are rebuilt by recovery, so no flush
     waits for them; a clean stop does.
     """

@@ -9,6 +9,7 @@ StorageError, and `on_offline` is told once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -16,16 +17,19 @@ from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import TopicId, TopicPartition
 from sordini.storage import log_files, names
 from sordini.storage.checkpoints import DamagedFile
-from sordini.storage.disk import Disk
+from sordini.storage.disk import Disk, File
 from sordini.storage.errors import StorageError, WrongDirectory
 from sordini.storage.home import Home, Randomness
 from sordini.storage.log import Log
 from sordini.storage.log_config import NEVER, LogConfig
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.open_files import OpenFiles
+from sordini.storage.retention import BUILT_IN, DeletePolicy, Retention
 
 LOGS_PER_TURN = 64
 """How many logs a job looks at before it lets the loop serve requests again."""
+FLUSHES_AT_ONCE = 8
+"""Twice the threads of the disk, so that none of them waits for the loop."""
 
 
 class StoreConfig(NamedTuple):
@@ -37,6 +41,9 @@ class StoreConfig(NamedTuple):
     log_start_checkpoint_interval_ms: int = 60_000
     high_watermark_checkpoint_interval_ms: int = 5_000
     producer_check_interval_ms: int = 600_000
+    flush_check_interval_ms: int = 0
+    """How often logs that are due to be flushed by time are looked for; no more often than `tick` is called."""
+    delete_policies: tuple[DeletePolicy, ...] = tuple(BUILT_IN.values())
 
 
 class Identity(NamedTuple):
@@ -70,6 +77,8 @@ class LogManager:
     ) -> None:
         self.files = OpenFiles(disk, config.open_files_max)
         self.on_offline: Callable[[StorageError], None] | None = None
+        self.on_finding: Callable[[str], None] | None = None
+        """Told in words what looks wrong while the logs are kept."""
         self._disk = disk
         self._identity = identity
         self._config_of = config_of
@@ -79,8 +88,15 @@ class LogManager:
         self._condemned: list[tuple[int, str]] = []
         self._due_ms: dict[str, int] = {}
         self._ticking = False
+        retention = Retention(config.delete_policies, self._tell_finding)
         for directory in self._directories:
             directory.home.on_failure = self._tell_offline
+            directory.home.retention = retention
+
+    def on_cut(self, told: Callable[[File, int], object]) -> None:
+        """Have `told(file, position)` called before a segment's file is cut there."""
+        for directory in self._directories:
+            directory.home.on_cut = told
 
     @property
     def online_directories(self) -> list[str]:
@@ -128,6 +144,9 @@ class LogManager:
         if not usable:
             raise StorageError(self._directories[0].home.path, "no log directory is online")
         directory = min(usable, key=lambda candidate: len(candidate.logs))
+        for other in self._directories:
+            if other is not directory:
+                other.keep_deleted(partition)
         log = self._logs[partition] = directory.create(partition, topic_id, config)
         return log
 
@@ -149,7 +168,8 @@ class LogManager:
         self._ticking = True
         config = self._config
         try:
-            await self._flush_due(now_ms)
+            if self._is_due("flush", config.flush_check_interval_ms, now_ms):
+                await self._flush_due(now_ms)
             if self._is_due("retention", config.retention_check_interval_ms, now_ms):
                 await self._each(lambda log: log.apply_retention(now_ms, log.high_watermark))
             if self._is_due("producers", config.producer_check_interval_ms, now_ms):
@@ -157,7 +177,7 @@ class LogManager:
             await self._remove_due(now_ms)
             if self._is_due("recovery points", config.recovery_checkpoint_interval_ms, now_ms):
                 await self.checkpoint(names.RECOVERY_POINTS, LogDirectory.recovery_points)
-            if self._is_due("log starts", config.log_start_checkpoint_interval_ms, now_ms):
+            if self._is_due("log starts", config.log_start_checkpoint_interval_ms, now_ms) or self._starts_moved():
                 await self.checkpoint(names.LOG_STARTS, LogDirectory.log_starts)
             if self._is_due("high watermarks", config.high_watermark_checkpoint_interval_ms, now_ms):
                 await self.checkpoint(names.HIGH_WATERMARKS, LogDirectory.high_watermarks)
@@ -203,6 +223,19 @@ class LogManager:
         if self.on_offline is not None:
             self.on_offline(failure)
 
+    def _tell_finding(self, finding: str) -> None:
+        if self.on_finding is not None:
+            self.on_finding(finding)
+
+    def _starts_moved(self) -> bool:
+        """Whether a log's start moved since the last tick. What was deleted must not come back with a `kill -9`, so
+        that is written down with the next tick; Apache Kafka waits for the checkpoint's time.
+        """
+        moved = [directory.home for directory in self._directories if directory.home.log_start_moved]
+        for home in moved:
+            home.log_start_moved = False
+        return bool(moved)
+
     def _attempt(self, directory: LogDirectory, action: Callable[[], None]) -> None:
         try:
             action()
@@ -212,13 +245,25 @@ class LogManager:
             directory.home.fail(error)
 
     def _adopt(self, directory: LogDirectory, now_ms: int) -> None:
-        for partition, log in directory.logs.items():
+        for partition, log in list(directory.logs.items()):
             other = self._logs.get(partition)
-            if other is not None:
+            if other is not None and not self._drop_empty((log, other), now_ms):
                 raise StorageError(directory.home.path, f"{partition} is also in {other.home.path}")
-            self._logs[partition] = log
+            if not log.is_closed:
+                self._logs[partition] = log
         delay_ms = LogConfig().file_delete_delay_ms
         self._condemned += [(now_ms + delay_ms, path) for path in directory.condemned]
+
+    def _drop_empty(self, twins: tuple[Log, Log], now_ms: int) -> bool:
+        """Of two logs of one partition delete the one without a record, left by a creation that failed."""
+        for log in twins:
+            if log.log_end_offset == 0:
+                directory = next(one for one in self._directories if one.home is log.home)
+                directory.findings.append(f"{log.directory}: holds nothing, and the partition is elsewhere: deleted")
+                condemned = directory.delete(log.topic_partition)
+                self._condemned.append((now_ms + log.config.file_delete_delay_ms, condemned))
+                return True
+        return False
 
     def _is_due(self, job: str, interval_ms: int, now_ms: int) -> bool:
         """Whether a job's time has come; it comes first one interval after the first tick."""
@@ -243,28 +288,46 @@ class LogManager:
 
     async def _flush_due(self, now_ms: int) -> None:
         """Sync closed segments, which moves the recovery point, and whole logs whose `flush_ms` has passed."""
+        due: list[tuple[Log, bool]] = []
         for number, log in enumerate(self.logs()):
             if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
                 await asyncio.sleep(0)
             whole = log.config.flush_ms != NEVER and now_ms - log.last_flush_ms >= log.config.flush_ms
-            if not whole and log.segments.active.base <= log.recovery_point:
-                continue
-            if log.is_closed or log.home.failure is not None:
-                continue
             if whole:
                 log.last_flush_ms = now_ms
-            try:
-                await log_files.flush(log, rolled_only=not whole)
-            except (StorageError, BrokerError):
-                continue
+            whole = whole or log.needs_flush  # Whoever was to see to it could not, or is gone.
+            if log.segments.active.base > log.recovery_point or (
+                whole and (log.unflushed_messages or log.epochs.changed)
+            ):
+                due.append((log, whole))
+        # Several at once: one by one, thousands of partitions would never keep their time.
+        for first in range(0, len(due), FLUSHES_AT_ONCE):
+            await asyncio.gather(*(_flush(log, whole=whole) for log, whole in due[first : first + FLUSHES_AT_ONCE]))
 
     async def _remove_due(self, now_ms: int) -> None:
         """Remove deleted files and directories whose time is up."""
         paths = [path for log in self.logs() if log.home.failure is None for path in log.take_due(now_ms)]
         directories = [path for due_ms, path in self._condemned if due_ms <= now_ms]
         self._condemned = [entry for entry in self._condemned if entry[0] > now_ms]
-        if paths or directories:
-            await self._disk.offload(lambda: _remove(self._disk, paths, directories))
+        if paths:
+            await self._disk.offload(lambda: _remove_files(self._disk, paths))
+        for directory in self._directories:
+            home = directory.home
+            here = [path for path in directories if path.rpartition("/")[0] == home.path]
+            if here and home.failure is None:
+                try:
+                    await self._disk.offload(lambda home=home, here=here: _remove_directories(home, here))  # type: ignore[misc]
+                except OSError as error:
+                    if log_files.takes_the_directory(error):
+                        home.fail(error)
+
+
+async def _flush(log: Log, *, whole: bool) -> None:
+    """Sync a log, if it still works; what goes wrong is told where directories fail, or comes again."""
+    if log.is_closed or log.home.failure is not None:
+        return
+    with contextlib.suppress(StorageError, BrokerError):
+        await log_files.flush(log, rolled_only=not whole)
 
 
 def _surveyed(directory: LogDirectory) -> DirectorySurvey:
@@ -278,10 +341,17 @@ def _surveyed(directory: LogDirectory) -> DirectorySurvey:
     return DirectorySurvey(home.path, True, tuple(directory.logs.values()), total_bytes, usable_bytes)
 
 
-def _remove(disk: Disk, paths: list[str], directories: list[str]) -> None:
-    """Remove files and whole directories. What fails is left: the next start removes what is named so."""
+def _remove_files(disk: Disk, paths: list[str]) -> None:
+    """Remove files. What fails is left: the next start removes what is named so."""
     for path in paths:
         _try(disk.remove, path)
+
+
+def _remove_directories(home: Home, directories: list[str]) -> None:
+    """Remove partitions that were deleted; as `_remove_files`, but that it raises OSError when a sync fails."""
+    disk = home.disk
+    # Else a power failure could bring a partition's name back, with a part of its files.
+    disk.sync_directory(home.path)
     for directory in directories:
         try:
             files = disk.list_directory(directory)

@@ -8,21 +8,36 @@ cut off when the segment is rolled or cleanly closed. A tail of zeros in a file 
 segment, means that the file was never trimmed, and it is rebuilt from the log: read as entries it would once have
 made Apache Kafka delete the partition.
 
-Nothing is kept in memory but the last entry and one block of entries read last, which serves sequential readers.
+Written with pwrite and read with pread, never through a memory map: a store to a mapped page that the full disk has
+no room for, or that a failing one cannot read, kills the process.
+
+A search begins in the warm section, the last 8 KiB: nearly all look-ups are near the end of the log, and a plain
+binary search would begin each at the middle of the file, on pages that nobody else reads and that may have left the
+page cache (KAFKA-6432). Only old offsets touch the cold part. Kept in memory are the last entry, and the blocks
+in which the last warm and the last cold answer lay, which serve sequential readers.
 """
 
 from __future__ import annotations
 
 import errno
 import struct
+import sys
+from array import array
 from bisect import bisect_right
+from collections.abc import Callable
 
 from sordini.storage.open_files import Handle
 
 ENTRY_SIZE = 8
-_ENTRY = struct.Struct(">ii")
+WARM_BYTES = 8192
+_ENTRY = struct.Struct(">II")
+"""Read as unsigned: what damage makes negative is then far past every log, and found out by that."""
+_WARM_ENTRIES = WARM_BYTES // ENTRY_SIZE
 _BLOCK_ENTRIES = 512
-_unpack = _ENTRY.unpack_from
+
+Block = tuple["array[int]", "array[int]"]
+"""Offsets and positions of some entries in a row."""
+_NOTHING: Block = (array("I"), array("I"))
 
 
 class DamagedIndex(Exception):  # noqa: N818 - a finding, which its owner mends by rebuilding.
@@ -32,26 +47,36 @@ class DamagedIndex(Exception):  # noqa: N818 - a finding, which its owner mends 
 class OffsetIndex:
     """The entries of one file. Positions and offsets are absolute at this interface, relative in the file."""
 
-    __slots__ = ("_base", "_block", "count", "handle", "is_preallocated", "last_offset", "last_position")
+    __slots__ = ("_base", "_cold", "_warm", "count", "handle", "is_preallocated", "last_offset", "last_position")
 
     def __init__(self, handle: Handle, base: int) -> None:
         self.handle = handle
         self._base = base
         self.is_preallocated = False
-        self._block: list[int] = []
+        self._warm = self._cold = _NOTHING
         self.count = 0
         self.last_offset = base
         self.last_position = 0
 
     def load(self, log_bytes: int) -> None:
-        """Read the last entry of a trimmed file; raises DamagedIndex when the file cannot be one of this log."""
+        """Read the last entries of a trimmed file; raises DamagedIndex when the file cannot be one of this log.
+
+        What is wrong further in shows when it is used (`Segment.find`).
+        """
         size = self.handle.reopen().size()
         if size % ENTRY_SIZE:
             raise DamagedIndex(f"{self.handle.path} has {size} bytes")
         self._forget()
         self.count = size // ENTRY_SIZE
         self._read_last()
-        if self.count and not (0 < self.last_position < log_bytes and self.last_offset >= self._base):
+        if not self.count:
+            return
+        before = self._entry(self.count - 2) if self.count > 1 else (-1, 0)
+        if not (
+            before[0] + self._base < self.last_offset
+            and before[1] < self.last_position < log_bytes
+            and self.last_offset >= self._base
+        ):
             raise DamagedIndex(f"{self.handle.path} ends with {self.last_offset} at byte {self.last_position}")
 
     def append(self, offset: int, position: int, *, entries_max: int) -> None:
@@ -76,13 +101,14 @@ class OffsetIndex:
         if offset >= self.last_offset:
             return self.last_position
         relative = offset - self._base
-        block = self._block
-        if not block or not block[0] <= relative < block[-2]:
-            if not self._find_block(relative):
-                return 0
-            block = self._block
-        found = bisect_right(range(len(block) // 2), relative, key=lambda entry: block[2 * entry])
-        return block[2 * found - 1]
+        offsets, positions = self._warm
+        if not offsets or not offsets[0] <= relative < offsets[-1]:
+            offsets, positions = self._cold
+            if not offsets or not offsets[0] <= relative < offsets[-1]:
+                offsets, positions = self._block_of(relative)
+                if not offsets:
+                    return 0
+        return positions[max(bisect_right(offsets, relative) - 1, 0)]
 
     def trim(self) -> None:
         """Cut the preallocated zeros off."""
@@ -111,27 +137,41 @@ class OffsetIndex:
         if self.count == 0:
             self.last_offset, self.last_position = self._base, 0
             return
-        entry = self.handle.reopen().read_at((self.count - 1) * ENTRY_SIZE, ENTRY_SIZE)
-        relative, self.last_position = _ENTRY.unpack(entry)
+        relative, self.last_position = self._entry(self.count - 1)
         self.last_offset = self._base + relative
 
-    def _find_block(self, relative: int) -> bool:
-        """Read the block of entries that holds the largest offset <= `relative`; False before the first entry."""
-        file = self.handle.reopen()
+    def _entry(self, number: int) -> tuple[int, int]:
+        relative, position = _ENTRY.unpack(self.handle.reopen().read_at(number * ENTRY_SIZE, ENTRY_SIZE))
+        return relative, position
 
-        def first_of(block: int) -> int:
-            return int(_unpack(file.read_at(block * _BLOCK_ENTRIES * ENTRY_SIZE, ENTRY_SIZE))[0])
-
-        blocks = -(-self.count // _BLOCK_ENTRIES)
-        block = bisect_right(range(blocks), relative, key=first_of) - 1
+    def _block_of(self, relative: int) -> Block:
+        """Read the block of entries that holds the largest offset <= `relative`; nothing before the first entry."""
+        warm = max(0, self.count - _WARM_ENTRIES)
+        if self._entry(warm)[0] <= relative:
+            self._warm = self._read(warm, self.count)
+            return self._warm
+        blocks = -(-warm // _BLOCK_ENTRIES)
+        block = bisect_right(range(blocks), relative, key=lambda number: self._entry(number * _BLOCK_ENTRIES)[0]) - 1
         if block < 0:
-            return False
+            return _NOTHING
         first = block * _BLOCK_ENTRIES
         # One more, so that the block knows where it ends.
-        entries = min(self.count - first, _BLOCK_ENTRIES + 1)
-        data = file.read_at(first * ENTRY_SIZE, entries * ENTRY_SIZE)
-        self._block = list(struct.unpack(f">{2 * entries}i", data))
-        return True
+        self._cold = self._read(first, min(self.count, first + _BLOCK_ENTRIES + 1))
+        return self._cold
+
+    def _read(self, first: int, end: int) -> Block:
+        entries = array("I", self.handle.reopen().read_at(first * ENTRY_SIZE, (end - first) * ENTRY_SIZE))
+        if sys.byteorder == "little":
+            entries.byteswap()
+        return entries[0::2], entries[1::2]
 
     def _forget(self) -> None:
-        self._block = []
+        self._warm = self._cold = _NOTHING
+
+
+def warm_search(count: int, warm: int, target: int, value_of: Callable[[int], int]) -> int:
+    """How many of `count` rising values are <= `target`; the last `warm` ones are searched first."""
+    cold = max(0, count - warm)
+    if cold and value_of(cold) > target:
+        return bisect_right(range(cold), target, key=value_of)
+    return bisect_right(range(count), target, lo=cold, key=value_of)

@@ -91,6 +91,11 @@ class ProducerState:
     def __len__(self) -> int:
         return len(self._producers)
 
+    @property
+    def has_transactions(self) -> bool:
+        """Whether a producer known here has a transaction open, or ever ended one here."""
+        return bool(self._open) or any(producer.coordinator_epoch >= 0 for producer in self._producers.values())
+
     def check(self, producer_id: int, epoch: int, base_sequence: int, last_sequence: int) -> SentBatch | None:
         """Judge a client's batch: None when it is to be appended, the batch in the log when it is a duplicate.
 

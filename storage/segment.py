@@ -7,9 +7,12 @@ listing names.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from collections.abc import Callable
 
 from sordini.protocol.records.batch import NO_TIMESTAMP
+from sordini.protocol.records.legacy import ENTRY_BYTES_MIN
 from sordini.storage import batch_scan, names, offset_index, time_index
 from sordini.storage.disk import Disk, File
 from sordini.storage.offset_index import DamagedIndex, OffsetIndex
@@ -20,7 +23,16 @@ from sordini.storage.txn_index import TransactionIndex
 OFFSETS_MAX = 2**31 - 1
 """Index entries hold an offset less the segment's base in an int32."""
 SHORT_INDEX_BYTES = 8 * 1024 * 1024
-"""More than an append takes: an index that covers so much less than its log was cut, and is made anew."""
+"""More than an append takes: an index that leaves so much of its log between two entries was cut or damaged."""
+
+
+UNDATED = -(2**63)
+"""The time of a segment whose first batch has none: any record is too young for it, so that its own age is asked."""
+
+
+def age_from(timestamp: int) -> int:
+    """The time (ms) from which a segment's age counts, by that of its first batch."""
+    return timestamp if timestamp >= 0 else UNDATED
 
 
 class Segment:
@@ -28,12 +40,14 @@ class Segment:
 
     __slots__ = (
         "_loaded",
+        "_rebuilt",
         "base",
         "created_ms",
         "first_timestamp",
         "handle",
         "index",
         "is_full",
+        "is_reserved",
         "max_timestamp",
         "max_timestamp_offset",
         "size",
@@ -56,13 +70,16 @@ class Segment:
         self.first_timestamp: int | None = None
         self.created_ms = 0
         self.is_full = False
+        self.is_reserved = False
         self._loaded = size == 0
+        self._rebuilt = False
 
     @classmethod
     def create(cls, files: OpenFiles, directory: str, base: int, now_ms: int) -> Segment:
         """Make the files of a new, empty segment, in place of any left over; raises OSError, leaving none."""
         segment = cls(files, directory, base, 0)
         segment.created_ms = now_ms
+        segment.transactions.is_checked = True
         made: list[Handle] = []
         try:
             for handle in segment.handles():
@@ -72,7 +89,7 @@ class Segment:
             for handle in made:
                 handle.close()
                 if files.disk.exists(handle.path):
-                    files.disk.remove(handle.path)
+                    _remove(files.disk, handle.path)
             raise
         return segment
 
@@ -85,20 +102,55 @@ class Segment:
         return self.handle.file or self.handle.reopen()
 
     def load(self, interval_bytes: int) -> None:
-        """Read the ends of the indexes, once; indexes that are not this log's are rebuilt from it."""
+        """Read the ends of the indexes, once; indexes that are not this log's are rebuilt from it. Raises OSError."""
         if self._loaded:
             return
         self._loaded = True
         try:
             self.index.load(self.size)
             self.times.load()
-            if self.size - self.index.last_position > interval_bytes + SHORT_INDEX_BYTES:
-                raise DamagedIndex(f"{self.index.handle.path} ends long before the log")
+            self._check_ends(interval_bytes)
         except (DamagedIndex, FileNotFoundError):
             self.rebuild(interval_bytes)
         else:
             self.max_timestamp, self.max_timestamp_offset = self.times.last_timestamp, self.times.last_offset
             self.unindexed_bytes = self.size - self.index.last_position
+
+    def may_be_padded(self, index_bytes: int) -> bool:
+        """Whether an index nobody has looked at has the size of one that was never trimmed. Raises OSError.
+
+        Two stats: a trimmed index has at most an entry for each batch, so only a full one can be mistaken for it.
+        """
+        if self._loaded:
+            return False
+        for handle, entry in ((self.index.handle, offset_index.ENTRY_SIZE), (self.times.handle, time_index.ENTRY_SIZE)):
+            try:
+                size = self.handle.files.disk.file_size(handle.path)
+            except FileNotFoundError:
+                continue
+            if size == index_bytes - index_bytes % entry or size // entry > self.size // ENTRY_BYTES_MIN + 1:
+                return True
+        return False
+
+    def _check_ends(self, interval_bytes: int) -> None:
+        """Compare the indexes' last entries with the batches from the last one on; raises DamagedIndex."""
+        start = self.index.last_position
+        uncovered = self.size - start
+        # Not the same as "more than the interval": Apache Kafka makes one entry for all batches of one append.
+        is_short = uncovered > interval_bytes + SHORT_INDEX_BYTES or 4 * uncovered > self.size
+        first_base, last_offset, largest = -1, self.base - 1, NO_TIMESTAMP
+        for position, header in batch_scan.headers(self.handle, start, self.size):
+            if is_short and position - start > interval_bytes:
+                raise DamagedIndex(f"{self.index.handle.path} ends long before the log")
+            first_base = header.base_offset if first_base < 0 else first_base
+            last_offset, largest = header.last_offset, max(largest, header.max_timestamp)
+            is_dated = header.base_offset <= self.times.last_offset <= last_offset
+            if is_dated and self.times.count and header.max_timestamp != self.times.last_timestamp:
+                raise DamagedIndex(f"{self.times.handle.path} ends with a time that no batch has")
+        if start and not self.base <= first_base <= self.index.last_offset <= last_offset:
+            raise DamagedIndex(f"{self.index.handle.path} ends with an entry that leads to no batch")
+        if largest > self.times.last_timestamp or (self.times.count and self.times.last_offset > last_offset):
+            raise DamagedIndex(f"{self.times.handle.path} does not end with the log's largest time")
 
     def start_rebuild(self) -> None:
         """Empty the indexes; `index_batch` fills them again."""
@@ -110,6 +162,7 @@ class Segment:
 
     def rebuild(self, interval_bytes: int) -> None:
         """Make the indexes anew from the log's headers, as they would have been written: trimmed and synced."""
+        self._rebuilt = True
         self.start_rebuild()
         for position, header in batch_scan.headers(self.handle, 0, self.size):
             last_offset, timestamp = header.last_offset, header.max_timestamp
@@ -161,12 +214,62 @@ class Segment:
         self.index.trim()
         self.times.trim()
 
+    def reserve(self, size: int) -> None:
+        """Take the disk's room for a log of `size` bytes, if it can be had; appending needs none of it.
+
+        Not as Apache Kafka does, which makes the file longer: a crash would leave zeros behind the records.
+        """
+        with contextlib.suppress(OSError):
+            self.file().reserve(size)
+            self.is_reserved = True
+
+    def give_back(self) -> None:
+        """Free what was reserved and not written to, before the segment counts as closed; raises OSError."""
+        if self.is_reserved:
+            self.file().give_back()
+            self.is_reserved = False
+
     def find(self, offset: int, interval_bytes: int) -> tuple[int, int, int] | None:
-        """(position, base offset, size) of the batch that holds `offset`, or of the first one after it."""
+        """(position, base offset, size) of the batch that holds `offset`, or of the first one after it.
+
+        An index that leads astray is rebuilt, once. Whether it does shows in what lies where it led: that the answer
+        holds `offset` needs no more proof, so the usual look-up pays nothing. Raises OSError.
+        """
         self.load(interval_bytes)
         # The lookup first: opening the index may close this file.
         position = self.index.lookup(offset)
-        return batch_scan.find_batch(self.file(), position, self.size, offset)
+        found = batch_scan.find_batch(self.file(), position, self.size, offset)
+        if found is None or found[1] > offset:
+            astray = position > 0 and not self._leads_to(position, offset)
+        else:
+            astray = found[0] - position > interval_bytes + SHORT_INDEX_BYTES or found[1] < self.base
+        if astray and not self._rebuilt:
+            self.rebuild(interval_bytes)
+            return self.find(offset, interval_bytes)
+        return found
+
+    def _leads_to(self, position: int, offset: int) -> bool:
+        """Whether a batch lies at `position` that does not begin after `offset`: so none before it holds that."""
+        first = next(batch_scan.headers(self.handle, position, self.size), None)
+        return first is not None and self.base <= first[1].base_offset <= offset
+
+    def position_of_time(self, timestamp: int, interval_bytes: int) -> int:
+        """A position before which no record is of `timestamp` (ms) or later. Raises OSError.
+
+        The entry is believed when the batch that it names has its time; else the indexes are rebuilt, once.
+        """
+        self.load(interval_bytes)
+        entry = self.times.lookup(timestamp)
+        if entry is None:
+            return 0
+        found = self.find(entry[1], interval_bytes)
+        named = None if found is None else next(batch_scan.headers(self.handle, found[0], self.size), None)
+        if named is not None and named[1].max_timestamp == entry[0]:
+            return named[0]
+        if self._rebuilt:
+            return 0
+        self.rebuild(interval_bytes)
+        return self.position_of_time(timestamp, interval_bytes)
 
     def first_batch_timestamp(self) -> int:
         """The largest timestamp of the first batch, from which the age for rolling counts; -1 without a batch."""
@@ -174,7 +277,7 @@ class Segment:
             first = next(batch_scan.headers(self.handle, 0, self.size), None)
             if first is None:
                 return NO_TIMESTAMP
-            self.first_timestamp = first[1].max_timestamp
+            self.first_timestamp = age_from(first[1].max_timestamp)
         return self.first_timestamp
 
     def creation_ms(self, disk: Disk) -> int:
@@ -227,3 +330,14 @@ class Segment:
         self.unindexed_bytes = self.size - start
         if self.size == 0:
             self.first_timestamp = None
+
+
+def _remove(disk: Disk, path: str) -> None:
+    """Remove what a failed creation made. When not even a log can be removed, whatever the reason, nothing may be
+    written any more: a start would take it for the end of the segment before, and cut what was appended there since.
+    """
+    try:
+        disk.remove(path)
+    except OSError as error:
+        if path.endswith(names.LOG):
+            raise OSError(errno.EIO, f"{error.strerror}: a segment that could not be made is left", path) from error

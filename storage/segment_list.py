@@ -2,16 +2,20 @@
 
 Changes of names are collected in `names_changed`, for the flush that makes them durable. Files that were deleted
 keep a `.deleted` name until their time is up, and `take_due` gives them out to be removed.
+
+The list is copied to be changed: `all` gives a tuple that never changes, so that whoever walks over it - across an
+await, in a generator, in a thread - sees the segments of one moment, whatever is rolled, cut or deleted meanwhile.
+What it reads of a segment then stays readable while it pins the file.
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from sordini.storage import batch_scan
 from sordini.storage.home import Home
-from sordini.storage.producer_state import AbortedTransaction
 from sordini.storage.segment import Segment
 
 RECENT_MAX = 512
@@ -36,8 +40,8 @@ class SegmentList:
     def __init__(self, home: Home, directory: str, segments: list[Segment]) -> None:
         self._home = home
         self._directory = directory
-        self._segments = segments
-        self._bases = [segment.base for segment in segments]
+        self._segments = tuple(segments)
+        self._bases = tuple(segment.base for segment in segments)
         self._condemned: list[tuple[int, str]] = []
         self._limit: tuple[Segment, int, int] = (segments[-1], -1, 0)
         self.active = segments[-1]
@@ -50,8 +54,8 @@ class SegmentList:
     def __len__(self) -> int:
         return len(self._segments)
 
-    def all(self) -> list[Segment]:
-        """The segments, oldest first; not to be changed."""
+    def all(self) -> tuple[Segment, ...]:
+        """The segments of this moment, oldest first."""
         return self._segments
 
     def end_of(self, number: int, log_end_offset: int) -> int:
@@ -74,17 +78,6 @@ class SegmentList:
             if found is not None:
                 return segment, found[0], found[1]
         return None
-
-    def aborted_transactions(self, start: int, upper: int) -> list[AbortedTransaction]:
-        """Transactions aborted that have records between `start` and `upper`, in the order of their markers."""
-        found = []
-        for segment in self._segments[self.number_of(start) :]:
-            for aborted in segment.transactions.entries():
-                if aborted.last_offset >= start and aborted.first_offset < upper:
-                    found.append(aborted)
-                if aborted.last_stable_offset >= upper:
-                    return found
-        return found
 
     def end_position(self, segment: Segment, below: int, interval_bytes: int) -> int:
         """The position in `segment` of the first batch whose base offset is >= `below`."""
@@ -109,34 +102,62 @@ class SegmentList:
         """Close the active segment's indexes and add a new active one. On an error the list is as it was."""
         old = self.active
         old.add_last_time()
-        new = Segment.create(self._home.files, self._directory, base, now_ms)
+        # Before there is a new segment: left there by an error, it would end the old one at the next start. For the
+        # same reason the next flush makes its removal durable.
         old.trim_indexes()
-        self._segments.append(new)
-        self._bases.append(base)
-        self.active = new
         self.names_changed = True
+        new = Segment.create(self._home.files, self._directory, base, now_ms)
+        self._set((*self._segments, new))
         self._forget()
         return new
 
     def truncate_to(self, offset: int, interval_bytes: int, due_ms: int) -> int:
         """Cut before the batch that holds `offset`; the offset at which the log ends then."""
-        self._forget()
         keep = self.number_of(offset) + 1
-        for segment in self._segments[keep:]:
+        dropped = self._segments[keep:]
+        self._set(self._segments[:keep])
+        self._forget()
+        # The newest first: a crash in between leaves no gap.
+        for segment in reversed(dropped):
             self._condemn(segment, due_ms)
-        del self._segments[keep:]
-        del self._bases[keep:]
-        self.active = self._segments[-1]
         return self.active.truncate_to(offset, interval_bytes)
+
+    def begin_anew(self, base: int, due_ms: int) -> None:
+        """Put one empty segment in the place of all, which are deleted."""
+        dropped = self._segments
+        self._set((Segment.create(self._home.files, self._directory, base, 0),))
+        self._forget()
+        for segment in reversed(dropped):
+            self._condemn(segment, due_ms)
 
     def remove_first(self, count: int, due_ms: int) -> list[int]:
         """Delete the `count` oldest segments; their base offsets."""
-        removed = self._bases[:count]
-        for segment in self._segments[:count]:
+        removed = self._segments[:count]
+        self._set(self._segments[count:])
+        try:
+            for segment in removed:
+                self._condemn(segment, due_ms)
+        except OSError:
+            # What still has its name would be there again at the next start: the log's start has to hide it.
+            left = tuple(segment for segment in removed if self._home.disk.exists(segment.handle.path))
+            self._set((*left, *self._segments))
+            raise
+        return [segment.base for segment in removed]
+
+    def replace(self, bases: Sequence[int], segments: Sequence[Segment], due_ms: int) -> None:
+        """Put compacted segments in the place of a run of closed ones, whose files are deleted.
+
+        The new ones' files get their names after this; the first takes the first one's place and name.
+        """
+        first = self._bases.index(bases[0])
+        end = first + len(bases)
+        assert self._bases[first:end] == tuple(bases), f"{bases} are no run of segments"
+        assert end < len(self._segments), "the active segment is never replaced"
+        replaced = self._segments[first:end]
+        self._set((*self._segments[:first], *segments, *self._segments[end:]))
+        self._limit = (self.active, -1, 0)
+        for segment in replaced:
             self._condemn(segment, due_ms)
-        del self._segments[:count]
-        del self._bases[:count]
-        return removed
 
     def take_due(self, now_ms: int) -> list[str]:
         """The paths of deleted files whose time is up; they are the caller's to remove."""
@@ -159,6 +180,13 @@ class SegmentList:
         self.names_changed = True
         segment.condemn(on_renamed=lambda path: self._condemned.append((due_ms, path)))
 
+    def _set(self, segments: tuple[Segment, ...]) -> None:
+        """Let other segments be the list. The last is the active one."""
+        self._segments = segments
+        self._bases = tuple(segment.base for segment in segments)
+        self.active = segments[-1]
+
     def _forget(self) -> None:
+        """What was remembered of the active segment holds no longer."""
         self.recent.clear()
         self._limit = (self.active, -1, 0)

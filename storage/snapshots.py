@@ -48,8 +48,8 @@ def decode_snapshot(data: bytes) -> ProducerState | None:
     return ProducerState(ProducerEntry(*entry) for entry in _ENTRY.iter_unpack(data[_HEADER.size :]))
 
 
-def write_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState, *, sync: bool) -> None:
-    """Write the snapshot at `offset`; on the disk only with `sync` and a sync of the directory. Raises OSError."""
+def write_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState) -> str:
+    """Write the snapshot at `offset`; its path, for who wants it on the disk. Raises OSError."""
     path = f"{directory}/{file_name(offset, SNAPSHOT)}"
     data = encode_snapshot(state)
     file = disk.open(path, create=True)
@@ -57,33 +57,47 @@ def write_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState
         file.truncate(0)
         if file.append((data,)) != len(data):
             raise OSError(errno.ENOSPC, "a short write", path)
-        if sync:
-            file.sync()
     finally:
         file.close()
+    return path
 
 
-def newest_snapshot(disk: Disk, directory: str, names: list[str], at_most: int) -> tuple[int, ProducerState] | None:
-    """The newest whole snapshot at an offset <= `at_most`; damaged ones met on the way are removed."""
-    offsets = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT)) is not None)
-    for offset in reversed(offsets):
+def keep_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState) -> None:
+    """As `write_snapshot`, unsynced, but for a file that says the same already: at a start there may be thousands."""
+    path = f"{directory}/{file_name(offset, SNAPSHOT)}"
+    try:
+        if disk.read(path) == encode_snapshot(state):
+            return
+    except FileNotFoundError:
+        pass
+    write_snapshot(disk, directory, offset, state)
+
+
+def newest_snapshot(disk: Disk, directory: str, offsets: list[int], at_most: int) -> tuple[int, ProducerState] | None:
+    """The newest whole snapshot at one of `offsets` that is <= `at_most`; damaged ones met on the way are removed.
+
+    Raises OSError.
+    """
+    for offset in sorted(offsets, reverse=True):
         if offset > at_most:
             continue
         path = f"{directory}/{file_name(offset, SNAPSHOT)}"
-        file = disk.open(path, writable=False)
-        try:
-            state = decode_snapshot(file.read_at(0, file.size()))
-        finally:
-            file.close()
+        state = decode_snapshot(disk.read(path))
         if state is not None:
             return offset, state
         disk.remove(path)
     return None
 
 
+def snapshot_offsets(file_names: list[str]) -> list[int]:
+    """The offsets of the snapshots among the names in a partition's directory."""
+    return [
+        offset for name in file_names if name.endswith(SNAPSHOT) and (offset := offset_of(name, SNAPSHOT)) is not None
+    ]
+
+
 def remove_snapshots(disk: Disk, directory: str, *, below: int = 0, above: int | None = None) -> None:
     """Remove the snapshots at offsets < `below` or > `above`. Raises OSError."""
-    for name in disk.list_directory(directory):
-        offset = offset_of(name, SNAPSHOT)
-        if offset is not None and (offset < below or (above is not None and offset > above)):
-            disk.remove(f"{directory}/{name}")
+    for offset in snapshot_offsets(disk.list_directory(directory)):
+        if offset < below or (above is not None and offset > above):
+            disk.remove(f"{directory}/{file_name(offset, SNAPSHOT)}")

@@ -4,18 +4,17 @@
     8  int32  offset of the batch that has it (its last record), less the segment's base offset
 
 An entry comes with each entry of the offset index if the largest timestamp grew since, and a last one when the
-segment is rolled or cleanly closed, so that a closed segment's largest timestamp is in its last entry. Preallocation
-and trimming are as in `offset_index`.
+segment is rolled or cleanly closed, so that a closed segment's largest timestamp is in its last entry. Preallocation,
+trimming and the warm section are as in `offset_index`.
 """
 
 from __future__ import annotations
 
 import errno
 import struct
-from bisect import bisect_right
 
 from sordini.protocol.records.batch import NO_TIMESTAMP
-from sordini.storage.offset_index import DamagedIndex
+from sordini.storage.offset_index import WARM_BYTES, DamagedIndex, warm_search
 from sordini.storage.open_files import Handle
 
 ENTRY_SIZE = 12
@@ -42,10 +41,12 @@ class TimeIndex:
             raise DamagedIndex(f"{self.handle.path} has {size} bytes")
         self.count = size // ENTRY_SIZE
         self._read_last()
-        first = self._entry(0)[0] if self.count else 0
-        if self.last_offset < self._base or (self.count > 1 and self.last_timestamp <= first):
+        if not self.count:
+            return
+        before = self._entry(self.count - 2) if self.count > 1 else (NO_TIMESTAMP, self._base)
+        if not (before[0] < self.last_timestamp and self._base <= before[1] <= self.last_offset):
             raise DamagedIndex(f"{self.handle.path} ends with {self.last_timestamp} at {self.last_offset}")
-        if self.count == 1 and first == 0:
+        if self.count == 1 and self.last_timestamp == 0 and self.last_offset == self._base:
             raise DamagedIndex(f"{self.handle.path} is all zeros")
 
     def append(self, timestamp: int, offset: int, *, entries_max: int) -> None:
@@ -63,13 +64,14 @@ class TimeIndex:
         self.last_timestamp = timestamp
         self.last_offset = offset
 
-    def lookup(self, timestamp: int) -> int:
-        """An offset from which to look for the first record of `timestamp` or later: none comes before it."""
+    def lookup(self, timestamp: int) -> tuple[int, int] | None:
+        """The last entry (timestamp, offset) that is not later than `timestamp`: no record before its batch is as
+        late as it. None when all are later.
+        """
         if self.count == 0:
-            return self._base
-        found = bisect_right(range(self.count), timestamp, key=lambda entry: self._entry(entry)[0])
-        # The entry's own batch may hold the record when the times are equal, so the search starts in it.
-        return self._entry(found - 1)[1] if found else self._base
+            return None
+        found = warm_search(self.count, WARM_BYTES // ENTRY_SIZE, timestamp, lambda number: self._entry(number)[0])
+        return self._entry(found - 1) if found else None
 
     def trim(self) -> None:
         """Cut the preallocated zeros off."""

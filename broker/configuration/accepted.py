@@ -26,18 +26,6 @@ ACCEPTED = (
         ("group.coordinator.threads", "num.replica.alter.log.dirs.threads", "queued.max.requests"),
     ),
     Accepted(
-        "Nothing is compacted yet.",
-        (
-            "log.cleaner.backoff.ms",
-            "log.cleaner.dedupe.buffer.size",
-            "log.cleaner.io.buffer.load.factor",
-            "log.cleaner.io.buffer.size",
-            "log.cleaner.io.max.bytes.per.second",
-            "log.cleaner.threads",
-        ),
-        ("log.cleaner.enable",),
-    ),
-    Accepted(
         "Brokers do not replicate to each other yet.",
         (
             "follower.replication.throttled.rate",
@@ -108,11 +96,6 @@ ACCEPTED = (
             "producer.purgatory.purge.interval.requests",
             "zookeeper.max.in.flight.requests",
         ),
-    ),
-    Accepted(
-        "There is one form of batches and one protocol between brokers.",
-        (),
-        ("inter.broker.protocol.version", "log.message.format.version"),
     ),
     Accepted(
         "Metrics are not Java's.",

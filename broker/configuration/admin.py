@@ -12,8 +12,10 @@ from enum import IntEnum
 from functools import partial
 from typing import NamedTuple
 
+from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.configuration.edits import Edit, check_edits, edit_broker, edit_topic
 from sordini.broker.configuration.logger_levels import LoggerLevels
+from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId
@@ -60,11 +62,13 @@ class ConfigAdmin:
         metadata: MetadataCache,
         changes: ConfigChanges,
         loggers: LoggerLevels,
+        dynamic: DynamicConfig,
         patience_ms: int,
     ) -> None:
         """`patience_ms` bounds the wait for this broker's own news of a change."""
         self._broker_id = broker_id
         self._loggers = loggers
+        self._dynamic = dynamic
         self._session = session
         self._metadata = metadata
         self._changes = changes
@@ -113,8 +117,17 @@ class ConfigAdmin:
             broker_id = self._broker_id if resource.name else None
             if resource.name:
                 check_broker_name(resource.name, self._broker_id)
-            return Target(paths.broker_entity(broker_id), edit_broker, None)
+            layer = ConfigSource.DYNAMIC_BROKER if resource.name else ConfigSource.DYNAMIC_DEFAULT_BROKER
+            return Target(paths.broker_entity(broker_id), partial(self._edit_broker, layer), None)
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{describe_kind(resource.kind)} cannot be changed here")
+
+    def _edit_broker(self, layer: ConfigSource, entries: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
+        edited = edit_broker(entries, edits)
+        try:
+            self._dynamic.check(layer, edited)
+        except ConfigError as error:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        return edited
 
 
 def check_broker_name(name: str, broker_id: BrokerId) -> None:

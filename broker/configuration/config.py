@@ -12,10 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.cleaner_keys import CleanerSettings, check_cleaner
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.configuration.listeners import Endpoint, advertised_endpoints, read_endpoints, read_protocol_map
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.network_keys import NetworkSettings
+from sordini.broker.configuration.protocol_version import (
+    ONE_FORMAT,
+    ProtocolVersion,
+    protocol_version,
+    read_version,
+)
 from sordini.broker.configuration.settings import (
     ConfigError,
     Setting,
@@ -29,7 +36,7 @@ from sordini.broker.configuration.settings import (
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(NetworkSettings, LogSettings, GroupSettings):
+class Config(NetworkSettings, LogSettings, CleanerSettings, GroupSettings):
     """Every key this broker honours; see `meaning` of each."""
 
     broker_id: int = setting(
@@ -43,6 +50,13 @@ class Config(NetworkSettings, LogSettings, GroupSettings):
         integer(0),
         1000,
         "Numbers up to this one are never given out automatically.",
+    )
+
+    inter_broker_protocol_version: ProtocolVersion = setting(  # noqa: RUF009 - a frozen value, as the others'
+        "inter.broker.protocol.version",
+        protocol_version,
+        read_version("3.9-IV0"),
+        "The oldest protocol that brokers of this cluster speak among themselves.",
     )
 
     # Topics and replication.
@@ -106,6 +120,18 @@ class Config(NetworkSettings, LogSettings, GroupSettings):
                 f"inter.broker.listener.name={self.inter_broker_listener_name!r} is not valid: "
                 f"allowed is a name from listeners ({names})"
             )
+        protocol, wanted = self.inter_broker_protocol_version, read_version(self.log_message_format_version)
+        if wanted.magic > protocol.magic:
+            raise ConfigError(
+                f"log.message.format.version={wanted} is not valid: allowed is, with inter.broker.protocol.version="
+                f"{protocol}, a version of message format {protocol.magic} or less"
+            )
+
+    @property
+    def is_format_overruled(self) -> bool:
+        """Whether an old message format is asked for that the brokers' protocol has no longer."""
+        is_old = read_version(self.log_message_format_version).magic < ONE_FORMAT.magic
+        return is_old and self.inter_broker_protocol_version >= ONE_FORMAT
 
     @property
     def protocols(self) -> dict[str, str]:
@@ -149,4 +175,6 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
             continue
         field, declared = known
         values[field] = declared.rule.read(key, text)
-    return Config(**values), unknown
+    config = Config(**values)
+    check_cleaner(config)
+    return config, unknown

@@ -21,6 +21,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.cleaner_keys import check_cleaner_change
 from sordini.broker.configuration.config import SETTINGS, Config
 from sordini.broker.configuration.settings import ConfigError, value_text
 
@@ -82,12 +83,18 @@ class DynamicConfig:
         useless = {entry.key for entry in passed_over} | WITHOUT_EFFECT
         self._entries[source] = dict(entries)
         self._usable[source] = {key: text for key, text in entries.items() if key not in useless}
-        config = self._combine()
+        config = self._combine(self._usable)
         if config != self.config:
             self.config = config
             for listener in self._listeners:
                 listener(config)
         return passed_over
+
+    def check(self, source: ConfigSource, entries: Mapping[str, str]) -> None:
+        """Raise ConfigError when a layer must not become what `entries` say while the broker runs."""
+        useless = {entry.key for entry in unusable(entries)} | WITHOUT_EFFECT
+        usable = {key: text for key, text in entries.items() if key not in useless}
+        check_cleaner_change(self.config, self._combine({**self._usable, source: usable}))
 
     def synonyms(self, keys: Sequence[str]) -> list[Synonym]:
         """Every value given to one of several keys that mean the same, the one in force first.
@@ -110,10 +117,10 @@ class DynamicConfig:
         defaults = [(key, SETTINGS[key][1].default_text) for key in told]
         return found + [Synonym(key, text, ConfigSource.DEFAULT) for key, text in defaults if text is not None]
 
-    def _combine(self) -> Config:
+    def _combine(self, layers: Mapping[ConfigSource, Mapping[str, str]]) -> Config:
         values: dict[str, Any] = {}
         for source in reversed(LAYERS):
-            for key, text in self._usable[source].items():
+            for key, text in layers[source].items():
                 field, declared = SETTINGS[key]
                 values[field] = declared.rule.read(key, text)
         return dataclasses.replace(self._static, **values)

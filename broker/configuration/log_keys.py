@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from sordini.broker.configuration.protocol_version import format_version
 from sordini.broker.configuration.settings import (
     INT64_MAX,
     boolean,
     integer,
     long,
     one_of,
-    ratio,
     setting,
     some_of,
     string,
@@ -56,6 +56,12 @@ class LogSettings:
     )
     log_retention_check_interval_ms: int = setting(
         "log.retention.check.interval.ms", long(1), 300000, "How often retention is looked at."
+    )
+    log_delete_policy: str = setting(
+        "sordini.log.delete.policy",
+        string,
+        "time,size",
+        "What makes old segments go: time, size, and entry points of the group sordini.delete_policies.",
     )
     log_cleanup_policy: str = setting(
         "log.cleanup.policy", some_of("compact", "delete"), "delete", "What happens to old segments.", dynamic=True
@@ -106,7 +112,7 @@ class LogSettings:
         "How often high watermarks are written.",
     )
     log_preallocate: bool = setting(
-        "log.preallocate", boolean, False, "Taken for topics to inherit; without effect yet.", dynamic=True
+        "log.preallocate", boolean, False, "Take a new segment's room on the disk at once.", dynamic=True
     )
     open_segments_max: int = setting(
         "sordini.open.segments.max", integer(16), 4096, "Segment files open at once, beside those being read."
@@ -118,6 +124,12 @@ class LogSettings:
     # Messages.
     message_max_bytes: int = setting(
         "message.max.bytes", integer(0), 1048588, "The largest record batch taken.", dynamic=True
+    )
+    log_message_format_version: str = setting(
+        "log.message.format.version",
+        format_version,
+        "3.0-IV1",
+        "The message format stored, while inter.broker.protocol.version is below 3.0.",
     )
     log_message_timestamp_type: str = setting(
         "log.message.timestamp.type",
@@ -180,35 +192,5 @@ class LogSettings:
         integer(1024),
         67108864,
         "Bytes a compressed batch may expand to, where it is opened.",
-        dynamic=True,
-    )
-
-    # Compaction: topics inherit these, and show them; nothing compacts yet, compacted logs keep everything.
-    log_cleaner_delete_retention_ms: int = setting(
-        "log.cleaner.delete.retention.ms",
-        long(0),
-        86400000,
-        "How long deletion markers stay in a compacted log.",
-        dynamic=True,
-    )
-    log_cleaner_min_cleanable_ratio: float = setting(
-        "log.cleaner.min.cleanable.ratio",
-        ratio(),
-        0.5,
-        "Share of a log that must be uncleaned before it is compacted.",
-        dynamic=True,
-    )
-    log_cleaner_min_compaction_lag_ms: int = setting(
-        "log.cleaner.min.compaction.lag.ms",
-        long(0),
-        0,
-        "Age below which a record is never compacted away.",
-        dynamic=True,
-    )
-    log_cleaner_max_compaction_lag_ms: int = setting(
-        "log.cleaner.max.compaction.lag.ms",
-        long(1),
-        INT64_MAX,
-        "Age above which a record must have been compacted.",
         dynamic=True,
     )

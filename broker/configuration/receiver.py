@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, PassedOver
-from sordini.broker.configuration.topic_config import unusable_overrides
+from sordini.broker.configuration.topic_config import overruled_format, unusable_overrides
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.network.ports import Log
 from sordini.protocol.types import BrokerId
@@ -20,6 +21,7 @@ from sordini.replication.ports import Session
 from sordini.replication.replica_set import ReplicaSet
 
 TOPICS = "topics/"
+FORMAT = "message.format.version"
 
 
 def layer_entities(broker_id: BrokerId) -> dict[str, ConfigSource]:
@@ -43,6 +45,16 @@ async def read_settings(session: Session, entity_path: str, log: Log) -> Mapping
     if entity_path.startswith(TOPICS):
         warn_of(log, entity_path, unusable_overrides(found))
     return found
+
+
+def warn_of_format(log: Log, config: Config, entity_path: str, settings: Mapping[str, str]) -> None:
+    """A warning for a topic whose own message format is overruled; it stays shown."""
+    try:
+        why = overruled_format(config, settings.get(FORMAT))
+    except ValueError:
+        return  # `unusable_overrides` told of it.
+    if why is not None:
+        warn_of(log, entity_path, [PassedOver(FORMAT, why)])
 
 
 def warn_of(log: Log, entity_path: str, passed_over: Iterable[PassedOver]) -> None:
@@ -72,6 +84,7 @@ class ConfigReceiver:
             warn_of(self._log, entity_path, self._dynamic.set_layer(source, settings))
         elif entity_path.startswith(TOPICS):
             warn_of(self._log, entity_path, unusable_overrides(settings))
+            warn_of_format(self._log, self._dynamic.config, entity_path, settings)
             topic = entity_path.removeprefix(TOPICS)
             self._topic_configs.set(topic, settings)
             self._replicas.reconfigure(topic)

@@ -178,6 +178,8 @@ def value_text(value: Any) -> str | None:
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return str(value).replace("e+", "E").replace("e-", "E-")  # As Java writes what is very large or small.
     return str(value)
 
 

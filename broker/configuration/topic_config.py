@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.config import SETTINGS, Config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig, PassedOver, Synonym
+from sordini.broker.configuration.protocol_version import ONE_FORMAT, read_version
 from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind, boolean, long, matching
+from sordini.protocol.records.batch import CURRENT_MAGIC
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -20,10 +22,6 @@ MINUTE_MS = 60_000
 # What follows a comma keeps its blanks (`*+`): were they anybody's, a short text would take years to refuse.
 THROTTLED_REPLICAS = matching(
     r"\*|([0-9]+:[0-9]+)?( *, *+([0-9]+:[0-9]+)?)*", "* or a comma-separated list of partition:broker", ValueKind.LIST
-)
-FORMAT_VERSION = matching(
-    r"(0\.8\.[0-2]|0\.9\.0|0\.10\.[0-2](-IV\d)?|0\.11\.0(-IV\d)?|1\.[01](-IV\d)?|[23]\.\d(-IV\d)?)(\.\d+)*",
-    "a version, such as 2.7 or 3.0-IV1",
 )
 
 
@@ -78,13 +76,11 @@ def _declare() -> Iterator[TopicSetting]:
             f"message.timestamp.{end}.max.ms", f"log.message.timestamp.{end}.max.ms", "Bound on a record's date."
         )
     yield _same("min.insync.replicas", "min.insync.replicas", "Replicas that acks=all waits for at the least.")
-    yield _same("preallocate", "log.preallocate", "Taken and shown; without effect yet.")
-    yield TopicSetting(
+    yield _same("preallocate", "log.preallocate", "Take a new segment's room on the disk at once.")
+    yield _same(
         "message.format.version",
-        FORMAT_VERSION,
-        (),
-        "Only honoured below protocol 3.0: batches are v2.",
-        "3.0-IV1",
+        "log.message.format.version",
+        "The message format stored, while inter.broker.protocol.version is below 3.0.",
     )
     for key in ("remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"):
         yield TopicSetting(key, boolean, (), "Tiered storage; only false is taken.", default=False)
@@ -155,6 +151,31 @@ def unusable_overrides(overrides: Mapping[str, str]) -> list[PassedOver]:
             known = TOPIC_SETTINGS.get(key)
             found.append(PassedOver(key, f"allowed is {known.rule.allowed}" if known else "nobody knows the key"))
     return found
+
+
+def stored_format(broker: Config, topic_version: str) -> int:
+    """The message format that a topic with this `message.format.version` stores.
+
+    Format 2 from protocol 3.0 on, whatever is configured; a version newer than the protocol gives way to the broker's.
+    """
+    protocol = broker.inter_broker_protocol_version
+    if protocol >= ONE_FORMAT:
+        return CURRENT_MAGIC
+    version = read_version(topic_version)
+    return (read_version(broker.log_message_format_version) if version > protocol else version).magic
+
+
+def overruled_format(broker: Config, version: str | None) -> str | None:
+    """Why the broker's or a topic's own message format is not what it stores, if it is not (None: it has none)."""
+    protocol = broker.inter_broker_protocol_version
+    wanted = None if version is None else read_version(version)
+    if wanted is None or wanted <= protocol < ONE_FORMAT:
+        return None
+    if protocol < ONE_FORMAT:
+        return f"{wanted} is newer than inter.broker.protocol.version={protocol}"
+    return (
+        None if wanted.magic == CURRENT_MAGIC else f"from protocol 3.0 on batches are stored, not {wanted}'s messages"
+    )
 
 
 def default_of(key: str) -> Any:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.configuration.topic_config import TopicConfig
+from sordini.broker.configuration.protocol_version import ZSTD
+from sordini.broker.configuration.topic_config import TopicConfig, stored_format
 from sordini.protocol.records.produced import ProduceRules
 from sordini.replication.partition import PartitionSettings
 from sordini.storage.log_config import NEVER, LogConfig
@@ -64,22 +65,32 @@ class TopicConfigs:
         policies = values["cleanup.policy"].split(",")
         log_append_time = values["message.timestamp.type"] == "LogAppendTime"
         distance_ms = values["message.timestamp.difference.max.ms"]
+        segment_ms = values["segment.ms"]
+        if "compact" in policies:
+            # Only closed segments are compacted, so they must close before their records are due (KIP-354).
+            segment_ms = min(segment_ms, values["max.compaction.lag.ms"])
         return PartitionSettings(
             log=LogConfig(
                 segment_bytes=values["segment.bytes"],
-                segment_ms=values["segment.ms"],
-                segment_jitter_ms=values["segment.jitter.ms"],
+                segment_ms=segment_ms,
+                segment_jitter_ms=min(values["segment.jitter.ms"], segment_ms),
                 segment_index_bytes=values["segment.index.bytes"],
                 index_interval_bytes=values["index.interval.bytes"],
                 retention_ms=values["retention.ms"],
                 retention_bytes=values["retention.bytes"],
                 file_delete_delay_ms=values["file.delete.delay.ms"],
+                preallocate=values["preallocate"],
                 flush_messages=values["flush.messages"],
                 flush_ms=NEVER if values["flush.ms"] is None else values["flush.ms"],
                 cleanup_delete="delete" in policies,
                 cleanup_compact="compact" in policies,
                 log_append_time=log_append_time,
                 producer_expiration_ms=self._broker.config.producer_id_expiration_ms,
+                min_cleanable_dirty_ratio=values["min.cleanable.dirty.ratio"],
+                min_compaction_lag_ms=values["min.compaction.lag.ms"],
+                max_compaction_lag_ms=values["max.compaction.lag.ms"],
+                delete_retention_ms=values["delete.retention.ms"],
+                message_bytes_max=values["max.message.bytes"],
             ),
             rules=ProduceRules(
                 message_bytes_max=values["max.message.bytes"],
@@ -91,6 +102,8 @@ class TopicConfigs:
                 codec_level=values[LEVEL_KEYS[codec]] if codec in LEVEL_KEYS else None,
                 check_compressed=self._broker.config.validate_compressed,
                 expanded_bytes_max=self._broker.config.expanded_bytes_max,
+                magic=stored_format(self._broker.config, values["message.format.version"]),
+                zstd=self._broker.config.inter_broker_protocol_version >= ZSTD,
             ),
             min_insync_replicas=values["min.insync.replicas"],
             down_conversion=values["message.downconversion.enable"],

@@ -117,14 +117,15 @@ class Journal:
         leader = self._partition.leader
         if leader is None:
             return False  # `close` is on its way.
-        if leader.high_watermark < entry.end_offset:
-            if self._waiter is None or self._waiter.done:
-                self._waiter = Waiter(1, (self._partition,), self.settle)
-            return False
         if entry.needs_flush and self._flushed_end < entry.end_offset:
+            # First: the high watermark does not pass what has to be on the disk and is not.
             if not self._is_flushing:
                 self._is_flushing = True
                 self._ports.spawn(self._flush())
+            return False
+        if leader.high_watermark < entry.end_offset:
+            if self._waiter is None or self._waiter.done:
+                self._waiter = Waiter(1, (self._partition,), self.settle)
             return False
         return True
 

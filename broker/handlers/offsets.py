@@ -78,6 +78,8 @@ class OffsetsHandler:
         if call.version == 0:
             answer.old_style_offsets = _old_style(partition.log, wish.timestamp, end, wish.max_num_offsets)
             return answer
+        if partition.settings.rules.magic == 0 and wish.timestamp not in (LATEST, EARLIEST):
+            raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message format 0 has no times")
         found = _look_up(partition.log, wish.timestamp, end, leader.leader_epoch)
         if found is not None:
             answer.timestamp, answer.offset, answer.leader_epoch = found

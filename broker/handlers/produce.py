@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -127,9 +128,8 @@ class ProduceHandler:
 
     async def _flush(self, grown: list[Partition], response: ProduceResponse | None) -> ProduceResponse | None:
         try:
-            for partition in grown:
-                if partition.log.needs_flush:
-                    await partition.log.flush()
+            # Together: the syncs of one request wait for one another only where the disk makes them.
+            await asyncio.gather(*(partition.log.flush_if_due() for partition in grown))
         except (BrokerError, StorageError) as error:
             if response is None:
                 return None  # acks=0: nobody waits to hear of it.

@@ -33,6 +33,7 @@ from sordini.replication.controller.cluster import (
 from sordini.replication.controller.registration import ensure_base_paths
 from sordini.replication.ports import Session
 from sordini.storage.log_manager import Identity, LogManager
+from tests.cleaning import CleaningHere
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.unit.broker.network.helpers import ListLog, StillClock
 
@@ -109,7 +110,10 @@ class UnitBroker:
         self.logs.open(0)
         identity = BrokerIdentity(ME, CLUSTER_ID)
         call_later = self.timers.call_later
-        around = Surroundings(self.dynamic, identity, session, self.clock, chance, self.spawn, call_later, self.log)
+        worker = CleaningHere(disk)
+        around = Surroundings(
+            self.dynamic, identity, session, self.clock, chance, self.spawn, call_later, self.log, worker
+        )
         self.parts: Assembly = assemble(around, configs, self.logs)
         self.logs.on_offline = self.parts.replicas.directory_failed
 

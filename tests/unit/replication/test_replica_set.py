@@ -191,7 +191,7 @@ def test_a_failed_directory_takes_its_partitions_and_no_others() -> None:
     assert list(replicas) == [two]
     assert woken == [True]
     assert not two.waiters
-    assert code_of(lambda: replicas.partition("orders", 0)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(lambda: replicas.partition("orders", 0)) == ErrorCode.KAFKA_STORAGE_ERROR
     assert two.append(checked(), 0, all_replicas=True).base_offset == 0
 
 

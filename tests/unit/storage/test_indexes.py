@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sordini.storage.disk import File
 from sordini.storage.offset_index import DamagedIndex, OffsetIndex
 from sordini.storage.open_files import Handle, OpenFiles
 from sordini.storage.time_index import TimeIndex
@@ -31,6 +34,78 @@ def test_an_offset_is_found_as_in_a_sorted_list(steps: list[int], asked: list[in
         index.append(offset, 100 * (number + 1), entries_max=2_000)
     for target in [*(1_000 + number for number in asked), *offsets[::97]]:
         assert index.lookup(target) == 100 * bisect_right(offsets, target)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=1_500), st.lists(st.integers(0, 9_000), max_size=30))
+def test_a_time_is_found_as_in_a_sorted_list(steps: list[int], asked: list[int]) -> None:
+    _, handle = a_handle()
+    times = TimeIndex(handle, 0)
+    entries = list(zip(accumulate(steps), range(len(steps)), strict=True))
+    for timestamp, offset in entries:
+        times.append(timestamp, offset, entries_max=2_000)
+    for target in [*asked, *(timestamp for timestamp, _ in entries[::97])]:
+        earlier = [entry for entry in entries if entry[0] <= target]
+        assert times.lookup(target) == (earlier[-1] if earlier else None)
+
+
+class Watched(ForgetfulDisk):
+    """Notes what is read of a file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[tuple[int, int]] = []
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
+        file = super().open(path, create=create, writable=writable)
+        read_at = file.read_at
+
+        def noted(position: int, size: int) -> bytes:
+            self.reads.append((position, size))
+            return read_at(position, size)
+
+        file.read_at = noted  # type: ignore[method-assign]
+        return file
+
+
+def test_a_look_up_near_the_end_touches_the_warm_section_alone_and_then_nothing() -> None:
+    disk = Watched()
+    disk.replace("/d/i", b"".join(struct.pack(">ii", number, number) for number in range(1, 100_001)))
+    index = OffsetIndex(Handle(OpenFiles(disk, 10), "/d/i"), 0)
+    index.load(log_bytes=1_000_000)
+    warm = 8 * 100_000 - 8192
+    disk.reads.clear()
+    assert index.lookup(99_990) == 99_990
+    assert min(position for position, _ in disk.reads) == warm
+    assert len(disk.reads) == 2
+    disk.reads.clear()
+    assert [index.lookup(offset) for offset in range(99_000, 99_990)] == list(range(99_000, 99_990))
+    assert disk.reads == []
+    assert index.lookup(5) == 5
+    assert index.lookup(99_980) == 99_980
+    cold = [position for position, _ in disk.reads]
+    assert min(cold) < warm
+    disk.reads.clear()
+    assert [index.lookup(offset) for offset in (6, 99_981, 7)] == [6, 99_981, 7]
+    assert disk.reads == [], "an old reader and one at the end do not take each other's block"
+
+
+def test_one_read_serves_every_offset_of_a_cold_block_up_to_the_next() -> None:
+    disk = Watched()
+    disk.replace("/d/i", b"".join(struct.pack(">ii", 10 * number, number) for number in range(1, 5_001)))
+    index = OffsetIndex(Handle(OpenFiles(disk, 10), "/d/i"), 0)
+    index.load(log_bytes=1_000_000)
+    assert index.lookup(20) == 2
+    disk.reads.clear()
+    assert [index.lookup(offset) for offset in range(10, 10 * 513)] == [offset // 10 for offset in range(10, 10 * 513)]
+    assert disk.reads == []
+
+
+def test_what_damage_makes_negative_is_read_as_past_every_log() -> None:
+    entries = [(1, 10), (2, -(2**31)), (3, 30), (4, 40)]
+    _, handle = a_handle(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    index = OffsetIndex(handle, 0)
+    index.load(log_bytes=50)
+    assert index.lookup(2) == 2**31
 
 
 def test_an_active_index_is_padded_and_a_trimmed_one_is_not() -> None:
@@ -75,7 +150,7 @@ def test_a_time_entry_is_only_made_when_the_time_grew() -> None:
     for timestamp, offset in [(5, 1), (5, 2), (4, 3), (9, 4)]:
         times.append(timestamp, offset, entries_max=8)
     assert times.count == 2
-    assert [times.lookup(at) for at in (4, 5, 8, 9, 100)] == [0, 1, 1, 4, 4]
+    assert [times.lookup(at) for at in (4, 5, 8, 9, 100)] == [None, (5, 1), (5, 1), (9, 4), (9, 4)]
 
 
 @pytest.mark.parametrize("size", [1, 12, 24, 120])

@@ -178,6 +178,14 @@ def test_a_segment_rolls_when_its_first_record_is_old() -> None:
     assert [segment.base for segment in log.segments.all()] == [0, 2]
 
 
+def test_a_segment_whose_records_have_no_time_rolls_by_its_own_age() -> None:
+    log = a_log(segment_ms=HOUR_MS)
+    log.roll(5)
+    for now_ms in (5, HOUR_MS, HOUR_MS + 6):
+        put(log, a_batch([Record(0, -1, None, b"")]), now_ms=now_ms)
+    assert [segment.base for segment in log.segments.all()] == [0, 2]
+
+
 def test_the_drawn_jitter_makes_a_segment_roll_earlier() -> None:
     log = a_log(segment_ms=HOUR_MS, segment_jitter_ms=HOUR_MS)
     put(log, a_batch(1, timestamp=0))
@@ -256,6 +264,17 @@ def test_a_cut_is_announced_before_it_happens_and_drops_whole_batches() -> None:
     put(log)
     assert contents(log)[:6] == held[:6]
     assert log.log_end_offset == 8
+
+
+def test_who_may_be_sending_what_is_cut_is_told_the_file_and_the_place() -> None:
+    log = a_log()
+    for _ in range(4):
+        put(log)
+    told: list[tuple[str, int, int]] = []
+    log.home.on_cut = lambda file, position: told.append((file.path, position, file.size()))
+    size = log.segments.active.size // 4
+    log.truncate_to(5)
+    assert told == [(log_file(log), 2 * size, 4 * size)], "before it is shorter"
 
 
 def test_a_cut_takes_back_what_producers_sent() -> None:

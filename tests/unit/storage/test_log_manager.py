@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import random
 
@@ -12,6 +13,7 @@ from sordini.storage import names
 from sordini.storage.errors import StorageError, WrongDirectory
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager
+from tests.build import a_batch
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.crash.store import OFTEN, PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 from tests.unit.storage.test_log import put
@@ -107,9 +109,25 @@ def test_a_directory_that_cannot_be_loaded_is_offline_from_the_start() -> None:
 async def test_one_partition_in_two_directories_stops_the_start() -> None:
     disk = a_disk()
     for directory in ("/data/a", "/data/b"):
-        disk.make_directory(f"{directory}/t-0")
+        disk.replace(f"{directory}/t-0/{0:020d}.log", a_batch())
     with pytest.raises(StorageError, match="t-0 is also in"):
         a_manager_of(disk, "/data/a", "/data/b").open(0)
+
+
+@pytest.mark.parametrize("full", ["a", "b"])
+async def test_of_one_partition_in_two_directories_the_one_without_a_record_is_deleted(full: str) -> None:
+    # A creation that failed half-way left it, and the partition was made elsewhere.
+    disk = a_disk()
+    for directory in ("/data/a", "/data/b"):
+        disk.make_directory(f"{directory}/t-0")
+    disk.replace(f"/data/{full}/t-0/{0:020d}.log", a_batch())
+    manager = a_manager_of(disk, "/data/a", "/data/b")
+    findings = manager.open(0)
+    log = manager.get(TopicPartition("t", 0))
+    assert log is not None
+    assert (log.home.path, log.log_end_offset) == (f"/data/{full}", 3)
+    assert any("holds nothing" in finding for finding in findings)
+    assert not disk.exists(f"/data/{'b' if full == 'a' else 'a'}/t-0")
 
 
 async def test_a_deleted_partition_is_renamed_at_once_and_removed_later() -> None:
@@ -248,3 +266,39 @@ def test_names_of_partitions_and_of_what_is_not_one() -> None:
 def test_settings_default_to_apache_kafkas() -> None:
     assert LogConfig().segment_bytes == 1_073_741_824
     assert LogConfig().segment_index_bytes == 10_485_760
+
+
+async def test_logs_that_are_due_by_time_are_synced_several_at_once() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    logs = [manager.create(TopicPartition("t", number), TOPIC_ID, SMALL._replace(flush_ms=500)) for number in range(20)]
+    for log in logs:
+        put(log)
+    running = peak = 0
+
+    async def slowly() -> None:
+        nonlocal running, peak
+        running += 1
+        peak = max(peak, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    disk.before_offload = slowly
+    await manager.tick(500)
+    assert [log.recovery_point for log in logs] == [2] * 20
+    assert peak > 1
+
+
+async def test_the_schedulers_interval_says_how_often_times_are_looked_at() -> None:
+    disk = a_disk()
+    store = OFTEN._replace(flush_check_interval_ms=5_000)
+    manager = LogManager(disk, ["/data"], Identity(1, CLUSTER), lambda _: SMALL, random.Random(1), store)
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, SMALL._replace(flush_ms=500))
+    put(log)
+    await manager.tick(0)
+    await manager.tick(4_999)
+    assert log.recovery_point == 0
+    await manager.tick(5_000)
+    assert log.recovery_point == 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
-
 import pytest
 
 from sordini.protocol.records.batch import Record, build_batch
@@ -283,18 +281,6 @@ async def test_a_finished_compaction_replaces_the_segments_it_covers() -> None:
     _, log, _ = opened(disk)
     assert contents(log) == held
     assert second not in bases(disk)
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-async def test_messages_of_an_older_format_are_never_cut_away(magic: int) -> None:
-    disk, _ = await stopped(clean=False)
-    body = bytes([magic]) + bytes(30)
-    message = (40).to_bytes(8, "big") + (4 + len(body)).to_bytes(4, "big") + zlib.crc32(body).to_bytes(4, "big") + body
-    path = path_of(bases(disk)[-1], ".log")
-    disk.replace(path, disk.contents(path) + message + bytes(40))
-    with pytest.raises(StorageError, match=f"format {magic}"):
-        a_manager(disk).open(0)
-    assert disk.contents(path).endswith(message + bytes(40))
 
 
 async def test_an_empty_partition_directory_is_an_empty_log() -> None:

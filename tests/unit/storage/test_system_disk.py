@@ -84,3 +84,56 @@ def test_missing_files_and_taken_locks_are_errors(tmp_path: Path) -> None:
     disk.sync_directory(f"{tmp_path}/a")
     disk.remove_directory(f"{tmp_path}/a/b")
     assert not disk.exists(f"{tmp_path}/a/b")
+
+
+def test_room_is_reserved_behind_the_end_of_a_file_and_given_back(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    path = f"{tmp_path}/f"
+    file = disk.open(path, create=True)
+    file.append((b"abc",))
+    try:
+        file.reserve(1 << 20)
+    except OSError as error:
+        pytest.skip(f"the file system reserves nothing: {error}")
+    assert Path(path).stat().st_blocks * 512 >= 1 << 20
+    assert disk.file_size(path) == file.size() == 3
+    file.append((b"def",))
+    assert file.read_at(0, 100) == b"abcdef"
+    file.give_back()
+    assert Path(path).stat().st_blocks * 512 < 1 << 20
+    assert file.read_at(0, 100) == b"abcdef"
+
+
+async def test_a_preallocated_segment_has_its_room_until_it_is_closed(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    config = SMALL._replace(preallocate=True, segment_bytes=1 << 20)
+    manager = LogManager(disk, [str(tmp_path)], Identity(1, "c" * 22), lambda _: config, random.Random(1))
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, config)
+    if not log.segments.active.is_reserved:
+        pytest.skip("the file system reserves nothing")
+    put(log)
+
+    def room() -> list[bool]:
+        return [Path(segment.handle.path).stat().st_blocks * 512 >= 1 << 20 for segment in log.segments.all()]
+
+    assert room() == [True]
+    log.roll(0)
+    assert room() == [False, True]
+    put(log)
+    size = log.segments.active.size
+    assert disk.file_size(log.segments.active.handle.path) == size, "no zeros follow the records"
+    await manager.close()
+    assert room() == [False, False]
+
+
+def test_directories_and_small_files_are_read_in_one_go(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    for name in ("b", "a"):
+        disk.make_directory(f"{tmp_path}/{name}")
+    (tmp_path / "file").write_bytes(b"x" * 200_000)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert disk.directories(str(tmp_path)) == ["a", "b", "link"]
+    assert disk.read(f"{tmp_path}/file") == b"x" * 200_000
+    with pytest.raises(FileNotFoundError):
+        disk.read(f"{tmp_path}/none")

@@ -95,8 +95,14 @@ def test_a_coarser_keys_default_is_told_only_beside_a_value_that_was_set() -> No
 def test_every_dynamic_key_that_topics_do_not_inherit_has_somebody_who_hears_of_it() -> None:
     inherited = {key.key for topic in TOPIC_SETTINGS.values() for key in topic.inherits}
     alone = {key for key, (_, declared) in SETTINGS.items() if declared.is_dynamic} - inherited
-    # The network's listener takes the first three, the settings of partitions the others.
+    # The cleaner listens to its own, the network to the next three, the settings of partitions take the others.
     assert alone == {
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.threads",
         "max.connections",
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",

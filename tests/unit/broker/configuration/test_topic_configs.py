@@ -83,6 +83,34 @@ def test_a_compacted_topic_wants_keys(policy: str, deletes: bool, compacts: bool
     assert settings.rules.key_required is compacts
 
 
+def test_a_compacted_topic_tells_the_cleaner_what_it_wants() -> None:
+    known = configs(log_cleaner_delete_retention_ms="7", message_max_bytes="99")
+    own = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.25",
+        "min.compaction.lag.ms": "5",
+        "max.compaction.lag.ms": "6000",
+    }
+    known.set("t", own)
+    log = known.settings_of("t").log
+    assert (log.min_cleanable_dirty_ratio, log.min_compaction_lag_ms, log.max_compaction_lag_ms) == (0.25, 5, 6000)
+    assert (log.delete_retention_ms, log.message_bytes_max) == (7, 99)
+
+
+@pytest.mark.parametrize(
+    ("policy", "segment_ms", "jitter_ms"),
+    [("compact", 6000, 6000), ("compact,delete", 6000, 6000), ("delete", 9000, 7000)],
+)
+def test_segments_of_a_compacted_topic_close_before_the_greatest_lag_is_over(
+    policy: str, segment_ms: int, jitter_ms: int
+) -> None:
+    known = configs()
+    times = {"segment.ms": "9000", "segment.jitter.ms": "7000", "max.compaction.lag.ms": "6000"}
+    known.set("t", {"cleanup.policy": policy, **times})
+    log = known.settings_of("t").log
+    assert (log.segment_ms, log.segment_jitter_ms) == (segment_ms, jitter_ms)
+
+
 @pytest.mark.parametrize(
     ("name", "codec", "level"),
     [

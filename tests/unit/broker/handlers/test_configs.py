@@ -152,6 +152,9 @@ async def test_what_is_only_validated_is_judged_alike_and_changes_nothing() -> N
         (BROKER, "²", "message.max.bytes", ErrorCode.INVALID_REQUEST),
         (BROKER, "<default>", "message.max.bytes", ErrorCode.INVALID_REQUEST),
         (BROKER, "1", "broker.id", ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", "sordini.log.delete.policy", ErrorCode.INVALID_REQUEST),
+        (BROKER, "", "sordini.log.delete.policy", ErrorCode.INVALID_REQUEST),
+        (TOPIC, "orders", "sordini.log.delete.policy", ErrorCode.INVALID_CONFIG),
         (BROKER, "", "listeners", ErrorCode.INVALID_REQUEST),
         (LOGGER, "2", "root", ErrorCode.INVALID_REQUEST),
         (LOGGER, "", "root", ErrorCode.INVALID_REQUEST),
@@ -212,6 +215,39 @@ async def test_what_a_broker_is_told_goes_before_what_all_are_told_and_that_befo
         assert partition.settings.rules.message_bytes_max == 200
         assert await replace(broker, COMMON) == 0
         assert partition.settings.rules.message_bytes_max == 300
+
+
+async def test_the_cleaner_is_told_what_changes_for_it() -> None:
+    async with a_broker_with_orders() as broker:
+        changed = ("log.cleaner.threads", SET, "2"), ("log.cleaner.backoff.ms", SET, "7")
+        rate = ("log.cleaner.io.max.bytes.per.second", SET, "1e6")
+        assert await change(broker, COMMON, *changed, rate) == 0
+        config = broker.parts.cleaner.config
+        assert (config.threads, config.backoff_ms, config.io_bytes_per_second) == (2, 7, 1_000_000.0)
+        row = described(broker, MINE, "log.cleaner.io.max.bytes.per.second")["log.cleaner.io.max.bytes.per.second"]
+        assert row.synonyms[-1].value == "1.7976931348623157E308"
+
+
+@pytest.mark.parametrize(
+    ("threads", "code"),
+    [("1", ErrorCode.INVALID_REQUEST), ("2", 0), ("8", 0), ("9", ErrorCode.INVALID_REQUEST)],
+)
+@pytest.mark.parametrize("resource", [MINE, COMMON])
+async def test_cleaner_threads_are_halved_or_doubled_at_a_time_and_no_more(
+    resource: Resource, threads: str, code: int
+) -> None:
+    async with a_broker_with_orders(log_cleaner_threads="4") as broker:
+        assert await change(broker, resource, ("log.cleaner.threads", SET, threads)) == code
+        assert await change(broker, resource, ("log.cleaner.threads", SET, threads), validate_only=True) == code
+        assert broker.parts.cleaner.config.threads == (4 if code else int(threads))
+
+
+async def test_a_buffer_too_small_for_its_threads_is_refused_and_stands_in_the_way_of_nothing_else() -> None:
+    async with a_broker_with_orders() as broker:
+        small = ("log.cleaner.dedupe.buffer.size", SET, "1048576")
+        assert await change(broker, COMMON, small) == ErrorCode.INVALID_REQUEST
+        broker.dynamic.set_layer(ConfigSource.DYNAMIC_DEFAULT_BROKER, {"log.cleaner.dedupe.buffer.size": "5"})
+        assert await change(broker, MINE, ("message.max.bytes", SET, "5")) == 0
 
 
 async def test_a_topics_own_setting_stays_when_what_it_inherits_changes() -> None:

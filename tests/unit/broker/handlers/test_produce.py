@@ -203,7 +203,7 @@ async def test_a_flush_that_fails_is_a_storage_error_for_all_that_was_asked() ->
         broker.disk.fail_while(lambda kind, path: kind == "sync", errno.EIO)
         answer = await broker.ask_later(PRODUCE, 9, request(a_batch()))
         assert codes_of(answer) == [ErrorCode.KAFKA_STORAGE_ERROR]
-        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
 async def test_a_full_disk_refuses_and_heals() -> None:
@@ -223,7 +223,7 @@ async def test_a_failed_directory_takes_its_own_partitions_only() -> None:
         codes = codes_of(broker.ask(PRODUCE, 9, request(a_batch(), a_batch())))
         assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
         codes = codes_of(broker.ask(PRODUCE, 9, request(a_batch(), a_batch())))
-        assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
+        assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
 
 
 async def test_where_compressed_batches_are_opened_a_bomb_is_too_large() -> None:

@@ -162,11 +162,11 @@ async def test_of_a_partition_named_twice_the_last_word_counts() -> None:
         assert bounds(broker) == (2, 9)
 
 
-async def test_a_partition_whose_directory_is_offline_has_no_leader_here() -> None:
+async def test_a_partition_whose_directory_is_offline_is_told_as_a_storage_error() -> None:
     async with a_broker({"log.dirs": "/one,/two"}) as broker:
         await a_topic(broker)
         broker.parts.replicas.partition("orders", 0).log.home.fail(OSError(errno.EIO, "gone"))
-        assert deleted(broker, ("orders", 0, 1)) == [("orders", 0, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+        assert deleted(broker, ("orders", 0, 1)) == [("orders", 0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
 
 
 async def reopened(disk: ForgetfulDisk) -> tuple[int, int]:
