@@ -1,6 +1,7 @@
 # make run    a broker on 127.0.0.1:9092 with its data in ./data
 # make test   everything the tests need, then the tests; ARGS="-k idempotent" narrows them
-# make crash  the log killed at every step of every operation
+# make crash  the log crashed in 20,000 seeds; ARGS="--seeds 5-5" for some, ARGS=--planted for the bugs it must find
+# make interchange  our files in Apache Kafka 2.7.2 and 3.9.1 and theirs in ours, stopped and killed; ten minutes
 # make sim    a hundred seeds of the simulated broker; ARGS="--seeds 0-999" for more
 # make lint   style, types, import contracts
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
@@ -11,7 +12,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test crash sim lint bench clean
+.PHONY: help run test crash interchange sim lint bench clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -24,7 +25,11 @@ test: .venv/.installed-dev
 	$(BIN)/python -m pytest $(ARGS)
 
 crash: .venv/.installed-dev
-	$(BIN)/python -m pytest tests/crash $(ARGS)
+	$(BIN)/python -m tests.crash $(ARGS)
+
+interchange: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_INTERCHANGE=all $(BIN)/python -m pytest tests/compat/interchange $(ARGS)
 
 sim: .venv/.installed-dev
 	$(BIN)/python -m tests.sim $(or $(ARGS),--seeds 100-199)

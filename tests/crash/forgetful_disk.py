@@ -3,12 +3,13 @@
 Every file has two images: the page cache (what a reader sees) and the disk (what the last `sync` promised), with the
 operations between them in order. Every directory has the same pair for its names. `killed()` gives the disk another
 process finds when this one died: the page cache as it was. `power_lost(seed)` gives what is found after the power
-failed: the synced image, plus a seeded choice of the operations after it - the last chosen write may be torn at any
-byte - and of every directory's operations a prefix, as a journal keeps them.
+failed: the synced image, plus a seeded choice of the operations after it - whole, torn at any byte or sector, as
+zeros, damaged - and of every directory's operations a prefix, as a journal keeps them (`forgetful_nodes`).
 
 `die_at(n)` ends the "process" inside the n-th call that changes something: `Died` is raised, from that call and from
 every later one. `fail(n, errno)` makes such a call fail once, `fail_while(predicate, errno)` whenever it is asked,
-`shorten(n)` makes a write take only half of its bytes.
+`refuse_while` does so for calls that only look (open, read, stat, list), `shorten(n)` makes a write take only half
+of its bytes. A `sync` that fails with EIO drops what it should have written, and the next one succeeds (fsyncgate).
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class ForgetfulFile:
 
     def read_at(self, position: int, size: int) -> bytes:
         self._check()
+        self._disk.look("read", self._path)
         return bytes(self._node.data[position : position + size])
 
     def write_at(self, position: int, data: Buffer) -> int:
@@ -88,6 +90,14 @@ class ForgetfulFile:
 
         self._disk.change("truncate", self._path, truncate)
 
+    def reserve(self, size: int) -> None:
+        self._check()
+        self._disk.reserved[self._path] = size
+
+    def give_back(self) -> None:
+        self._check()
+        self._disk.reserved.pop(self._path, None)
+
     def sync(self) -> None:
         self._check()
 
@@ -96,7 +106,13 @@ class ForgetfulFile:
                 self._node.sync()
             return 0
 
-        self._disk.change("sync", self._path, sync)
+        try:
+            self._disk.change("sync", self._path, sync)
+        except OSError as error:
+            if error.errno == errors.EIO:
+                self._node.drop(self._disk.chance)
+                self._disk.has_dropped = True
+            raise
 
     def close(self) -> None:
         if not self._closed:
@@ -114,10 +130,17 @@ class ForgetfulDisk:
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.now_ms = now_ms
         self.root = Node(directory=True)
+        self.has_dropped = False
+        """A sync failed with EIO: what it was for may not be there, whoever asks."""
         self.calls = 0
         self.open_files = 0
         self.log: list[tuple[str, str]] = []
+        self.reserved: dict[str, int] = {}
+        """Bytes reserved by path. They are no part of any file, so nothing of them is found afterwards."""
+        self.chance = random.Random(0)
+        """Decides what a failed sync drops."""
         self.before_offload: Callable[[], Awaitable[None]] | None = None
+        self.after_offload: Callable[[], Awaitable[None]] | None = None
         self._locked: set[int] = set()
         self._dead = False
         self._die_at = -1
@@ -125,6 +148,7 @@ class ForgetfulDisk:
         self._failures: dict[int, int] = {}
         self._short: set[int] = set()
         self._failing: list[tuple[Callable[[str, str], bool], int]] = []
+        self._refusing: list[tuple[Callable[[str, str], bool], int]] = []
 
     # Faults.
 
@@ -145,10 +169,19 @@ class ForgetfulDisk:
         """Fail every change for which `applies(kind, path)` holds, until `heal`."""
         self._failing.append((applies, errno))
 
-    def heal(self) -> None:
+    def refuse_while(self, applies: Callable[[str, str], bool], errno: int) -> None:
+        """Fail every call that only looks for which `applies(kind, path)` holds, until `heal`."""
+        self._refusing.append((applies, errno))
+
+    def heal_faults(self) -> None:
+        """As `heal`, and a death that was ordered still comes."""
         self._failing.clear()
+        self._refusing.clear()
         self._failures.clear()
         self._short.clear()
+
+    def heal(self) -> None:
+        self.heal_faults()
         self._die_at = -1
 
     def kill(self) -> None:
@@ -176,6 +209,12 @@ class ForgetfulDisk:
             raise OSError(errno, os.strerror(errno), path)
         return carry_out(0.5 if call in self._short and kind == "write" else 1.0)
 
+    def look(self, kind: str, path: str) -> None:
+        """A call that changes nothing: an open, a read, a stat, a list."""
+        for applies, errno in self._refusing:
+            if applies(kind, path):
+                raise OSError(errno, os.strerror(errno), path)
+
     def space(self, path: str) -> tuple[int, int]:
         self.check_alive()
         if self._find(path) is None:
@@ -202,6 +241,7 @@ class ForgetfulDisk:
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
         self.check_alive()
+        self.look("open", path)
         node = self._find(path)
         if node is None:
             if not create:
@@ -218,13 +258,24 @@ class ForgetfulDisk:
         return self._find(path) is not None
 
     def file_size(self, path: str) -> int:
+        self.look("stat", path)
         return len(self._must(path).data)
 
     def list_directory(self, path: str) -> list[str]:
+        self.look("list", path)
         node = self._must(path)
         if not node.directory:
             raise NotADirectoryError(errors.ENOTDIR, "not a directory", path)
         return sorted(node.names)
+
+    def directories(self, path: str) -> list[str]:
+        return [name for name in self.list_directory(path) if self.is_directory(f"{path}/{name}")]
+
+    def read(self, path: str) -> bytes:
+        node = self._must(path)
+        if node.directory:
+            raise IsADirectoryError(errors.EISDIR, "is a directory", path)
+        return bytes(node.data)
 
     def is_directory(self, path: str) -> bool:
         self.check_alive()
@@ -270,14 +321,22 @@ class ForgetfulDisk:
 
         def sync(share: float) -> int:
             if share == 1.0:
-                node.synced_names = dict(node.names)
-                node.pending_names.clear()
+                node.sync_names()
             return 0
 
         self.change("sync directory", path, sync)
 
     def modified_ms(self, path: str) -> int:
+        self.look("stat", path)
         return self._must(path).modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        def date(share: float) -> int:
+            if share == 1.0:
+                self._must(path).modified_ms = modified_ms
+            return 0
+
+        self.change("date", path, date)
 
     def lock(self, path: str) -> File:
         file = self.open(path, create=True)
@@ -287,10 +346,17 @@ class ForgetfulDisk:
         self._locked.add(id(node))
         return file
 
+    def together(self, syncs: Sequence[Callable[[], None]]) -> None:
+        for sync in syncs:
+            sync()
+
     async def offload(self, function: Callable[[], T]) -> T:
         if self.before_offload is not None:
             await self.before_offload()
-        return function()
+        done = function()
+        if self.after_offload is not None:
+            await self.after_offload()
+        return done
 
     # For tests that look at files or damage them.
 

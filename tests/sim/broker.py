@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from sordini.broker.configuration.config import build_config
 from sordini.broker.server import Ports, Server, StartRefused
 from sordini.storage.errors import StorageError
+from tests.cleaning import CleaningHere
 from tests.sim.disk import SimPageCache
 from tests.sim.world import ADDRESS, LOG_DIRECTORIES, World
 
@@ -39,6 +40,7 @@ class SimBroker:
             network=world.network,
             page_cache=SimPageCache(world.disk, world.seed),
             open_store=world.open_store,
+            worker=CleaningHere(world.disk),
         )
         explicit = frozenset([*ENTRIES, *world.settings])
         self._world = world

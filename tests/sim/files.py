@@ -27,11 +27,12 @@ class _Found(NamedTuple):
 def dumps_of(at: float, visible: Mapping[str, bytes], synced: Mapping[str, bytes]) -> dict[TopicPartition, Dump]:
     """Every partition's log out of the files that a process sees, and out of those that are on the disk."""
     certain = _logs(synced)
+    compacted = {*_compacted(visible), *_compacted(synced)}
     dumps: dict[TopicPartition, Dump] = {}
     for partition, (base, seen) in _logs(visible).items():
         on_disk = certain.get(partition)
         synced_end = on_disk.seen[-1].offset + 1 if on_disk is not None and on_disk.seen else 0
-        dumps[partition] = Dump(at, partition, tuple(seen), synced_end, base)
+        dumps[partition] = Dump(at, partition, tuple(seen), synced_end, base, partition in compacted)
     return dumps
 
 
@@ -49,7 +50,8 @@ def committed_in(tree: Mapping[str, bytes]) -> dict[Key, tuple[str, int]]:
         if not name.endswith(".log") or not directory.rpartition("/")[2].startswith(OFFSETS_TOPIC):
             continue
         base = int(name.removesuffix(".log"))
-        if ends.setdefault(directory, base) != base:
+        # Compaction leaves gaps; what another segment holds already is a leftover.
+        if ends.setdefault(directory, base) > base:
             continue
         for offset, key, value in _pairs(data):
             ends[directory] = offset + 1
@@ -161,6 +163,25 @@ def _logs(tree: Mapping[str, bytes]) -> dict[TopicPartition, _Found]:
                 break
             log.seen.append(record)
     return found
+
+
+def _compacted(tree: Mapping[str, bytes]) -> Iterator[TopicPartition]:
+    """The broker's own partitions in which compaction has left a gap, or is at work: their offsets are not dense."""
+    ends: dict[str, int] = {}
+    for path, data in sorted(tree.items()):
+        directory, _, name = path.rpartition("/")
+        if not directory.rpartition("/")[2].startswith(OFFSETS_TOPIC) or not _is_partition(directory):
+            continue
+        has_gap = name.endswith((".swap", ".cleaned", ".deleted"))
+        if name.endswith(".log"):
+            end = ends.setdefault(directory, int(name.removesuffix(".log")))
+            for record in _until_damage(path, data):
+                has_gap = has_gap or record.offset != end
+                end = record.offset + 1
+            ends[directory] = end
+        if has_gap:
+            topic, _, number = directory.rpartition("/")[2].rpartition("-")
+            yield TopicPartition(topic, int(number))
 
 
 def _is_partition(directory: str) -> bool:

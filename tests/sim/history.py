@@ -60,6 +60,7 @@ class Dump:
     """The first offset that was not yet forced to the disk."""
     base: int = 0
     """The first segment's name: where an empty log begins and ends."""
+    is_compacted: bool = False
 
     @property
     def end(self) -> int:
