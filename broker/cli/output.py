@@ -82,6 +82,12 @@ def size_text(size: int) -> str:
     return f"{amount:.3g} TB"
 
 
+def counted(number: int, what: str) -> str:
+    """`1 batch`, `2 batches`."""
+    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
+    return f"{number} {what if number == 1 else plural}"
+
+
 class Progress:
     """One line on stderr that is written over, only when that is a terminal; `clear` takes it away."""
 

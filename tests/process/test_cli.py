@@ -264,9 +264,10 @@ def test_the_broker_s_own_files_are_dumped(
     run("produce", topic, standard_input="one\ntwo\n")
     segment = sordini_broker.data_directory / f"{topic}-0" / f"{0:020d}.log"
     files = [str(segment), str(segment.with_suffix(".index")), str(sordini_broker.data_directory / "meta.properties")]
-    shown = run("log", "dump", *files, "--print-data").stdout
-    assert "value one" in shown
+    shown = run("log", "dump", *files, "--print-data-log").stdout
+    assert "payload: one\n" in shown
     assert "cluster.id=" in shown
+    assert "value one" in run("log", "dump", *files, "--format", "people", "-d").stdout
     kinds = [json.loads(line)["kind"] for line in run("log", "dump", files[0], "-d", "--json").stdout.splitlines()]
     assert kinds[0] == "batch"
     assert kinds.count("record") == 2
@@ -275,11 +276,25 @@ def test_the_broker_s_own_files_are_dumped(
     assert "is damaged" in run("log", "dump", str(torn), code=1).stderr
 
 
+def test_a_running_broker_s_directory_is_verified_and_counted_and_not_repaired(
+    run: Run, sordini_broker: SordiniProcess, topic: str, tmp_path: Path
+) -> None:
+    run("topics", "create", topic)
+    run("produce", topic, standard_input="one\ntwo\n")
+    data = str(sordini_broker.data_directory)
+    told = run("log", "verify", data).stdout
+    assert f"OK       {data}/{topic}-0  1 segment" in told
+    assert "a broker runs on it" in told
+    assert "2 records" in run("log", "stats", f"{data}/{topic}-0").stdout
+    assert "a broker runs on" in run("log", "verify", data, "--repair", "--to", str(tmp_path / "c"), code=1).stderr
+    assert not (tmp_path / "c").exists()
+
+
 def test_the_offsets_topic_is_dumped_as_what_it_means(run: Run, sordini_broker: SordiniProcess, topic: str) -> None:
     run("topics", "create", topic)
     group = f"group-{topic}"
     run("produce", topic, standard_input="one\n")
     run("groups", "reset", group, "--topic", topic, "--to-latest", "--execute")
     segments = sorted(str(path) for path in sordini_broker.data_directory.glob("__consumer_offsets-*/*.log"))
-    shown = run("log", "dump", *segments, "--print-data", "--offsets-decoder").stdout
+    shown = run("log", "dump", *segments, "--format", "people", "--offsets-decoder").stdout
     assert f"group {group}  {topic}-0  committed 1" in shown

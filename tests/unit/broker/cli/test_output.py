@@ -167,7 +167,7 @@ def test_a_wrong_use_ends_with_2() -> None:
         (["consume", "t", "--json", "--format", "value"], "give one of them"),
         (["produce", "t", "--input", "json", "--key-separator", ":"], "--input json"),
         (["produce", "t", "--header", "a"], "NAME=VALUE"),
-        (["log", "dump", "f", "--offsets-decoder"], "--print-data"),
+        (["log", "dump", "f", "--offsets-decoder", "--transaction-log-decoder"], "different topics"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused_before_anything_is_done(wrong: list[str], said: str) -> None:

@@ -11,11 +11,13 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.dumping_log import read_log
-from sordini.broker.cli.dumping_values import Item, damage
+from sordini.broker.cli.logs.dump.batches import read_log
+from sordini.broker.cli.logs.dump.kafka_indexes import rows
+from sordini.broker.cli.logs.dump.values import Item, damage
+from sordini.broker.cli.logs.snapshot_file import read_snapshot
 from sordini.protocol.records.batch import HEADER_SIZE, read_header
 from sordini.protocol.types import topic_id_text
-from sordini.storage import names, offset_index, snapshots, time_index
+from sordini.storage import names, offset_index, time_index
 from sordini.storage.checkpoints import DamagedFile, read_epochs, read_meta, read_offsets, read_topic_id
 from sordini.storage.disk import Disk, File
 from sordini.storage.producer_state import AbortedTransaction
@@ -28,8 +30,6 @@ SUFFIXES: Final = (names.DELETED, names.CLEANED, names.SWAP)
 _INDEX_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 _ABORT_ENTRY = struct.Struct(">hqqqq")
-_SNAPSHOT_HEADER = struct.Struct(">hIi")
-_SNAPSHOT_ENTRY_BYTES = struct.calcsize(">qhiqiqiq")
 
 
 class Source(NamedTuple):
@@ -76,7 +76,7 @@ def _offset_index(source: Source, file: File) -> Iterator[Item]:
     log = _log_beside(source)
     previous = (-1, -1)
     try:
-        for at, (relative, position) in _rows(file, _INDEX_ENTRY):
+        for at, (relative, position) in rows(file, _INDEX_ENTRY):
             if (relative, position) <= (0, 0) and at:
                 yield Item("padding", {"position": at, "bytes": file.size() - at})
                 return
@@ -108,7 +108,7 @@ def _begins_a_batch(log: File, position: int, offset: int) -> bool:
 
 def _time_index(source: Source, file: File) -> Iterator[Item]:
     previous = (-(2**63), -1)
-    for at, (timestamp, relative) in _rows(file, _TIME_ENTRY):
+    for at, (timestamp, relative) in rows(file, _TIME_ENTRY):
         if (timestamp, relative) == (0, 0) and at:
             yield Item("padding", {"position": at, "bytes": file.size() - at})
             return
@@ -120,7 +120,7 @@ def _time_index(source: Source, file: File) -> Iterator[Item]:
 
 
 def _transaction_index(_: Source, file: File) -> Iterator[Item]:
-    for at, (version, *fields) in _rows(file, _ABORT_ENTRY):
+    for at, (version, *fields) in rows(file, _ABORT_ENTRY):
         if version != 0:
             yield damage(at, f"version {version} is not known")
             return
@@ -129,34 +129,12 @@ def _transaction_index(_: Source, file: File) -> Iterator[Item]:
 
 
 def _snapshot(_: Source, file: File) -> Iterator[Item]:
-    data = file.read_at(0, file.size())
-    state = snapshots.decode_snapshot(data)
-    if state is None:
-        yield damage(0, _snapshot_fault(data))
+    entries = read_snapshot(file.read_at(0, file.size()))
+    if isinstance(entries, str):
+        yield damage(0, entries)
         return
-    for producer in state.entries():
+    for producer in entries:
         yield Item("producer", producer._asdict())
-
-
-def _snapshot_fault(data: bytes) -> str:
-    if len(data) < _SNAPSHOT_HEADER.size:
-        return f"a snapshot is longer than {len(data)} bytes"
-    version, _, count = _SNAPSHOT_HEADER.unpack_from(data)
-    if version != snapshots.VERSION:
-        return f"version {version} is not known"
-    if len(data) != _SNAPSHOT_HEADER.size + count * _SNAPSHOT_ENTRY_BYTES:
-        return f"{count} producers do not take {len(data)} bytes"
-    return "the CRC is wrong"
-
-
-def _rows(file: File, entry: struct.Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """(position, fields) of every whole entry."""
-    step = entry.size * 4096
-    whole = file.size() - file.size() % entry.size
-    for start in range(0, whole, step):
-        data = file.read_at(start, min(step, whole - start))
-        for number, fields in enumerate(entry.iter_unpack(data)):
-            yield start + number * entry.size, fields
 
 
 def _rest(file: File, entry_size: int) -> Iterator[Item]:
@@ -209,3 +187,5 @@ _TEXT_READERS: Final[dict[str, Callable[[Source], Iterator[Item]]]] = {
     names.PARTITION_METADATA: _topic_id,
     names.META_PROPERTIES: _meta,
 }
+TEXT_FILES: Final = frozenset(_TEXT_READERS)
+"""The small text files that are shown."""

@@ -47,6 +47,8 @@ def as_text(item: Item) -> str:
             return (
                 f"  {fields['offset']}  {utc_text(fields['timestamp'])}  group {fields['group']}  {_group_text(fields)}"
             )
+        case "transaction":
+            return _transaction_text(fields)
         case "property":
             return f"{fields['key']}={fields['value']}"
         case "checkpoint":
@@ -103,6 +105,16 @@ def _group_text(fields: dict[str, Any]) -> str:
     )
     protocol = f"{fields['protocol_type']} by {fields['protocol']}" if fields["protocol"] else fields["protocol_type"]
     return f"generation {fields['generation']}  {protocol}  {f'members {members}' if members else 'no members'}"
+
+
+def _transaction_text(fields: dict[str, Any]) -> str:
+    words = [f"  {fields['offset']}", utc_text(fields["timestamp"]), f"transactional id {fields['transactional_id']}"]
+    if fields["removed"]:
+        return "  ".join([*words, "removed"])
+    words += [fields["state"], f"producer {fields['producer_id']}/{fields['producer_epoch']}"]
+    if fields["partitions"]:
+        words.append(f"partitions {_value_text('', fields['partitions'])}")
+    return "  ".join(words)
 
 
 def _value_text(name: str, value: Any) -> str:

@@ -1,0 +1,106 @@
+"""What stands in a segment's file, entry by entry and without trust: the walk under `log dump`, `verify` and `stats`.
+
+It follows lengths as Apache Kafka's reader does, so that both see the same entries in the same damaged file: an
+entry that the file does not hold as a whole ends the walk, a length below that of an empty message is a fault.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator, Iterator
+from typing import Final, NamedTuple
+
+from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, LENGTH_PREFIX
+from sordini.storage.disk import File
+
+MAGIC_AT: Final = 16
+PREFIX_BYTES: Final = 18
+"""Enough to see an entry's offset, length, format and, in the old ones, attributes."""
+ENTRY_BYTES_MIN: Final = LENGTH_PREFIX + 14
+WINDOW: Final = 1024 * 1024
+_HEAD_SIZES: Final = {0: 26, 1: 34}
+"""Of a message of format 0 or 1 without key and value; a batch has its header at least."""
+_PREFIX: Final = struct.Struct(">qi")
+
+
+class Entry(NamedTuple):
+    """One batch, or one message of an old format: its bytes are those from `position` on in the file."""
+
+    position: int
+    magic: int
+    data: memoryview
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether it is laid out as a batch of version 2, even if its format byte says something newer."""
+        return self.magic >= CURRENT_MAGIC
+
+
+class Walk:
+    """The entries of a file from a position on. When it has ended: where, and why if not at the end of the file.
+
+    Memory grows with the largest entry that the file really holds, never with a length in it.
+    """
+
+    def __init__(self, file: File, position: int = 0, end: int | None = None) -> None:
+        self._file = file
+        self.position = position
+        self.end = file.size() if end is None else min(end, file.size())
+        self.fault: str | None = None
+        self.is_torn = False
+        """Whether what ended the walk may be the beginning of a batch."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        while self.end - self.position > MAGIC_AT:
+            window = memoryview(self._file.read_at(self.position, min(WINDOW, self.end - self.position)))
+            start, at = self.position, 0
+            while len(window) - at > MAGIC_AT:
+                size = LENGTH_PREFIX + _PREFIX.unpack_from(window, at)[1]
+                magic = window[at + MAGIC_AT]
+                if self._is_impossible(size, magic):
+                    return
+                if at + size > len(window):
+                    break
+                yield Entry(start + at, magic, window[at : at + size])
+                at += size
+                self.position = start + at
+            if at == 0 and not (yield from self._large()):
+                return
+        if self.position < self.end:
+            self.is_torn = True
+            self.fault = f"{self.end - self.position} bytes are left, too few for a batch"
+
+    def _large(self) -> Generator[Entry, None, bool]:
+        """The entry at the position when the window does not hold it; nothing more comes when the file does not."""
+        prefix = self._file.read_at(self.position, PREFIX_BYTES)
+        left = self.end - self.position
+        size = LENGTH_PREFIX + _PREFIX.unpack_from(prefix)[1] if len(prefix) > MAGIC_AT else left
+        if size > left:
+            self.is_torn = True
+            self.fault = f"a batch of {size} bytes begins, and {left} are left in the file"
+            return False
+        data = memoryview(self._file.read_at(self.position, size))
+        if len(data) < size:
+            self.fault = "the file became shorter while it was read"
+            return False
+        yield Entry(self.position, prefix[MAGIC_AT], data)
+        self.position += size
+        return True
+
+    def _is_impossible(self, size: int, magic: int) -> bool:
+        least = HEADER_SIZE if CURRENT_MAGIC <= magic < 128 else _HEAD_SIZES.get(magic, ENTRY_BYTES_MIN)
+        if size < least or magic >= 128:
+            left = self.end - self.position
+            self.fault = f"no batch begins here; the {left} bytes up to the end of the file cannot be read"
+            return True
+        return False
+
+
+def is_zeros(file: File, position: int, end: int) -> bool:
+    """Whether there are zeros and nothing else: room that was allocated and never written."""
+    # A torn batch may begin with a few zeros, too: those of its offset.
+    return all(not any(file.read_at(at, min(WINDOW, end - at))) for at in range(position, end, WINDOW))

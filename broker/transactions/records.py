@@ -1,0 +1,180 @@
+"""The records of __transaction_state, byte for byte as Apache Kafka writes them.
+
+    key    int16 version 0 | transactional id
+    value  int16 version   | producer id and epoch, timeout, status, partitions, times; no value takes it away
+
+Values are written in version 0; version 1, which is flexible and comes from newer releases, is read. Who is asked to
+read bytes that make no sense gives a `Damaged` back and raises nothing: one bad record must not cost a partition the
+transactions in it. Pure.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from sordini.protocol.errors import WireError
+from sordini.protocol.primitives import Array, Int8, Int16, Int32, Int64, NullableArray, String
+from sordini.protocol.schema import EMPTY, NEVER, decode, encode, message, struct
+from sordini.protocol.types import TopicPartition
+
+T = TypeVar("T")
+
+KEY_VERSION: Final = 0
+VALUE_VERSION: Final = 0
+VALUE_VERSION_MAX: Final = 1
+"""The newest that is read."""
+NO_TIMESTAMP: Final = -1
+
+EMPTY_STATE, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT, DEAD, EPOCH_FENCE = range(8)
+STATE_NAMES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+
+_VERSION: Final = Struct(">h")
+
+
+@message(versions=range(1), flexible=NEVER)
+class _Key:
+    """Under which key a transactional id lies."""
+
+    transactional_id: String = ""
+
+
+@message(versions=range(2), flexible=1)
+class _Value:
+    """What is known of a transactional id. Its partitions are null, and only then, when it is empty."""
+
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    timeout_ms: Int32 = 0
+    status: Int8 = 0
+    partitions: NullableArray[_Partitions] = None
+    last_update: Int64 = 0
+    start: Int64 = 0
+
+
+@struct
+class _Partitions:
+    """Partitions of one topic that the transaction wrote to."""
+
+    topic: String = ""
+    partition_ids: Array[Int32] = EMPTY
+
+
+class TransactionValue(NamedTuple):
+    """A transactional id's state; times in ms, `start_ms` -1 before its first transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: int
+    partitions: tuple[TopicPartition, ...]
+    last_update_ms: int
+    start_ms: int = NO_TIMESTAMP
+
+    @property
+    def state_name(self) -> str:
+        return STATE_NAMES[self.state]
+
+
+class TransactionKey(NamedTuple):
+    transactional_id: str
+
+
+class UnknownKey(NamedTuple):
+    """A record of a kind that is none of ours; it is to be left alone."""
+
+    version: int
+
+
+class Damaged(NamedTuple):
+    """Bytes that are no such record, and why."""
+
+    reason: str
+
+
+Key: TypeAlias = TransactionKey | UnknownKey | Damaged
+
+
+def read_key(data: bytes | memoryview) -> Key:
+    version = _version(data)
+    if isinstance(version, Damaged):
+        return version
+    if version > KEY_VERSION:
+        return UnknownKey(version)
+    key = _read(_Key, version, data)
+    return key if isinstance(key, Damaged) else TransactionKey(key.transactional_id)
+
+
+def read_value(data: bytes | memoryview) -> TransactionValue | Damaged:
+    version = _version(data)
+    if isinstance(version, Damaged):
+        return version
+    if version > VALUE_VERSION_MAX:
+        return Damaged(f"version {version} is not known")
+    value = _read(_Value, version, data)
+    if isinstance(value, Damaged):
+        return value
+    if not 0 <= value.status < len(STATE_NAMES):
+        return Damaged(f"state {value.status} is none")
+    listed = value.partitions or []
+    if listed and value.status == EMPTY_STATE:
+        return Damaged("an empty transaction with partitions")
+    partitions = tuple(TopicPartition(one.topic, number) for one in listed for number in one.partition_ids)
+    return TransactionValue(
+        value.producer_id,
+        value.producer_epoch,
+        value.timeout_ms,
+        value.status,
+        partitions,
+        value.last_update,
+        value.start,
+    )
+
+
+def transaction_key(transactional_id: str) -> bytes:
+    return _written(_Key(transactional_id=transactional_id), KEY_VERSION)
+
+
+def transaction_value(value: TransactionValue) -> bytes:
+    """Partitions are grouped by topic, topics in the order in which they first come."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in value.partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    listed = [_Partitions(topic=topic, partition_ids=numbers) for topic, numbers in by_topic.items()]
+    written = _Value(
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.timeout_ms,
+        status=value.state,
+        partitions=None if value.state == EMPTY_STATE else listed,
+        last_update=value.last_update_ms,
+        start=value.start_ms,
+    )
+    return _written(written, VALUE_VERSION)
+
+
+def _version(data: bytes | memoryview) -> int | Damaged:
+    if len(data) < _VERSION.size:
+        return Damaged(f"{len(data)} bytes are too few for a version")
+    version: int = _VERSION.unpack_from(data)[0]
+    return Damaged(f"version {version} is none") if version < 0 else version
+
+
+def _read(cls: type[T], version: int, data: bytes | memoryview) -> T | Damaged:
+    try:
+        return decode(cls, version, memoryview(data), _VERSION.size)[0]
+    except WireError as error:
+        return Damaged(str(error))
+
+
+def _written(value: Any, version: int) -> bytes:
+    return _VERSION.pack(version) + encode(value, version)
