@@ -18,8 +18,17 @@ COMMANDS = {
     "groups": "See consumer groups, move and delete their offsets.",
     "configs": "See and change the settings of topics, brokers and the cluster.",
     "log": "Look into the files of a log directory.",
+    "cluster": "Move a cluster between coordination stores.",
 }
-"""What `sordini --help` says of each; command NAME is NAME in sordini.broker.cli.NAME."""
+"""What `sordini --help` says of each; command NAME is NAME in the module that `module_of` names."""
+
+ELSEWHERE = {"cluster": "cluster_command"}
+"""Commands whose own name is another module's in broker/cli."""
+
+
+def module_of(name: str) -> str:
+    """The module of a command, below `sordini`."""
+    return f"broker.cli.{ELSEWHERE.get(name, name)}"
 
 
 class Commands(click.Group):
@@ -31,7 +40,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"sordini.broker.cli.{cmd_name}"), cmd_name)
+        command: click.Command = getattr(import_module(f"sordini.{module_of(cmd_name)}"), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

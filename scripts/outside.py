@@ -30,6 +30,8 @@ COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 # The release whose server, tools and answers the tests compare with; the clients' jars hold the
 # message definitions up to the newest version of each message that Sordini serves.
 KAFKA_VERSION = "3.9.1"
+# The older release that starts on our data directories, and we on its; 40 MB and a few seconds.
+OLDER_KAFKA_VERSION = "2.7.2"
 CLIENTS_VERSIONS = ("4.2.0",)
 SPARK_VERSION = "4.0.0"
 
@@ -45,6 +47,7 @@ def main(arguments: list[str]) -> None:
             install_programs()
             if shutil.which("mvn"):
                 fetch_kafka(KAFKA_VERSION)
+                fetch_kafka(OLDER_KAFKA_VERSION)
                 for version in CLIENTS_VERSIONS:
                     fetch_clients(version)
                 fetch_spark(SPARK_VERSION)

@@ -16,13 +16,13 @@ from tests.outside.processes import BrokerProcess, OutsideProcess
 
 _LOG4J = Path(__file__).with_name("log4j.properties")
 # A short life: the quick compiler and the small collector start sooner and leave the cores to others.
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
 def java_command(main_class: str, arguments: Sequence[str], version: str, flags: Sequence[str]) -> list[str]:
-    """The command line of one Java program out of the jars of an Apache Kafka release."""
+    """The command line of one Java program out of the jars of an Apache Kafka release; of two flags the later counts."""
     class_path = f"{kafka_jars(version)}/*"
-    return [need_java(), *flags, f"-Dlog4j.configuration=file:{_LOG4J}", "-cp", class_path, main_class, *arguments]
+    return [need_java(), f"-Dlog4j.configuration=file:{_LOG4J}", *flags, "-cp", class_path, main_class, *arguments]
 
 
 class ZooKeeperProcess(OutsideProcess):
@@ -47,7 +47,7 @@ class ZooKeeperProcess(OutsideProcess):
             "4lw.commands.whitelist": "*",
         }
         write_properties(config, settings)
-        flags = [*_SHORT_LIVED, "-Xmx256m", "-Dzookeeper.forceSync=no"]
+        flags = [*SHORT_LIVED, "-Xmx256m", "-Dzookeeper.forceSync=no"]
         main_class = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         return java_command(main_class, [str(config)], APACHE_KAFKA, flags)
 
@@ -100,11 +100,11 @@ class ApacheKafkaProcess(BrokerProcess):
         return java_command("kafka.Kafka", [str(config)], self._version, self._flags)
 
     def launch(self) -> None:
-        self._wait_until_unregistered()
+        self.wait_until_unregistered()
         super().launch()
 
-    def _wait_until_unregistered(self) -> None:
-        """A killed broker is registered until its session expires; a second of its id would be refused."""
+    def wait_until_unregistered(self) -> None:
+        """A killed broker is registered until its session expires; until then a second of its id would be refused."""
         client = KazooClient(hosts=str(self.settings["zookeeper.connect"]).partition("/")[0])
         client.start(timeout=20)
         try:
@@ -129,7 +129,7 @@ def java_tool(
     seconds: float = 60,
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Apache Kafka's tools to its end in a JVM of its own; its exit status is the caller's to judge."""
-    command = java_command(main_class, arguments, version, [*_SHORT_LIVED, "-Xmx256m"])
+    command = java_command(main_class, arguments, version, [*SHORT_LIVED, "-Xmx256m"])
     return subprocess.run(command, input=standard_input, capture_output=True, text=True, timeout=seconds, check=False)
 
 

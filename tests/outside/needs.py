@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # The Apache Kafka whose server and tools the tests run, and whose answers ours are compared with.
 APACHE_KAFKA = "3.9.1"
+# The older one whose data directories are exchanged with ours, too.
+OLDER_APACHE_KAFKA = "2.7.2"
 # The Spark whose Kafka source reads from and writes to the broker.
 SPARK = "4.0.0"
 

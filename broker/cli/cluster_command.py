@@ -1,0 +1,203 @@
+"""`sordini cluster`: what concerns a cluster as a whole. (`cluster.py` is how commands reach one.)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sordini.broker.cli.options import DONE, FAILED, ClientCommand, ClientGroup, Failure, json_option
+from sordini.broker.cli.output import print_json
+
+if TYPE_CHECKING:
+    from sordini.broker.coordination.moving import Outcome, Place
+    from sordini.broker.coordination.places import Location, Places
+
+
+class MoveCommand(ClientCommand):
+    """A command that works on stores and asks no broker."""
+
+    exit_codes = ClientCommand.exit_codes | {
+        DONE: "the tree is there, and was read back; with --dry-run: it can be moved",
+        FAILED: "refused, or a store failed; nothing was overwritten, and the command can be repeated",
+    }
+
+
+class LocationType(click.ParamType["Location"]):
+    """`embedded:DIR` or `zookeeper:HOST:PORT/CHROOT`."""
+
+    name = "place"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Location:
+        from sordini.broker.coordination.places import location_of
+
+        try:
+            return location_of(value)
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+
+
+@click.group(cls=ClientGroup)
+def cluster() -> None:
+    """Move a cluster between coordination stores.
+
+    \b
+      sordini cluster move --from embedded:data --to zookeeper:zk-1:2181/kafka
+    """
+
+
+@cluster.command(cls=MoveCommand)
+@click.option(
+    "--from",
+    "source",
+    metavar="PLACE",
+    type=LocationType(),
+    required=True,
+    help="Where the cluster is: embedded:DIR or zookeeper:HOST:PORT/CHROOT.",
+)
+@click.option(
+    "--to", "target", metavar="PLACE", type=LocationType(), required=True, help="Where it shall be: written alike."
+)
+@click.option("--dry-run", is_flag=True, help="Only look whether it can be done; change nothing.")
+@click.option("--keep-source", is_flag=True, help="Let brokers go on using an embedded source: make a copy, no move.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=1),
+    default=30.0,
+    show_default=True,
+    help="Wait so long for a ZooKeeper to answer.",
+)
+@json_option
+def move(
+    *, source: Location, target: Location, dry_run: bool, keep_source: bool, timeout_s: float, as_json: bool
+) -> None:
+    """Take what a cluster knows of itself from one coordination store to another.
+
+    Topics with their ids and partitions' states, all settings, users, quotas, access lists, the cluster's id and the
+    next producer and broker ids are copied as they are; records, groups and transactions are in the log directories and
+    stay there. Brokers must be stopped. What was copied is read back and compared. Nothing is ever overwritten: the
+    target has to be empty, or hold a part of the same tree, so that a move that was interrupted can be repeated.
+
+    An embedded store (coordination.sqlite in the first log directory) stays where it is with a note beside it, and
+    brokers refuse it from then on. A ZooKeeper's tree stays, too, and no note keeps Apache Kafka from it: start
+    no broker there any more.
+
+    \b
+      sordini cluster move --from embedded:data --to zookeeper:zk-1:2181,zk-2:2181/kafka --dry-run
+      sordini cluster move --from embedded:data --to zookeeper:zk-1:2181,zk-2:2181/kafka
+      sordini cluster move --from zookeeper:zk-1:2181/kafka --to embedded:data
+    """
+    import asyncio
+
+    from sordini.broker.clock import SystemClock
+    from sordini.broker.coordination.moving import MoveRefused
+    from sordini.broker.coordination.places import Places
+    from sordini.replication.ports import CoordinationError, StoreUnusable
+    from sordini.storage.disk import SystemDisk
+
+    places = Places(SystemDisk(), SystemClock(), connection_timeout_ms=round(timeout_s * 1000))
+    try:
+        told = asyncio.run(_moved(places, source, target, dry_run=dry_run, keep_source=keep_source))
+    except (MoveRefused, StoreUnusable) as error:
+        raise Failure(str(error)) from None
+    except CoordinationError as error:
+        raise Failure(f"a store did not answer ({error}); nothing is lost: repeat the command") from None
+    except OSError as error:
+        raise Failure(str(error)) from None
+    if as_json:
+        print_json(told)
+    else:
+        _tell(told, source, target)
+
+
+async def _moved(
+    places: Places, source: Location, target: Location, *, dry_run: bool, keep_source: bool
+) -> dict[str, Any]:
+    """Do it; what there is to tell. Raises MoveRefused, CoordinationError and OSError."""
+    places.refuse(source, target)
+    note = former = None
+    async with places.open(source) as origin:
+        comes_back = await _comes_back(places, origin, target)
+        if dry_run:
+            outcome = await _checked(places, origin, target, comes_back=comes_back)
+        else:
+            outcome, former = await _copied(places, origin, target, comes_back=comes_back)
+            note = None if keep_source else places.mark(source, target)
+    ends = {"from": str(source), "to": str(target), "dry_run": dry_run}
+    return {**ends, **outcome._asdict(), "note": note, "former": former}
+
+
+async def _comes_back(places: Places, origin: Place, target: Location) -> bool:
+    """Whether the target is a file from which this cluster was moved. Raises MoveRefused when it was another one."""
+    from sordini.broker.coordination.moving import MoveRefused, cluster_id_at
+
+    if places.moved_to(target) is None:
+        return False
+    if places.is_there(target):
+        async with places.open(target) as former:
+            theirs = await cluster_id_at(former)
+        if theirs != await cluster_id_at(origin):
+            raise MoveRefused(f"{target} is what is left of cluster {theirs}, which was moved away: clear it yourself")
+    return True
+
+
+async def _checked(places: Places, origin: Place, target: Location, *, comes_back: bool) -> Outcome:
+    from sordini.broker.coordination.moving import check
+
+    if comes_back or not places.is_there(target):
+        return await check(origin, None)
+    async with places.open(target) as destination:
+        return await check(origin, destination)
+
+
+async def _copied(places: Places, origin: Place, target: Location, *, comes_back: bool) -> tuple[Outcome, str | None]:
+    from sordini.broker.coordination.moving import check, copy
+
+    former = None
+    if comes_back:
+        await check(origin, None)
+        former = places.set_aside(target)
+    async with places.open(target) as destination:
+        outcome = await copy(origin, destination)
+        places.unmark(target)
+    return outcome, former
+
+
+def _tell(told: Mapping[str, Any], source: Location, target: Location) -> None:
+    """Say what was done, and on standard error what is to be done and minded now."""
+    shape = f"{_counted(told['topics'], 'topic')} with {_counted(told['partitions'], 'partition')}"
+    there = f", {told['nodes'] - told['copied']} of them there already" if told["copied"] < told["nodes"] else ""
+    does = "can be moved" if told["dry_run"] else "moved"
+    click.echo(f"cluster {told['cluster_id']} {does} from {told['from']} to {told['to']}")
+    click.echo(f"{shape}; {told['nodes']} nodes{there}{'' if told['dry_run'] else ', read back and equal'}")
+    for line in _advice(told, source, target):
+        click.echo(line, err=True)
+
+
+def _advice(told: Mapping[str, Any], source: Location, target: Location) -> Iterator[str]:
+    ids = told["brokers"]
+    if told["left_out"]:
+        yield f"left out, as no part of a cluster: {', '.join(told['left_out'])}"
+    if target.kind == "embedded" and len(ids) > 1:
+        yield f"partitions are on brokers {', '.join(map(str, ids))}: an embedded store serves one broker only"
+    if told["dry_run"]:
+        return
+    if told["former"]:
+        yield f"the store from before is now {told['former']}"
+    if told["note"]:
+        yield f"the old store stays, and brokers refuse it because of {told['note']}"
+    elif source.kind == "zookeeper":
+        yield f"the tree at {source} stays, and nothing keeps a broker from it: start none there any more"
+    elif source.kind == "embedded":
+        yield f"the store at {source} may still be used: never by a broker of the same log directories"
+    where = f"with zookeeper.connect={target.where}{target.root}"
+    if target.kind == "embedded":
+        where = f"without zookeeper.connect, and with the first of log.dirs where {target} is"
+    yield f"now start {'brokers' if len(ids) > 1 else 'the broker'} {where}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,50 @@
+"""The journeys, each made once. A quick run has the one that stops in order, with the newer Apache Kafka; `make
+interchange`, which sets SORDINI_INTERCHANGE=all, adds the older one and brokers that are killed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.compat.interchange.cluster import Exchange
+from tests.compat.interchange.journeys import CleanJourney, KilledJourney, clean_journey, killed_journey
+from tests.outside.needs import APACHE_KAFKA, OLDER_APACHE_KAFKA
+
+EVERYTHING = os.environ.get("SORDINI_INTERCHANGE") == "all"
+VERSIONS = (APACHE_KAFKA, OLDER_APACHE_KAFKA) if EVERYTHING else (APACHE_KAFKA,)
+
+collect_ignore = [] if EVERYTHING else ["test_killed.py"]
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    """The Apache Kafka that takes turns with ours."""
+    wanted: str = request.param
+    return wanted
+
+
+@pytest.fixture(scope="session")
+def exchange(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Exchange]]:
+    """Clusters that change hands, each with a directory of its own; what runs is ended with the session."""
+    made: list[Exchange] = []
+
+    def make(name: str) -> Exchange:
+        made.append(Exchange(tmp_path_factory.mktemp(name), zookeeper))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def clean(exchange: Callable[[str], Exchange], version: str) -> CleanJourney:
+    return clean_journey(exchange(f"clean-{version}"), version)
+
+
+@pytest.fixture(scope="session")
+def killed(exchange: Callable[[str], Exchange], version: str) -> KilledJourney:
+    return killed_journey(exchange(f"killed-{version}"), version)

@@ -1,0 +1,52 @@
+"""docs/moving.md, pasted block by block into a shell, with a real ZooKeeper."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.outside.ports import free_port
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "moving.md"
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK_S_MAX = 60
+
+
+def test_each_block_of_the_page_does_what_it_says(zookeeper: str, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    text = PAGE.read_text().replace("127.0.0.1:9092", address).replace("127.0.0.1:2181", f"{zookeeper}/moving-page")
+    blocks = BLOCK.findall(text)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "SORDINI_BOOTSTRAP": address}
+    told = []
+    try:
+        for block in blocks:
+            done = subprocess.run(
+                ["bash", "-e", "-o", "pipefail", "-c", block],
+                cwd=tmp_path,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=BLOCK_S_MAX,
+                check=False,
+            )
+            assert done.returncode == 0, f"{block}\n{done.stdout}"
+            told.append(done.stdout)
+    finally:
+        stop = ["sordini", "stop", "server.properties", "--force", "--timeout", "10"]
+        subprocess.run(stop, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=BLOCK_S_MAX)
+    started, moved, refused, on_zookeeper, back = told
+    assert "1 pear" in started
+    assert moved.count("topics with") == 2
+    assert "2 topics with" in moved
+    assert "can be moved" in moved.splitlines()[1]
+    assert re.search(r"was moved to zookeeper:\S+/moving-page/kafka: start with zookeeper.connect", refused)
+    assert "\n1 melon\n" in on_zookeeper
+    assert not re.search("apples|pear", on_zookeeper), "the group goes on where it was"
+    assert re.search(r"Settings +retention.ms=-1", on_zookeeper)
+    assert (tmp_path / "data" / "coordination.sqlite.former-1").exists()
+    assert all(value in back for value in ("2 apples", "1 pear", "1 melon"))
