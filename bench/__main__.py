@@ -11,13 +11,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bench import groups, starting, table
+from bench import groups, log, starting, table
 from bench.client import ROOT, build
 from bench.procfs import resident_bytes
 from bench.works import WORKS, Bench, Figures, Work, settle
@@ -35,14 +35,26 @@ def main() -> None:
     build()
     with tempfile.TemporaryDirectory(prefix="bench-", dir=arguments.directory) as directory:
         try:
-            rows = _compare(Path(directory), arguments)
+            for name, lines in _tables(Path(directory), arguments):
+                _publish(name, lines, arguments)
         except pytest.skip.Exception as missing:
             raise SystemExit(str(missing)) from None
-    text = f"{time.strftime('%Y-%m-%d')}; {starting.machine()}; medians of {arguments.rounds} rounds.\n\n"
-    text += "\n".join([table.head(THEIRS, arguments.ours), *rows])
-    print(f"\n{text}")
+
+
+def _tables(directory: Path, arguments: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
+    if not arguments.only.startswith("log"):
+        yield table.MAIN, [table.head(THEIRS, arguments.ours), *_compare(directory, arguments)]
+    if any(arguments.only in part for part in log.PARTS):
+        yield from log.tables(directory, arguments, THEIRS, _say)
+
+
+def _publish(name: str, lines: list[str], arguments: argparse.Namespace) -> None:
+    """Each table as soon as it is known: the next one takes minutes."""
+    note = f"medians of {arguments.rounds} rounds." if name == table.MAIN else log.note(name, log.extent(arguments))
+    text = "\n".join([f"{time.strftime('%Y-%m-%d')}; {starting.machine()}; {note}", "", *lines])
+    print(f"\n{name}: {text}", flush=True)
     if arguments.write and not arguments.apache_only:
-        table.write(ROOT / "docs" / "benchmarks.md", text)
+        table.write(ROOT / "docs" / "benchmarks.md", name, text)
 
 
 def _arguments() -> argparse.Namespace:
@@ -52,6 +64,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--apache-only", action="store_true", help="Apache Kafka on both sides: proves the harness")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     parser.add_argument("--directory", help="where the brokers keep their data (default: the system's)")
+    log.add_arguments(parser)
     return parser.parse_args()
 
 

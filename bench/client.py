@@ -5,23 +5,29 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
+
+from bench.procfs import cpu_seconds
+from tests.outside.processes import BrokerProcess
 
 ROOT = Path(__file__).resolve().parents[1]
 _SOURCES = ROOT / "bench" / "load"
 _PROGRAM = ROOT / ".cache" / "bench" / "load"
-RUN_SECONDS_MAX = 150
+RUN_SECONDS_MAX = 900
 
 
 class Load(NamedTuple):
-    """What one run measured from the client's side; latencies are 0 for batched work."""
+    """What one run measured from the client's side; latencies are 0 for batched work, bytes for all but filling."""
 
     records: int
     seconds: float
     per_second: float
     p50_us: float
     p99_us: float
+    bytes: int = 0
 
 
 def build() -> None:
@@ -39,9 +45,71 @@ def build() -> None:
 
 def load(bootstrap: str, work: str, topic: str, **flags: object) -> Load:
     """Run one kind of work to its end. Raises SystemExit with the client's complaint when it fails."""
-    command = [str(_PROGRAM), "-broker", bootstrap, "-work", work, "-topic", topic]
-    command += [f"-{name}={value}" for name, value in flags.items()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS_MAX, check=False)
+    command = _command(bootstrap, work, topic, flags)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS_MAX + 10, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{work} on {bootstrap}: {done.stderr.strip()}")
     return Load(**json.loads(done.stdout))
+
+
+def _command(bootstrap: str, work: str, topic: str, flags: dict[str, object]) -> list[str]:
+    command = [str(_PROGRAM), "-broker", bootstrap, "-work", work, "-topic", topic, "-deadline", f"{RUN_SECONDS_MAX}s"]
+    return command + [f"-{name.replace('_', '-')}={value}" for name, value in flags.items()]
+
+
+class Conversation:
+    """A load that tells how far it is, one word in a line, and then what it measured."""
+
+    def __init__(self, process: subprocess.Popen[str], name: str) -> None:
+        self._process = process
+        self._name = name
+
+    def expect(self, word: str) -> None:
+        """Wait until it says this. Raises SystemExit when it ends instead; its own deadline bounds the wait."""
+        if self._line() != word:
+            self._fail()
+
+    def go_on(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+
+    def enough(self) -> None:
+        """Let it end before it has made all its requests."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def result(self) -> Load:
+        line = self._line()
+        if not line.startswith("{"):
+            self._fail()
+        return Load(**json.loads(line))
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def _fail(self) -> NoReturn:
+        assert self._process.stderr is not None
+        raise SystemExit(f"{self._name}: {self._process.stderr.read().strip()}")
+
+
+@contextmanager
+def conversation(bootstrap: str, work: str, topic: str, **flags: object) -> Iterator[Conversation]:
+    command = _command(bootstrap, work, topic, flags)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield Conversation(process, f"{work} on {bootstrap}")
+        finally:
+            process.kill()
+
+
+def paced(broker: BrokerProcess, work: str, topic: str, **flags: object) -> tuple[Load, float]:
+    """What the client measured, and the broker's CPU seconds for that alone: neither connecting nor warming up."""
+    with conversation(broker.bootstrap, work, topic, **flags) as load:
+        load.expect("ready")
+        before = cpu_seconds(broker.pid)
+        load.go_on()
+        measured = load.result()
+        return measured, cpu_seconds(broker.pid) - before

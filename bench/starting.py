@@ -21,13 +21,22 @@ SETTINGS: dict[str, object] = {"log.segment.delete.delay.ms": 1_000}
 ANSWER_SECONDS_MAX = 60.0
 
 
+class _ApacheKafka(ApacheKafkaProcess):
+    """One that also tells of each log that its cleaner has been through."""
+
+    def command(self) -> list[str]:
+        option = "-Dlog4j.configuration="
+        own = f"{option}file:{Path(__file__).with_name('log4j.properties')}"
+        return [own if word.startswith(option) else word for word in super().command()]
+
+
 def sordini(directory: Path, overrides: Mapping[str, object] | None = None) -> BrokerProcess:
     return SordiniProcess(directory, {**SETTINGS, **(overrides or {})})
 
 
 def apache_kafka(directory: Path, zookeeper: str, overrides: Mapping[str, object] | None = None) -> BrokerProcess:
     settings = {**SETTINGS, **(overrides or {})}
-    return ApacheKafkaProcess(directory, f"{zookeeper}/{directory.name}", settings, flags=HEAP)
+    return _ApacheKafka(directory, f"{zookeeper}/{directory.name}", settings, flags=HEAP)
 
 
 class Start(NamedTuple):

@@ -8,7 +8,7 @@ from statistics import median
 from bench.starting import Start
 from bench.works import Figures, Work
 
-BEGIN, END = "<!-- benchmark table: begin -->", "<!-- benchmark table: end -->"
+MAIN = "benchmark table"
 
 
 def head(theirs: str, ours: str) -> str:
@@ -50,10 +50,11 @@ def start_rows(theirs: list[Start], ours: list[Start]) -> list[str]:
     return rows
 
 
-def write(page: Path, table: str) -> None:
-    """Put the table between the page's markers. Raises SystemExit when they are not there."""
+def write(page: Path, name: str, table: str) -> None:
+    """Put a table between the page's markers of its name. Raises SystemExit when they are not there."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     text = page.read_text(encoding="utf-8") if page.exists() else ""
-    if BEGIN not in text or END not in text:
-        raise SystemExit(f"{page} has no place for the table: it needs the lines {BEGIN} and {END}")
-    head, _, rest = text.partition(BEGIN)
-    page.write_text(f"{head}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    if begin not in text or end not in text:
+        raise SystemExit(f"{page} has no place for the table: it needs the lines {begin} and {end}")
+    head, _, rest = text.partition(begin)
+    page.write_text(f"{head}{begin}\n\n{table}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")

@@ -5,7 +5,11 @@
 //	load -broker 127.0.0.1:9092 -work single -topic t -records 20000 -connections 16
 //	load -broker 127.0.0.1:9092 -work join -topic t -group g -members 50
 //	load -broker 127.0.0.1:9092 -work commits -topic t -topics 200 -group g -groups 1000 -records 10000
+//	load -broker 127.0.0.1:9092 -work fill -topic t -records 1000000 -size 1024 -first-ms 1700000000000
+//	load -broker 127.0.0.1:9092 -work seeks -topic t -records 1000000 -requests 2000
+//	load -broker 127.0.0.1:9092 -work spread -topic t -topics 100 -partitions 100
 //
+// The works appends, seeks and times wait for a line on standard input before they begin.
 // Every loop is bounded by a count and by -deadline. It speaks to loopback addresses only.
 package main
 
@@ -16,6 +20,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -36,6 +41,12 @@ type job struct {
 	groups      int
 	topics      int
 	members     int
+	configs     string
+	keys        int
+	from        int
+	each        int
+	requests    int
+	firstMillis int64
 }
 
 // result is what one run measured. Latencies are 0 where single requests are not timed.
@@ -45,11 +56,32 @@ type result struct {
 	PerSecond float64 `json:"per_second"`
 	P50Micros float64 `json:"p50_us"`
 	P99Micros float64 `json:"p99_us"`
+	Bytes     int     `json:"bytes"`
+}
+
+var works = map[string]func(context.Context, job) (result, error){
+	"create":  create,
+	"delete":  remove,
+	"alter":   alter,
+	"produce": produce,
+	"consume": consume,
+	"single":  single,
+	"topics":  topics,
+	"join":    join,
+	"commits": commits,
+	"offsets": offsets,
+	"fill":    fill,
+	"appends": appends,
+	"seeks":   seeks,
+	"times":   times,
+	"spread":  spread,
+	"touch":   touch,
+	"serving": serving,
 }
 
 func main() {
 	var j job
-	work := flag.String("work", "produce", "create, delete, produce, consume, single, topics, join, commits or offsets")
+	work := flag.String("work", "produce", "one of the names in works")
 	deadline := flag.Duration("deadline", 2*time.Minute, "give up after this long")
 	flag.StringVar(&j.broker, "broker", "127.0.0.1:9092", "a loopback address")
 	flag.StringVar(&j.topic, "topic", "bench", "the topic to work on")
@@ -62,6 +94,12 @@ func main() {
 	flag.IntVar(&j.groups, "groups", 1, "groups of the works commits and offsets")
 	flag.IntVar(&j.topics, "topics", 1, "topics of the works topics and commits: their names are numbered")
 	flag.IntVar(&j.members, "members", 1, "members that join at once")
+	flag.StringVar(&j.configs, "configs", "", "what create and alter set for a topic: key=value,key=value")
+	flag.IntVar(&j.keys, "keys", 0, "different keys of fill's records, at random; 0: without keys")
+	flag.IntVar(&j.from, "from", 0, "the number of fill's first record")
+	flag.IntVar(&j.each, "each", 1, "records of each batch of appends and touch")
+	flag.IntVar(&j.requests, "requests", 1_000, "how many requests appends, seeks and times make")
+	flag.Int64Var(&j.firstMillis, "first-ms", 0, "when fill's record 0 was made; each one after it is 1 ms younger")
 	flag.Parse()
 
 	ctx, cancel := context.WithTimeout(context.Background(), *deadline)
@@ -80,28 +118,11 @@ func run(ctx context.Context, work string, j job) (result, error) {
 	if err := onlyLoopback(j.broker); err != nil {
 		return result{}, err
 	}
-	switch work {
-	case "create":
-		return result{}, create(ctx, j)
-	case "delete":
-		return result{}, remove(ctx, j)
-	case "produce":
-		return produce(ctx, j)
-	case "consume":
-		return consume(ctx, j)
-	case "single":
-		return single(ctx, j)
-	case "topics":
-		return topics(ctx, j)
-	case "join":
-		return join(ctx, j)
-	case "commits":
-		return commits(ctx, j)
-	case "offsets":
-		return offsets(ctx, j)
-	default:
+	do, known := works[work]
+	if !known {
 		return result{}, fmt.Errorf("no work is called %q", work)
 	}
+	return do(ctx, j)
 }
 
 // onlyLoopback refuses any address but this machine's own: a load generator is no toy for other networks.
@@ -116,30 +137,77 @@ func onlyLoopback(address string) error {
 	return nil
 }
 
-func create(ctx context.Context, j job) error {
+func create(ctx context.Context, j job) (result, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(j.broker))
 	if err != nil {
-		return err
+		return result{}, err
 	}
 	defer client.Close()
-	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic = j.topic
-	topic.NumPartitions = int32(j.partitions)
-	topic.ReplicationFactor = 1
 	request := kmsg.NewPtrCreateTopicsRequest()
 	request.TimeoutMillis = 10_000
-	request.Topics = append(request.Topics, topic)
+	request.Topics = append(request.Topics, topicToCreate(j, j.topic))
 	answer, err := request.RequestWith(ctx, client)
 	if err != nil {
-		return err
+		return result{}, err
 	}
-	return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
+	return result{}, kerr.ErrorForCode(answer.Topics[0].ErrorCode)
 }
 
-func remove(ctx context.Context, j job) error {
+func topicToCreate(j job, name string) kmsg.CreateTopicsRequestTopic {
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic = name
+	topic.NumPartitions = int32(j.partitions)
+	topic.ReplicationFactor = 1
+	for key, value := range pairs(j.configs) {
+		config := kmsg.NewCreateTopicsRequestTopicConfig()
+		config.Name = key
+		config.Value = kmsg.StringPtr(value)
+		topic.Configs = append(topic.Configs, config)
+	}
+	return topic
+}
+
+// pairs takes "key=value,key=value" apart.
+func pairs(configs string) map[string]string {
+	found := map[string]string{}
+	for _, pair := range strings.Split(configs, ",") {
+		if key, value, isPair := strings.Cut(pair, "="); isPair {
+			found[key] = value
+		}
+	}
+	return found
+}
+
+// alter sets j.configs for a topic that exists.
+func alter(ctx context.Context, j job) (result, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(j.broker))
 	if err != nil {
-		return err
+		return result{}, err
+	}
+	defer client.Close()
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType = kmsg.ConfigResourceTypeTopic
+	resource.ResourceName = j.topic
+	for key, value := range pairs(j.configs) {
+		config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		config.Name = key
+		config.Op = kmsg.IncrementalAlterConfigOpSet
+		config.Value = kmsg.StringPtr(value)
+		resource.Configs = append(resource.Configs, config)
+	}
+	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	request.Resources = append(request.Resources, resource)
+	answer, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return result{}, err
+	}
+	return result{}, kerr.ErrorForCode(answer.Resources[0].ErrorCode)
+}
+
+func remove(ctx context.Context, j job) (result, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(j.broker))
+	if err != nil {
+		return result{}, err
 	}
 	defer client.Close()
 	topic := kmsg.NewDeleteTopicsRequestTopic()
@@ -150,9 +218,9 @@ func remove(ctx context.Context, j job) error {
 	request.Topics = append(request.Topics, topic)
 	answer, err := request.RequestWith(ctx, client)
 	if err != nil {
-		return err
+		return result{}, err
 	}
-	return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
+	return result{}, kerr.ErrorForCode(answer.Topics[0].ErrorCode)
 }
 
 func summary(records int, took time.Duration) result {
