@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sordini.broker.__main__ import COMMANDS
+from sordini.broker.__main__ import COMMANDS, module_of
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -32,6 +32,7 @@ PURE = (
     "replication.controller.moves",
     "replication.controller.paths",
     "replication.controller.wishes",
+    "storage.compaction.policy",
     "storage.producer_state",
     "storage.retention",
     "storage.epoch_cache",
@@ -52,18 +53,19 @@ PURE = (
     "broker.groups.syncing",
     "broker.groups.turn",
     "broker.groups.voting",
+    "broker.transactions.records",
 )
 BANNED_IN_PURE = frozenset({"asyncio", "time", "random", "os", "logging", "socket", "threading", "subprocess"})
 
 # Who may touch the world, and how that shows in source code.
 OPENS_FILES = frozenset({"storage.disk", "broker.coordination.database"})  # The second through SQLite.
 OPENS_SOCKETS = "broker.network"
-READS_TIME = frozenset({"broker.clock"})
+READS_TIME = frozenset({"broker.clock", "storage.compaction.child"})  # The second is a process of its own.
 FILE_CALLS = frozenset({"read_text", "write_text", "read_bytes", "write_bytes", "fdopen", "mkstemp"})
 TIME_MODULES = frozenset({"time", "datetime"})
 
 # Reached by name: the command, and the commands below it that its table names.
-ENTRY_POINTS = frozenset({"broker.__main__"} | {f"broker.cli.{command}" for command in COMMANDS})
+ENTRY_POINTS = frozenset({"broker.__main__", "storage.compaction.child"} | set(map(module_of, COMMANDS)))
 # Where any exception is turned into an answer.
 FENCE = "broker.dispatch"
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from sordini.broker.configuration.accepted import ACCEPTED
+from sordini.broker.configuration.cleaner_keys import CleanerSettings
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.configuration.log_keys import LogSettings
@@ -14,6 +15,7 @@ SECTIONS: dict[type, str] = {
     Config: "The broker, topics and replication",
     NetworkSettings: "Network",
     LogSettings: "Logs and messages",
+    CleanerSettings: "Compaction",
     GroupSettings: "Consumer groups",
 }
 UNITS = {1: "", MINUTE_MS: " (minutes)", HOUR_MS: " (hours)"}
