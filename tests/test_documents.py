@@ -20,7 +20,7 @@ DOCUMENTS = {
     "003": "003_55895e90fe7786e1.txt",
     "004": "004_6e69026bef7c5ed3.txt",
 }
-WORKS = ("log in depth", "replication", "controller", "transactions", "pipeline", "mirroring")
+WORKS = ("replication", "controller", "transactions", "pipeline", "mirroring")
 
 _HEADING = re.compile(r"^## Document (\d{3}): .*`(\S+\.txt)`\)$", re.MULTILINE)
 _ROW_NUMBER = re.compile(r"\d{3}-\d{2,}")

@@ -56,6 +56,11 @@ def test_without_an_id_a_broker_takes_one_and_keeps_it(start_sordini: Start) -> 
     assert READY.findall(broker.output())[0][:2] == first[0][:2]
 
 
+def test_a_delete_policy_that_is_not_installed_is_named_with_those_that_are(tmp_path: Path) -> None:
+    line = refused(tmp_path, {"sordini.log.delete.policy": "time,archived"})
+    assert "sordini.log.delete.policy='archived' is not valid: allowed are time, size" in line
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [

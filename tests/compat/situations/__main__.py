@@ -30,6 +30,15 @@ limits are reached soon. Sordini runs there with `sordini.validate.compressed=tr
 Kafka opens every compressed batch; by default we open one only where a rule needs its records, see
 [record-checks.md](record-checks.md).
 
+## The same files
+
+`tests/compat/interchange/` lets Apache Kafka 2.7.2 and 3.9.1 start on directories that Sordini left, and Sordini on
+theirs, stopped in order and killed: the same records, bounds, committed offsets, producers and transactions have to be
+there, and nothing to recover after an orderly stop (`make interchange` runs all of it). Its dump reads every file of
+ours without a complaint, and ours prints the same (`test_dump.py`); both cleaners leave the same records in the same
+batches (`test_compaction.py`); what is produced for topics of the old message formats is stored as the same bytes, or
+the same records where it was compressed (`test_old_formats.py`).
+
 ## Where we differ on purpose
 
 | situation | why |
@@ -43,17 +52,20 @@ Beyond single answers:
   restart of the machine may empty.
 - **Coordination** is a file in the first log directory unless `zookeeper.connect` names a ZooKeeper. The tree in it is
   Apache Kafka's.
-- **Compacted topics** keep everything: there is no cleaner yet. Their rule that every record has a key holds.
-- **Taken and shown, without effect yet**: the topic keys of compaction, replication throttles, `preallocate`,
-  `message.format.version` and unclean elections. Tiered storage is refused where it would be switched on.
+- **Taken and shown, without effect yet**: replication throttles and unclean elections. Tiered storage is refused where
+  it would be switched on.
 - **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.
 - **The first FindCoordinator** waits for the topic it brings about (docs/benchmarks.md has a row of it); Apache Kafka
   answers COORDINATOR_NOT_AVAILABLE at once, and the client comes back when it sees fit.
 - **Two bounds are ours alone**: a request with more than a million elements in all its arrays closes its connection,
   and one that names the same group, topic or broker more than ten times is refused.
 - **A stall of the broker** costs no member its place: what ended meanwhile is prolonged by it.
-- **A damaged log directory** is repaired where Apache Kafka would silently serve less: a torn tail or a missing
-  producer snapshot behind a clean-shutdown marker, padded indexes.
+- **A damaged log directory** is repaired where Apache Kafka would silently serve less, or records that were aborted: a
+  torn tail, a missing producer snapshot or transaction index behind a clean-shutdown marker, padded indexes.
+- **A compacted batch** keeps its first timestamp, where Apache Kafka moves it to that of the first record left; and
+  records are compacted only once they are on the disk.
+- **Old message formats** are stored by the same rules; [record-checks.md](record-checks.md) lists where the answers to
+  wrong ones differ.
 
 ## The situations
 

@@ -146,12 +146,8 @@ DIFFERENCES: list[Difference] = [
     ),
     *_several(
         "DescribeConfigs of a topic with synonyms and documentation",
-        {
-            "results/0/configs/local.retention.*/synonyms*": ANYTHING,
-            "results/0/configs/message.format.version/synonyms*": ANYTHING,
-        },
-        "Those broker keys (log.local.retention.*, log.message.format.version) are not ours: there is no tiered "
-        "storage, and stored batches are of version 2.",
+        {"results/0/configs/local.retention.*/synonyms*": ANYTHING},
+        "Those broker keys (log.local.retention.*) are not ours: there is no tiered storage.",
     ),
     Difference(
         "DescribeConfigs of some keys, known and unknown, in v0 to v4",

@@ -310,8 +310,47 @@ def log_append_time(broker: Broker) -> Any:
     return {
         "answer": broker.produce(topic, batch(2)),
         "attribute set by the client": broker.produce(fixed, batch(2, attributes=8)),
+        "attribute set here": broker.produce(topic, batch(2, attributes=8))["error_code"],
         "ahead is no matter": broker.produce(topic, batch(1, base_timestamp=4_000_000_000_000)),
     }
+
+
+@situation("Produce of compressed batches, and of some without times, to topics of both clocks")
+def compressed_times(broker: Broker) -> Any:
+    """The bounds on times look into compressed batches; the log's own clock only rewrites what is around them."""
+    bounds = {"message_timestamp_before_max_ms": "1000", "message_timestamp_after_max_ms": "1000"}
+    fixed = broker.create("produce-times-fixed")
+    bounded = broker.create("produce-times-bounded", **bounds)
+    own = broker.create("produce-times-own", message_timestamp_type="LogAppendTime", **bounds)
+    timeless = [record(b"v", offset_delta=n) for n in range(2)]
+    mixed = [record(b"v"), record(b"w", offset_delta=1, timestamp_delta=THEN + 1)]
+    sent = {
+        "gzip": _gzipped([record(b"v%d" % n, offset_delta=n, timestamp_delta=n) for n in range(3)], THEN, THEN + 2),
+        "gzip whose max timestamp lies": _gzipped([record(b"v")], THEN, THEN + 9),
+        "gzip without times": _gzipped(timeless, -1, -1),
+        "no times": batch(timeless, base_timestamp=-1, max_timestamp=-1),
+        "one without a time": batch(mixed, base_timestamp=-1, max_timestamp=THEN),
+    }
+    seen: dict[str, Any] = {}
+    for name, data in sent.items():
+        seen[f"{name}, the producer's time"] = broker.produce(fixed, data)
+        seen[f"{name}, bounded"] = broker.produce(bounded, data)
+        seen[f"{name}, the log's time"] = broker.produce(own, data)
+    for topic in (fixed, bounded, own):
+        read = broker.ask("Fetch", 4, replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=10**6, isolation_level=0,
+                          topics=[{"topic": topic, "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 10**6}]}])  # fmt: skip
+        entries = describe(read["responses"][0]["partitions"][0]["records"])["entries"]
+        for entry in entries:
+            if topic == own:
+                entry["max_timestamp"] = entry["max_timestamp"] > THEN * 1.01
+        seen[f"what {topic.rpartition('-')[2]} holds"] = entries
+    return seen
+
+
+def _gzipped(records: list[bytes], base_timestamp: int, max_timestamp: int) -> bytes:
+    payload = gzip.compress(b"".join(records), mtime=0)
+    times = {"base_timestamp": base_timestamp, "max_timestamp": max_timestamp}
+    return batch(records, attributes=1, payload=payload, **times)
 
 
 @situation("Produce of a transactional batch outside any transaction")
