@@ -80,6 +80,7 @@ def tick(turn: Turn, late_ms: int) -> None:
     """Do what is due. In a late tick, that is only what has had its grace, and what costs nobody anything."""
     grace, now_ms = turn.grace, turn.now_ms
     if grace is not None and now_ms < grace.ends_ms:
+        turn.due_ms = grace.ends_ms  # A deadline set meanwhile may be earlier: it would be asked for again at once.
         return
     turn.grace = None
     if not late_ms:

@@ -109,7 +109,7 @@ class ForgetfulFile:
         try:
             self._disk.change("sync", self._path, sync)
         except OSError as error:
-            if error.errno == errors.EIO:
+            if error.errno == errors.EIO and self._disk.forgets_what_failed:
                 self._node.drop(self._disk.chance)
                 self._disk.has_dropped = True
             raise
@@ -130,6 +130,7 @@ class ForgetfulDisk:
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.now_ms = now_ms
         self.root = Node(directory=True)
+        self.forgets_what_failed = True
         self.has_dropped = False
         """A sync failed with EIO: what it was for may not be there, whoever asks."""
         self.calls = 0

@@ -36,6 +36,8 @@ class SimDisk(ForgetfulDisk):
 
     def __init__(self, loop: SimLoop, trace: Trace, seed: int, process: SimProcess, root: Node | None = None) -> None:
         super().__init__(SimClock(loop).now_ms)
+        # The checkers hold a killed broker to all that it acknowledged; the crash campaign knows of failed syncs.
+        self.forgets_what_failed = False
         self._loop = loop
         self._trace = trace
         self._seed = seed

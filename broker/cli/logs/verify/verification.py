@@ -155,8 +155,11 @@ class RepairOfCopy:
             raise Failure("the copy has to be somewhere else")
         if disk.exists(target) and (not disk.is_directory(target) or disk.list_directory(target)):
             raise Failure(f"{target} is there already: give a directory that is not, or is empty")
-        disk.make_directory(target)
-        needed, (_, left) = tree_size(disk, source), disk.space(target)
+        try:
+            disk.make_directory(target)
+            needed, (_, left) = tree_size(disk, source), disk.space(target)
+        except OSError as error:
+            raise Failure(f"{source} cannot be copied to {target}: {error}") from None
         if needed > left:
             raise Failure(f"the copy takes {needed} bytes, and {left} are left where {target} is")
 

@@ -6,7 +6,7 @@ answered once or waits in one place, that the generation did not go back, and th
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sordini.broker.groups.events import GroupLimits, Leaving
@@ -113,6 +113,10 @@ class Judge:
 
 @settings(max_examples=400)
 @given(LIMITS, st.lists(STEP, max_size=60))
+@example(  # A deadline that is set within a grace, and ends before it, must not be asked for again and again.
+    GroupLimits(members_max=2, initial_rebalance_delay_ms=0),
+    [("join", "A"), ("wait", 5_000), ("stall", 12_000), ("join", "B"), ("wait", 12_000)],
+)
 def test_the_group_is_sound_everybody_is_answered_once_and_the_records_are_the_group(
     limits: GroupLimits, steps: list[tuple[str, str | int]]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from sordini.protocol.records.legacy import write_messages
 from sordini.protocol.types import TopicPartition
 from sordini.storage import names
 from sordini.storage.checkpoints import write_epochs, write_offsets
+from sordini.storage.disk import SystemDisk
 from tests.build import a_batch, some_records
 from tests.compat.rich_log import at_offset
 from tests.crash.forgetful_disk import ForgetfulDisk
@@ -209,6 +212,18 @@ def test_nothing_is_repaired_in_place_beside_other_files_or_under_a_running_brok
     with pytest.raises(Failure, match="a broker runs"):
         RepairOfCopy(disk, live, lambda text: None).run(DATA, "/copy", NOW_MS)
     lock.close()
+
+
+def test_a_directory_that_cannot_be_walked_is_not_copied(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "t-0").mkdir(parents=True)
+    (data / "loop").symlink_to(data)
+    disk = SystemDisk()
+    run = Verification(disk, lambda _: None)
+    run.look_at(str(data))
+    run.finish()
+    with pytest.raises(Failure, match="cannot be copied"):
+        RepairOfCopy(disk, run, lambda _: None).run(str(data), str(tmp_path / "copy"), NOW_MS)
 
 
 def test_a_partition_in_two_directories_of_one_broker_is_found_and_replicas_of_others_are_not() -> None:
