@@ -10,7 +10,9 @@ from operator import attrgetter
 from typing import Any
 
 from sordini.protocol.errors import BrokerError
+from sordini.protocol.records import compiled
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader
+from sordini.protocol.records.compression import NO_CODEC
 from sordini.protocol.records.copying import expand, read_expanded
 from sordini.protocol.records.legacy import read_any
 from sordini.storage.compaction.errors import DamagedSegment
@@ -68,6 +70,10 @@ def _records(header: BatchHeader, batch: memoryview, transactions: Transactions)
         return []
     if header.magic != CURRENT_MAGIC:
         return read_any(batch, header)
+    if header.codec == NO_CODEC:
+        records = compiled.read_in_place(batch)
+        if records is not None and len(records) == header.record_count:
+            return records
     return read_expanded(expand(batch, header), header)
 
 

@@ -3,9 +3,9 @@
 The keys are exact: two that differ are never taken for one (Apache Kafka compares their MD5 sums). A key longer than
 `KEY_BYTES_MAX` is stood for by a BLAKE2b digest of one byte more, so that no key can pass for another's digest.
 
-Records are numbered as they come. A newer record of a key strikes the older one out at once, in a row of flags, so that
-the second walk asks for a batch's flags and need not read its keys again: a look into a large dictionary costs more,
-in misses of the processor's caches, than everything else that is done with a record.
+Records are numbered as they come, and a key's number is its newest record's. When all are noted, those numbers become a
+row of flags, so that the second walk asks for a batch's flags and need not read its keys again: a look into a large
+dictionary costs more, in misses of the processor's caches, than everything else that is done with a record.
 
 What is counted against the bound is what all this takes in this process. For an entry: a bytes object (33 bytes and
 the key, rounded up to 16), a number (32) and its share of the dictionary's table (30 to 60); that is 110 to 140 bytes
@@ -19,7 +19,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from itertools import compress as picked
 from typing import Any, Final
 
 KEY_BYTES_MAX: Final = 63
@@ -45,6 +44,7 @@ class OffsetMap:
         "_has_digests",
         "_newest",
         "_object_bytes",
+        "_records",
         "_stays",
         "tombstoned",
     )
@@ -53,8 +53,9 @@ class OffsetMap:
         self.tombstoned: set[int] = set()
         """The batches, by last offset, in which there is a tombstone."""
         self._newest: dict[bytes, int] = {}
-        self._stays = bytearray()
-        """One for each record: whether it is its key's newest."""
+        self._records = 0
+        self._stays: bytearray | None = None
+        """One for each record: whether it is its key's newest. Made when it is first asked for."""
         self._batches = array("q")
         """The batches' last offsets, which no cleaning changes."""
         self._firsts = array("q")
@@ -78,7 +79,7 @@ class OffsetMap:
 
         An empty map has room for any batch: a round that cleans nothing would be repeated for ever.
         """
-        total = len(self._stays) + records
+        total = self._records + records
         if total <= self._checked_records:
             return True
         entries = len(self._newest)
@@ -97,15 +98,13 @@ class OffsetMap:
 
         A key is bytes, or None: a record that has none is nobody's newest.
         """
-        stays = self._stays
-        first = len(stays)
+        first = self._records
         self._batches.append(batch)
         self._firsts.append(first)
-        stays += b"\1" * len(keys)
-        numbers: Sequence[int] = range(first, first + len(keys))
+        self._records += len(keys)
+        self._stays = None
+        numbers: Sequence[int] = range(first, self._records)
         if None in keys:
-            for number in picked(numbers, [key is None for key in keys]):
-                stays[number] = 0
             numbers = [number for number, key in zip(numbers, keys, strict=True) if key is not None]
             keys = [key for key in keys if key is not None]
         sizes = list(map(len, keys))
@@ -114,13 +113,8 @@ class OffsetMap:
             keys = _shortened(keys)
         newest = self._newest
         before = len(newest)
-        # One look does for a key that is new: most of the time goes into the first touch of a key's place.
-        place = newest.setdefault
-        for key, number in zip(keys, numbers, strict=True):
-            known = place(key, number)
-            if known != number:
-                stays[known] = 0
-                newest[key] = number
+        # Nothing of Python's runs for each record: most of the time goes into the first touch of a key's place.
+        newest.update(zip(keys, numbers, strict=True))
         if added := len(newest) - before:
             mean = min(sum(sizes) // len(sizes), DIGEST_BYTES)
             self._object_bytes += added * (mean + _OBJECT_BYTES + _ROUNDING_BYTES)
@@ -140,14 +134,21 @@ class OffsetMap:
         if index == len(self._batches) or self._batches[index] != batch:
             raise LookupError(f"no batch that ends at offset {batch} was mapped")
         first = self._firsts[index]
-        return self._stays[first : first + count]
+        stays = self._stays if self._stays is not None else self._flags()
+        return stays[first : first + count]
+
+    def _flags(self) -> bytearray:
+        stays = self._stays = bytearray(self._records)
+        for number in self._newest.values():
+            stays[number] = 1
+        return stays
 
     def _bytes(self, more_records: int, entry_bytes: int) -> int:
         return (
             self._object_bytes
             + more_records * entry_bytes
             + table_bytes(len(self._newest) + more_records)
-            + len(self._stays)
+            + self._records
             + more_records
             + len(self._batches) * _BATCH_BYTES
         )

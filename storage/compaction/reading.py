@@ -32,6 +32,8 @@ from sordini.storage.disk import Disk, File
 _PREFIX = struct.Struct(">8xi4xb")
 """Length and format: what an entry of every format begins with."""
 _PREFIX_SIZE = _PREFIX.size
+MARGIN_BYTES = 64
+"""So many bytes may be read past each batch: the compiled reader of records looks a little beyond their end."""
 
 
 class Source(NamedTuple):
@@ -47,7 +49,7 @@ class Source(NamedTuple):
 
 
 def batches(source: Source, span: SegmentSpan) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of everything in a segment, checked against its CRC.
+    """(position, header, bytes) of everything in a segment, checked against its CRC; `MARGIN_BYTES` follow in memory.
 
     Raises DamagedSegment, which names the file and the position, and OSError.
     """
@@ -64,15 +66,15 @@ def _batches_in(source: Source, file: File, span: SegmentSpan) -> Iterator[tuple
     position = 0
     wanted = source.buffer_bytes
     while position < end:
-        window = _window(source, file, position, min(wanted, end - position))
+        window, held = _window(source, file, position, min(wanted, end - position), end)
         size = _PREFIX_SIZE
         at = 0
-        while len(window) - at >= _PREFIX_SIZE:
+        while held - at >= _PREFIX_SIZE:
             length, magic = _PREFIX.unpack_from(window, at)
             size = length + LENGTH_PREFIX
             if not _PREFIX_SIZE < size <= end - position - at:
                 raise DamagedSegment(file.path, position + at, f"{size} bytes do not fit the segment")
-            if len(window) - at < size:
+            if held - at < size:
                 break
             batch = window[at : at + size]
             header = _header(batch, magic)
@@ -86,19 +88,22 @@ def _batches_in(source: Source, file: File, span: SegmentSpan) -> Iterator[tuple
             yield position + at, header, batch
             at += size
             size = _PREFIX_SIZE
-        if at == 0 and len(window) == end - position:
-            raise DamagedSegment(file.path, position, f"{len(window)} bytes are no batch")
+        if at == 0 and held == end - position:
+            raise DamagedSegment(file.path, position, f"{held} bytes are no batch")
         position += at
         # A batch may be larger than the window; its length lies in the file (see above), so it may be believed.
-        wanted = max(source.buffer_bytes, size)
+        wanted = max(source.buffer_bytes, size + MARGIN_BYTES)
 
 
-def _window(source: Source, file: File, position: int, size: int) -> memoryview:
+def _window(source: Source, file: File, position: int, size: int, end: int) -> tuple[memoryview, int]:
+    """Some bytes of the file, and how many of them may be used: behind those the margin is left."""
     window = file.read_at(position, size)
     if len(window) < size:
         raise DamagedSegment(file.path, position + len(window), "the file ends early")
     source.pace.note(size)
-    return memoryview(window)
+    if position + size == end:
+        return memoryview(b"".join((window, bytes(MARGIN_BYTES)))), size
+    return memoryview(window), size - MARGIN_BYTES
 
 
 def _header(batch: memoryview, magic: int) -> BatchHeader | None:
