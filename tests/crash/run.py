@@ -270,7 +270,8 @@ class Run:
         death = life.death
         world.disk.kill()
         # A process that dies after a failed sync leaves what a power failure leaves (fsyncgate).
-        was_power = (death is not None and death.power) or world.disk.has_dropped
+        lost_power = death is not None and death.power
+        was_power = lost_power or world.disk.has_dropped
         disk = _after(world.disk, death)
         self.tally["clean stops" if death is None else _name(death)] += 1
         chance = random.Random(life.steps[0].chance)
@@ -279,7 +280,8 @@ class Run:
                 if disk.is_directory(directory):
                     check_stopped(directory, disk.tree())
             died = self._start_struck(disk, strike)
-            was_power = was_power or disk.has_dropped or (died is not None and died.power)
+            lost_power = lost_power or (died is not None and died.power)
+            was_power = was_power or lost_power or disk.has_dropped
             disk = _after(disk, died)
         disk.chance = random.Random(f"disk {chance.random()}")
         stopped = [one for one in world.directories if disk.is_directory(one) and check_stopped(one, disk.tree())]
@@ -302,7 +304,7 @@ class Run:
             log = world.manager.get(partition)
             assert log is not None
             truth.adopt(batches, log.log_start_offset, log.log_end_offset, log.epochs.entries, was_power=was_power)
-            if was_power:
+            if lost_power:  # What is found after that was on the disk.
                 truth.promised = truth.end
         for partition, truths in world.truths.items():
             now = [found[partition][0]] if partition in found else []
