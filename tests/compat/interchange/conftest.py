@@ -1,5 +1,7 @@
-"""The journeys, each made once. A quick run has the one that stops in order, with the newer Apache Kafka; `make
-interchange`, which sets SORDINI_INTERCHANGE=all, adds the older one and brokers that are killed.
+"""The journeys, each made once. A quick run has the one that stops in order, with the newer Apache Kafka.
+
+`make interchange`, which sets SORDINI_INTERCHANGE=all, adds the older one, brokers that are killed, and both cleaners
+at work on the same history.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from tests.outside.needs import APACHE_KAFKA, OLDER_APACHE_KAFKA
 EVERYTHING = os.environ.get("SORDINI_INTERCHANGE") == "all"
 VERSIONS = (APACHE_KAFKA, OLDER_APACHE_KAFKA) if EVERYTHING else (APACHE_KAFKA,)
 
-collect_ignore = [] if EVERYTHING else ["test_killed.py"]
+collect_ignore = [] if EVERYTHING else ["test_cleaners.py", "test_killed.py"]
 
 
 @pytest.fixture(scope="session", params=VERSIONS)
