@@ -6,8 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from sordini.protocol.records.batch import Record, build_batch
+from sordini.protocol.records.compression import EXPANDED_BYTES_MAX
+from sordini.protocol.records.produced import UNLIMITED, ProduceRules
 
 BASE_TIMESTAMP = 1_700_000_000_000
+RULES = ProduceRules(
+    message_bytes_max=1_048_588,
+    key_required=False,
+    log_append_time=False,
+    timestamp_before_ms_max=UNLIMITED,
+    timestamp_after_ms_max=UNLIMITED,
+    codec=None,
+    codec_level=None,
+    check_compressed=False,
+    expanded_bytes_max=EXPANDED_BYTES_MAX,
+)
+"""What a topic asks of produced records by default."""
 
 
 def some_records(

@@ -15,30 +15,19 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, crc_is_right, read_header
-from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, GZIP, LZ4, NO_CODEC, SNAPPY
+from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY
 from sordini.protocol.records.old_produced import OldMessages
-from sordini.protocol.records.produced import UNLIMITED, CheckedBatches, ProduceRules, check_produced
+from sordini.protocol.records.produced import CheckedBatches, check_produced
 from sordini.storage import batch_scan
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import LogManager
 from sordini.storage.log_values import Appended
 from sordini.storage.old_formats import append_messages
-from tests.build import BASE_TIMESTAMP, a_batch, some_records, writable
+from tests.build import BASE_TIMESTAMP, RULES, a_batch, some_records, writable
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 
-RULES = ProduceRules(
-    message_bytes_max=1_048_588,
-    key_required=False,
-    log_append_time=False,
-    timestamp_before_ms_max=UNLIMITED,
-    timestamp_after_ms_max=UNLIMITED,
-    codec=None,
-    codec_level=None,
-    check_compressed=False,
-    expanded_bytes_max=EXPANDED_BYTES_MAX,
-)
 DIRECTORY = "/data/orders-3"
 WIDE = SMALL._replace(segment_bytes=100_000)
 

@@ -16,23 +16,12 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, build_batch, crc_is_right, read_header
-from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
+from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
 from sordini.protocol.records.old_produced import OldMessages
-from sordini.protocol.records.produced import UNLIMITED, CheckedBatches, ProduceRules, check_produced, take_own
-from tests.build import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records, writable
+from sordini.protocol.records.produced import CheckedBatches, ProduceRules, check_produced, take_own
+from tests.build import BASE_TIMESTAMP, RULES, a_batch, an_idempotent_batch, some_records, writable
 
 NOW = BASE_TIMESTAMP + 5000
-RULES = ProduceRules(
-    message_bytes_max=1_048_588,
-    key_required=False,
-    log_append_time=False,
-    timestamp_before_ms_max=UNLIMITED,
-    timestamp_after_ms_max=UNLIMITED,
-    codec=None,
-    codec_level=None,
-    check_compressed=False,
-    expanded_bytes_max=EXPANDED_BYTES_MAX,
-)
 OLD_CODECS = (NO_CODEC, GZIP, SNAPPY, LZ4)
 BASE = 5_000
 

@@ -20,24 +20,13 @@ from sordini.protocol.records.batch import (
     read_header,
     read_records,
 )
-from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, compress
+from sordini.protocol.records.compression import compress
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
 from sordini.protocol.records.legacy import write_messages
-from sordini.protocol.records.produced import UNLIMITED, CheckedBatches, ProduceRules, check_produced, take_own
-from tests.build import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records, writable
+from sordini.protocol.records.produced import CheckedBatches, ProduceRules, check_produced, take_own
+from tests.build import BASE_TIMESTAMP, RULES, a_batch, an_idempotent_batch, some_records, writable
 
 NOW = BASE_TIMESTAMP + 5000
-RULES = ProduceRules(
-    message_bytes_max=1_048_588,
-    key_required=False,
-    log_append_time=False,
-    timestamp_before_ms_max=UNLIMITED,
-    timestamp_after_ms_max=UNLIMITED,
-    codec=None,
-    codec_level=None,
-    check_compressed=False,
-    expanded_bytes_max=EXPANDED_BYTES_MAX,
-)
 STRICT = RULES._replace(check_compressed=True)
 
 
