@@ -39,5 +39,3 @@ class LogConfig(NamedTuple):
     """A log with an older dirty record is cleaned whatever its dirty ratio."""
     delete_retention_ms: int = 86_400_000
     """How long a tombstone stays once all it deletes is gone."""
-    message_bytes_max: int = 1_048_588
-    """The largest batch a producer may send: what a cleaning has to hold at once."""

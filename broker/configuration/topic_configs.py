@@ -90,7 +90,6 @@ class TopicConfigs:
                 min_compaction_lag_ms=values["min.compaction.lag.ms"],
                 max_compaction_lag_ms=values["max.compaction.lag.ms"],
                 delete_retention_ms=values["delete.retention.ms"],
-                message_bytes_max=values["max.message.bytes"],
             ),
             rules=ProduceRules(
                 message_bytes_max=values["max.message.bytes"],

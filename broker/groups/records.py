@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 from sordini.broker.groups.state import CommittedOffset, GroupValue, MemberValue
-from sordini.protocol.errors import WireError
 from sordini.protocol.primitives import Array, Bytes, Int32, Int64, NullableString, String
-from sordini.protocol.schema import EMPTY, NEVER, decode, encode, message, since, struct
-
-T = TypeVar("T")
+from sordini.protocol.records.versioned import Damaged, read_versioned, version_of, written
+from sordini.protocol.schema import EMPTY, NEVER, message, since, struct
 
 OFFSET_KEY_VERSION = 1
 OFFSET_VALUE_VERSION = 3
@@ -31,7 +29,6 @@ GROUP_VALUE_VERSION = 3
 VALUE_VERSION_MAX = 4
 """The newest that is read, of offsets and groups alike."""
 
-_VERSION = Struct(">h")
 _VERSION_AND_LENGTH = Struct(">hh")
 _LENGTH = Struct(">h")
 _INT32 = Struct(">i")
@@ -112,33 +109,27 @@ class UnknownKey(NamedTuple):
     version: int
 
 
-class Damaged(NamedTuple):
-    """Bytes that are no such record, and why."""
-
-    reason: str
-
-
 Key: TypeAlias = OffsetKey | GroupKey | UnknownKey | Damaged
 
 
 def read_key(data: bytes | memoryview) -> Key:
-    version = _version(data)
+    version = version_of(data)
     if isinstance(version, Damaged):
         return version
     if version > GROUP_KEY_VERSION:
         return UnknownKey(version)
     if version == GROUP_KEY_VERSION:
-        group = _read(_GroupKey, version, data)
+        group = read_versioned(_GroupKey, version, data, newest=VALUE_VERSION_MAX)
         return group if isinstance(group, Damaged) else GroupKey(group.group)
-    offset = _read(_OffsetKey, version, data)
+    offset = read_versioned(_OffsetKey, version, data, newest=VALUE_VERSION_MAX)
     return offset if isinstance(offset, Damaged) else OffsetKey(offset.group, offset.topic, offset.partition)
 
 
 def read_offset(data: bytes | memoryview) -> CommittedOffset | Damaged:
-    version = _version(data)
+    version = version_of(data)
     if isinstance(version, Damaged):
         return version
-    value = _read(_OffsetValue, version, data)
+    value = read_versioned(_OffsetValue, version, data, newest=VALUE_VERSION_MAX)
     if isinstance(value, Damaged):
         return value
     expires_ms = None if value.expire_timestamp == _NOT_SET else value.expire_timestamp
@@ -146,10 +137,10 @@ def read_offset(data: bytes | memoryview) -> CommittedOffset | Damaged:
 
 
 def read_group(data: bytes | memoryview) -> GroupValue | Damaged:
-    version = _version(data)
+    version = version_of(data)
     if isinstance(version, Damaged):
         return version
-    value = _read(_GroupValue, version, data)
+    value = read_versioned(_GroupValue, version, data, newest=VALUE_VERSION_MAX)
     if isinstance(value, Damaged):
         return value
     members = tuple(_member(member, version) for member in value.members)
@@ -205,7 +196,7 @@ def offset_value(committed: CommittedOffset) -> bytes:
 
 
 def group_key(group_id: str) -> bytes:
-    return _written(_GroupKey(group=group_id), GROUP_KEY_VERSION)
+    return written(_GroupKey(group=group_id), GROUP_KEY_VERSION)
 
 
 def group_value(group: GroupValue) -> bytes:
@@ -229,7 +220,7 @@ def group_value(group: GroupValue) -> bytes:
             for member in group.members
         ],
     )
-    return _written(value, GROUP_VALUE_VERSION)
+    return written(value, GROUP_VALUE_VERSION)
 
 
 def partition_for(group_id: str, partitions: int) -> int:
@@ -244,24 +235,3 @@ def partition_for(group_id: str, partitions: int) -> int:
     signed = hashed - 2**32 if hashed >= 2**31 else hashed
     # The one number that has no opposite in 32 bits counts as 0.
     return 0 if signed == _INT32_MIN else abs(signed) % partitions
-
-
-def _version(data: bytes | memoryview) -> int | Damaged:
-    if len(data) < _VERSION.size:
-        return Damaged(f"{len(data)} bytes are too few for a version")
-    version: int = _VERSION.unpack_from(data)[0]
-    return Damaged(f"version {version} is none") if version < 0 else version
-
-
-def _read(cls: type[T], version: int, data: bytes | memoryview) -> T | Damaged:
-    """Read what stands behind the version. Bytes behind that are let be, as Apache Kafka does."""
-    if version > VALUE_VERSION_MAX:
-        return Damaged(f"version {version} is not known")
-    try:
-        return decode(cls, version, memoryview(data), _VERSION.size)[0]
-    except WireError as error:
-        return Damaged(str(error))
-
-
-def _written(value: Any, version: int) -> bytes:
-    return _VERSION.pack(version) + encode(value, version)

@@ -13,6 +13,7 @@ from sordini.broker.groups import machine, records
 from sordini.broker.groups.loading import Latest
 from sordini.broker.groups.shard import Setup, Shard
 from sordini.broker.groups.state import Group, GroupValue
+from sordini.protocol.records.versioned import Damaged
 from sordini.protocol.types import TopicPartition
 
 RECORDS_PER_TURN = 300
@@ -50,17 +51,17 @@ def _take(shard: Shard, values: dict[str, GroupValue | None], key: bytes, value:
     match records.read_key(key):
         case records.OffsetKey(group_id, topic, partition):
             committed = records.read_offset(value)
-            if isinstance(committed, records.Damaged):
+            if isinstance(committed, Damaged):
                 return f"an offset of group {group_id}: {committed.reason}"
             shard.restore_offset(group_id, TopicPartition(topic, partition), committed)
             values.setdefault(group_id, None)
         case records.GroupKey(group_id):
             group = records.read_group(value)
-            if isinstance(group, records.Damaged):
+            if isinstance(group, Damaged):
                 return f"group {group_id}: {group.reason}"
             values[group_id] = group
         case records.UnknownKey(version):
             return f"a key of version {version}"
-        case records.Damaged(reason):
+        case Damaged(reason):
             return f"a key: {reason}"
     return None

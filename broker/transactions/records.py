@@ -10,15 +10,12 @@ transactions in it. Pure.
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
 
-from sordini.protocol.errors import WireError
 from sordini.protocol.primitives import Array, Int8, Int16, Int32, Int64, NullableArray, String
-from sordini.protocol.schema import EMPTY, NEVER, decode, encode, message, struct
+from sordini.protocol.records.versioned import Damaged, read_versioned, version_of, written
+from sordini.protocol.schema import EMPTY, NEVER, message, struct
 from sordini.protocol.types import TopicPartition
-
-T = TypeVar("T")
 
 KEY_VERSION: Final = 0
 VALUE_VERSION: Final = 0
@@ -37,8 +34,6 @@ STATE_NAMES: Final = (
     "Dead",
     "PrepareEpochFence",
 )
-
-_VERSION: Final = Struct(">h")
 
 
 @message(versions=range(1), flexible=NEVER)
@@ -95,32 +90,24 @@ class UnknownKey(NamedTuple):
     version: int
 
 
-class Damaged(NamedTuple):
-    """Bytes that are no such record, and why."""
-
-    reason: str
-
-
 Key: TypeAlias = TransactionKey | UnknownKey | Damaged
 
 
 def read_key(data: bytes | memoryview) -> Key:
-    version = _version(data)
+    version = version_of(data)
     if isinstance(version, Damaged):
         return version
     if version > KEY_VERSION:
         return UnknownKey(version)
-    key = _read(_Key, version, data)
+    key = read_versioned(_Key, version, data, newest=KEY_VERSION)
     return key if isinstance(key, Damaged) else TransactionKey(key.transactional_id)
 
 
 def read_value(data: bytes | memoryview) -> TransactionValue | Damaged:
-    version = _version(data)
+    version = version_of(data)
     if isinstance(version, Damaged):
         return version
-    if version > VALUE_VERSION_MAX:
-        return Damaged(f"version {version} is not known")
-    value = _read(_Value, version, data)
+    value = read_versioned(_Value, version, data, newest=VALUE_VERSION_MAX)
     if isinstance(value, Damaged):
         return value
     if not 0 <= value.status < len(STATE_NAMES):
@@ -141,7 +128,7 @@ def read_value(data: bytes | memoryview) -> TransactionValue | Damaged:
 
 
 def transaction_key(transactional_id: str) -> bytes:
-    return _written(_Key(transactional_id=transactional_id), KEY_VERSION)
+    return written(_Key(transactional_id=transactional_id), KEY_VERSION)
 
 
 def transaction_value(value: TransactionValue) -> bytes:
@@ -150,7 +137,7 @@ def transaction_value(value: TransactionValue) -> bytes:
     for topic, partition in value.partitions:
         by_topic.setdefault(topic, []).append(partition)
     listed = [_Partitions(topic=topic, partition_ids=numbers) for topic, numbers in by_topic.items()]
-    written = _Value(
+    told = _Value(
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
         timeout_ms=value.timeout_ms,
@@ -159,22 +146,4 @@ def transaction_value(value: TransactionValue) -> bytes:
         last_update=value.last_update_ms,
         start=value.start_ms,
     )
-    return _written(written, VALUE_VERSION)
-
-
-def _version(data: bytes | memoryview) -> int | Damaged:
-    if len(data) < _VERSION.size:
-        return Damaged(f"{len(data)} bytes are too few for a version")
-    version: int = _VERSION.unpack_from(data)[0]
-    return Damaged(f"version {version} is none") if version < 0 else version
-
-
-def _read(cls: type[T], version: int, data: bytes | memoryview) -> T | Damaged:
-    try:
-        return decode(cls, version, memoryview(data), _VERSION.size)[0]
-    except WireError as error:
-        return Damaged(str(error))
-
-
-def _written(value: Any, version: int) -> bytes:
-    return _VERSION.pack(version) + encode(value, version)
+    return written(told, VALUE_VERSION)

@@ -160,7 +160,6 @@ def task_of(
         segment_bytes=log_config.segment_bytes,
         segment_index_bytes=log_config.segment_index_bytes,
         index_interval_bytes=log_config.index_interval_bytes,
-        message_bytes_max=log_config.message_bytes_max,
         # Never less than a map that gets somewhere, whatever somebody wrote past us into the store.
         map_bytes=max(MIB, config.dedupe_buffer_bytes // threads),
         map_load_factor=config.load_factor,

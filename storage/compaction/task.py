@@ -48,7 +48,6 @@ class CleaningTask(NamedTuple):
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
-    message_bytes_max: int
     map_bytes: int
     """This cleaning's share of `log.cleaner.dedupe.buffer.size`."""
     map_load_factor: float

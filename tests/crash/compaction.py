@@ -125,7 +125,6 @@ class Keyed:
             segment_bytes=self.config.segment_bytes,
             segment_index_bytes=self.config.segment_index_bytes,
             index_interval_bytes=self.config.index_interval_bytes,
-            message_bytes_max=MIB,
             map_bytes=MIB,
             map_load_factor=0.9,
             io_buffer_bytes=MIB,

@@ -176,7 +176,7 @@ def test_a_task_has_the_segments_below_what_may_not_be_touched_and_its_share_of_
     assert (task.first_dirty_offset, task.uncleanable_offset) == (10, 30)
     assert (task.map_bytes, task.io_buffer_bytes, task.io_bytes_per_second) == (32 * MIB, 128 * 1024, 250.0)
     assert task.producers == ((7, 0, 31),)
-    assert (task.now_ms, task.delete_retention_ms, task.message_bytes_max) == (NOW_MS, 86_400_000, 1_048_588)
+    assert (task.now_ms, task.delete_retention_ms) == (NOW_MS, 86_400_000)
 
 
 def test_settings_that_somebody_wrote_past_us_into_the_store_leave_a_worker_enough_to_get_somewhere() -> None:

@@ -22,6 +22,7 @@ from sordini.broker.groups.state import GroupValue, MemberValue
 from sordini.broker.transactions import records as transaction_records
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from sordini.protocol.primitives import Array, Int32, NullableBytes, NullableString, String
+from sordini.protocol.records.versioned import Damaged
 from sordini.protocol.schema import EMPTY, NEVER, decode, message, since
 from sordini.protocol.schema import struct as part
 
@@ -72,17 +73,17 @@ def offsets_parser(offset: int, key: bytes | None, value: bytes | None) -> Shown
             opened = None if value is None else _group(value)
         case group_records.UnknownKey(version):
             return f"Unknown record type {version} at offset {offset}, skipping.", None
-        case group_records.Damaged(reason):
+        case Damaged(reason):
             return f"Error at offset {offset}, skipping. {reason}", None
-    if isinstance(opened, group_records.Damaged):
+    if isinstance(opened, Damaged):
         return f"Error at offset {offset}, skipping. {opened.reason}", None
     shown_key = _json({"type": str(_version(key)), "data": fields})
     return shown_key, DELETED if value is None else _json({"version": str(_version(value)), "data": opened})
 
 
-def _offset(value: bytes) -> dict[str, Any] | group_records.Damaged:
+def _offset(value: bytes) -> dict[str, Any] | Damaged:
     read = group_records.read_offset(value)
-    if isinstance(read, group_records.Damaged):
+    if isinstance(read, Damaged):
         return read
     version = _version(value)
     fields: dict[str, Any] = {"offset": read.offset}
@@ -94,9 +95,9 @@ def _offset(value: bytes) -> dict[str, Any] | group_records.Damaged:
     return fields
 
 
-def _group(value: bytes) -> dict[str, Any] | group_records.Damaged:
+def _group(value: bytes) -> dict[str, Any] | Damaged:
     read = group_records.read_group(value)
-    if isinstance(read, group_records.Damaged):
+    if isinstance(read, Damaged):
         return read
     version = _version(value)
     fields: dict[str, Any] = {
@@ -173,17 +174,17 @@ def _version(data: bytes) -> int:
 
 def transactions_parser(offset: int, key: bytes | None, value: bytes | None) -> Shown:
     """A record of __transaction_state. Raises BrokerError for what is none."""
-    read = transaction_records.Damaged("no key") if key is None else transaction_records.read_key(key)
+    read = Damaged("no key") if key is None else transaction_records.read_key(key)
     match read:
         case transaction_records.UnknownKey(version):
             return f"unknown::version={version}", ""
-        case transaction_records.Damaged(reason):
+        case Damaged(reason):
             raise BrokerError(ErrorCode.INVALID_RECORD, f"the key at offset {offset}: {reason}")
     shown_key = f"transaction_metadata::transactionalId={read.transactional_id}"
     if value is None:
         return shown_key, DELETED
     found = transaction_records.read_value(value)
-    if isinstance(found, transaction_records.Damaged):
+    if isinstance(found, Damaged):
         raise BrokerError(ErrorCode.INVALID_RECORD, f"the value at offset {offset}: {found.reason}")
     partitions = ",".join(f"{topic}-{partition}" for topic, partition in set_order(found.partitions))
     return shown_key, (

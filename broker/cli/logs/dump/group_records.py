@@ -6,8 +6,9 @@ from typing import Any
 
 from sordini.broker.cli.assignment import read_assignment
 from sordini.broker.cli.logs.dump.values import Item
-from sordini.broker.groups.records import Damaged, GroupKey, OffsetKey, read_group, read_key, read_offset
+from sordini.broker.groups.records import GroupKey, OffsetKey, read_group, read_key, read_offset
 from sordini.broker.groups.state import GroupValue, MemberValue
+from sordini.protocol.records.versioned import Damaged
 
 
 def decoded(item: Item) -> Item:

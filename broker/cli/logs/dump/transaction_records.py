@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sordini.broker.cli.logs.dump.values import Item
-from sordini.broker.transactions.records import Damaged, TransactionKey, UnknownKey, read_key, read_value
+from sordini.broker.transactions.records import TransactionKey, UnknownKey, read_key, read_value
+from sordini.protocol.records.versioned import Damaged
 
 
 def decoded(item: Item) -> Item:

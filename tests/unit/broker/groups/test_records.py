@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.broker.groups import records
-from sordini.broker.groups.records import Damaged, GroupKey, OffsetKey, UnknownKey
+from sordini.broker.groups.records import GroupKey, OffsetKey, UnknownKey
 from sordini.broker.groups.state import CommittedOffset, GroupValue, MemberValue
+from sordini.protocol.records.versioned import Damaged
 
 SMILE = "grüße-\N{GRINNING FACE}"
 

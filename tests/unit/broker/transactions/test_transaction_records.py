@@ -12,7 +12,6 @@ from sordini.broker.transactions.records import (
     EMPTY_STATE,
     ONGOING,
     STATE_NAMES,
-    Damaged,
     TransactionKey,
     TransactionValue,
     UnknownKey,
@@ -21,6 +20,7 @@ from sordini.broker.transactions.records import (
     transaction_key,
     transaction_value,
 )
+from sordini.protocol.records.versioned import Damaged
 from sordini.protocol.types import TopicPartition
 
 INT16 = st.integers(-(2**15), 2**15 - 1)

@@ -204,7 +204,6 @@ class History:
             segment_bytes=1_000,
             segment_index_bytes=1_000,
             index_interval_bytes=INTERVAL_BYTES,
-            message_bytes_max=1_000_000,
             map_bytes=1_000_000,
             map_load_factor=0.9,
             io_buffer_bytes=300,

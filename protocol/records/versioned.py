@@ -1,0 +1,46 @@
+"""Keys and values of the coordinators' own records: an int16 version, and a message of that version behind it.
+
+Bytes that make no sense give a `Damaged` back and raise nothing: one bad record must not cost a partition the groups
+or transactions in it. Bytes behind the message are let be, as Apache Kafka does.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, NamedTuple, TypeVar
+
+from sordini.protocol.errors import WireError
+from sordini.protocol.schema import decode, encode
+
+T = TypeVar("T")
+
+_VERSION = Struct(">h")
+
+
+class Damaged(NamedTuple):
+    """Bytes that are no such record, and why."""
+
+    reason: str
+
+
+def version_of(data: bytes | memoryview) -> int | Damaged:
+    """The version that a key or value begins with."""
+    if len(data) < _VERSION.size:
+        return Damaged(f"{len(data)} bytes are too few for a version")
+    version: int = _VERSION.unpack_from(data)[0]
+    return Damaged(f"version {version} is none") if version < 0 else version
+
+
+def read_versioned(cls: type[T], version: int, data: bytes | memoryview, *, newest: int) -> T | Damaged:
+    """Read what stands behind the version; `newest` is the last one that `cls` knows."""
+    if version > newest:
+        return Damaged(f"version {version} is not known")
+    try:
+        return decode(cls, version, memoryview(data), _VERSION.size)[0]
+    except WireError as error:
+        return Damaged(str(error))
+
+
+def written(value: Any, version: int) -> bytes:
+    """The version, and the message in it."""
+    return _VERSION.pack(version) + encode(value, version)
