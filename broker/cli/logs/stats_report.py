@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sordini.broker.cli.logs.stats import Figures, segment_figures
-from sordini.broker.cli.logs.verify.directory import is_partition
+from sordini.broker.cli.logs.verify.directory import existing, is_partition
 from sordini.broker.cli.options import Failure
 from sordini.broker.cli.output import counted, size_text, table
 from sordini.broker.clock import utc_text
@@ -40,9 +40,7 @@ class Statistics:
 
     def look_at(self, path: str) -> None:
         """Count what is in a log directory, or in one partition's. Raises Failure."""
-        path = path.rstrip("/") or "/"
-        if not self._disk.is_directory(path):
-            raise Failure(f"{path}: {'this is a file' if self._disk.exists(path) else 'no such directory'}")
+        path = existing(self._disk, path)
         try:
             if is_partition(self._disk, path):
                 self._partition(path)

@@ -8,6 +8,7 @@ from typing import Final
 
 from sordini.broker.cli.logs.verify.findings import Finding
 from sordini.broker.cli.logs.verify.partition import PartitionCheck, PartitionReport, Surroundings
+from sordini.broker.cli.options import Failure
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 from sordini.storage import names
 from sordini.storage.checkpoints import DamagedFile, read_meta, read_offsets
@@ -129,6 +130,14 @@ class DirectoryCheck:
             path = f"{self.path}/{name}"
             self.report.findings.append(Finding("checkpoint-damaged", path, str(error).removeprefix(f"{path} "), 0))
             return {}
+
+
+def existing(disk: Disk, path: str) -> str:
+    """The path of a directory that is there, without a slash at its end. Raises Failure."""
+    path = path.rstrip("/") or "/"
+    if not disk.is_directory(path):
+        raise Failure(f"{path}: {'this is a file' if disk.exists(path) else 'no such directory'}")
+    return path
 
 
 def is_partition(disk: Disk, path: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sordini.broker.cli.logs.verify.directory import DirectoryCheck, DirectoryReport, across, is_partition
+from sordini.broker.cli.logs.verify.directory import DirectoryCheck, DirectoryReport, across, existing, is_partition
 from sordini.broker.cli.logs.verify.findings import Finding
 from sordini.broker.cli.logs.verify.partition import PartitionReport
 from sordini.broker.cli.logs.verify.repair import (
@@ -45,9 +45,7 @@ class Verification:
 
     def look_at(self, path: str) -> None:
         """Check a log directory, or the directory of one partition. Raises Failure."""
-        path = path.rstrip("/") or "/"
-        if not self._disk.is_directory(path):
-            raise Failure(f"{path}: {'this is a file' if self._disk.exists(path) else 'no such directory'}")
+        path = existing(self._disk, path)
         try:
             if is_partition(self._disk, path):
                 self._partition(path)
