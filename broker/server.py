@@ -201,14 +201,7 @@ class Server:
             session, me, ports.clock, log, session_timeout_ms=config.zookeeper_session_timeout_ms
         ).register()
         await parts.config_changes.start()
-        controller = Controller(
-            session,
-            self.identity.broker_id,
-            channel,
-            ports.clock,
-            log,
-            topic_ids=topic_ids(ports.randomness.getrandbits),
-        )
+        controller = self._controller(session, channel)
         parts.partition_admin.controller = controller
         await controller.start()
         over = self._spawn(controller.over())
@@ -238,6 +231,12 @@ class Server:
         await parts.config_changes.stop()
         for task in list(self._tasks):
             task.cancel()
+
+    def _controller(self, session: Session, channel: LocalChannel) -> Controller:
+        assert self.identity is not None
+        ports = self._ports
+        ids = topic_ids(ports.randomness.getrandbits)
+        return Controller(session, self.identity.broker_id, channel, ports.clock, self._log, topic_ids=ids)
 
     def _bind(self, sockets: SocketServer) -> tuple[cluster.Endpoint, ...]:
         """Bind every listener; what to tell others. A port of 0 is the system's choice, told as it came out."""
