@@ -13,7 +13,23 @@ from sordini.broker.child_processes import CleaningChildren
 from sordini.storage.cleaner import FailureKind, WorkerFailed
 from sordini.storage.compaction.task import CleaningTask, SegmentSpan
 
-TASK = CleaningTask("/nowhere", (), 7, 9, 0, 0, 0, 1_000, 1_000, 100, 1_000, 1 << 20, 0.9, 65_536, float("inf"), ())
+TASK = CleaningTask(
+    directory="/nowhere",
+    segments=(),
+    first_dirty_offset=7,
+    uncleanable_offset=9,
+    log_start_offset=0,
+    now_ms=0,
+    delete_retention_ms=0,
+    segment_bytes=1_000,
+    segment_index_bytes=1_000,
+    index_interval_bytes=100,
+    map_bytes=1 << 20,
+    map_load_factor=0.9,
+    io_buffer_bytes=65_536,
+    io_bytes_per_second=float("inf"),
+    producers=(),
+)
 PATIENCE_S = 20.0
 
 
