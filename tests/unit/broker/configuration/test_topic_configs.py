@@ -84,7 +84,7 @@ def test_a_compacted_topic_wants_keys(policy: str, deletes: bool, compacts: bool
 
 
 def test_a_compacted_topic_tells_the_cleaner_what_it_wants() -> None:
-    known = configs(log_cleaner_delete_retention_ms="7", message_max_bytes="99")
+    known = configs(log_cleaner_delete_retention_ms="7")
     own = {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.25",
@@ -94,7 +94,7 @@ def test_a_compacted_topic_tells_the_cleaner_what_it_wants() -> None:
     known.set("t", own)
     log = known.settings_of("t").log
     assert (log.min_cleanable_dirty_ratio, log.min_compaction_lag_ms, log.max_compaction_lag_ms) == (0.25, 5, 6000)
-    assert (log.delete_retention_ms, log.message_bytes_max) == (7, 99)
+    assert log.delete_retention_ms == 7
 
 
 @pytest.mark.parametrize(
