@@ -130,9 +130,14 @@ async def _print(
     heard_ms = clock.monotonic_ms()
     printed = 0
     out = sys.stdout.buffer
+    myself = asyncio.current_task()
+    assert myself is not None
     while not (request.exit_at_end and await _is_at_end(consumer, ends)):
         left = RECORDS_MAX if request.count_max is None else request.count_max - printed
         batches = await consumer.getmany(timeout_ms=WAIT_MS, max_records=min(left, RECORDS_MAX))
+        if myself.cancelling():
+            # Ctrl-C came just when the client's own wait was over, and that swallowed it.
+            raise asyncio.CancelledError
         records = [record for batch in batches.values() for record in batch]
         # What a group's consumer has been given counts as read, so all of it is printed.
         if request.exit_at_end and request.group is None:
