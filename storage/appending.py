@@ -35,16 +35,20 @@ def duplicate(log: Log, sent: SentBatch) -> Appended:
     return Appended(sent.first_offset, sent.last_offset + 1, append_time_ms, log.log_start_offset, True)
 
 
+def check_size(log: Log, size: int) -> None:
+    """Raises BrokerError for more than a segment holds."""
+    if size > log.config.segment_bytes:
+        raise BrokerError(
+            ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than a segment of {log.config.segment_bytes}"
+        )
+
+
 def room_for(log: Log, size: int, end_offset: int, newest: int, now_ms: int) -> Segment:
     """The segment to write to: the active one, or a new one when it is too full or too old.
 
-    Raises BrokerError for more than a segment holds or a full disk, and StorageError.
+    Raises BrokerError for a full disk, and StorageError.
     """
     config = log.config
-    if size > config.segment_bytes:
-        raise BrokerError(
-            ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than a segment of {config.segment_bytes}"
-        )
     active = log.segments.active
     try:
         active.load(config.index_interval_bytes)
@@ -83,20 +87,29 @@ def note_producers(
 
 
 def index_batches(log: Log, segment: Segment, batches: list[tuple[int, BatchHeader]], base: int, start: int) -> None:
-    """Note batches that were written from offset `base` and position `start` on; raises StorageError.
+    """Note batches that were written from offset `base` and position `start` on; raises StorageError."""
+    for position, header in batches:
+        last_offset = base + header.last_offset_delta
+        index_batch(log, segment, start + position, header, last_offset)
+        base = last_offset + 1
+
+
+def index_batch(log: Log, segment: Segment, position: int, header: BatchHeader, last_offset: int) -> None:
+    """Note one batch that was written at `position`; raises StorageError.
 
     An entry for which there is no room is left out: a sparse index may be sparser.
     """
     config = log.config
-    interval_bytes, index_bytes = config.index_interval_bytes, config.segment_index_bytes
-    for position, header in batches:
-        last_offset = base + header.last_offset_delta
-        try:
-            segment.index_batch(
-                start + position, header.size, last_offset, header.max_timestamp, interval_bytes, index_bytes
-            )
-        except OSError as error:
-            segment.unindexed_bytes += header.size
-            if takes_the_directory(error):
-                raise log.home.fail(error) from error
-        base = last_offset + 1
+    try:
+        segment.index_batch(
+            position,
+            header.size,
+            last_offset,
+            header.max_timestamp,
+            config.index_interval_bytes,
+            config.segment_index_bytes,
+        )
+    except OSError as error:
+        segment.unindexed_bytes += header.size
+        if takes_the_directory(error):
+            raise log.home.fail(error) from error

@@ -140,6 +140,7 @@ class Log:
             or offset - segment.base > OFFSETS_MAX
             or segment.is_full
         ):
+            appending.check_size(self, size)
             segment = appending.room_for(self, size, offset, newest, now_ms)
         start = segment.size
         log_files.write(self.home, segment, buffer, size)
@@ -299,10 +300,12 @@ class Log:
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Cut every batch that ends at or after `offset`; False when the log does not reach so far.
 
-        `on_truncate` hears of it before anything is cut. Raises StorageError.
+        Either way no epoch is known any more that begins there or later: a leader that wrote nothing leaves one
+        that the next leader knows nothing of. `on_truncate` hears of it before anything is cut. Raises StorageError.
         """
         self.home.check()
         if offset >= self.log_end_offset:
+            self.epochs.truncate_from_end(offset)
             return False
         offset = max(offset, self.log_start_offset)
         if self.on_truncate is not None:
@@ -313,6 +316,20 @@ class Log:
         except OSError as error:
             raise self.home.fail(error) from error
         return True
+
+    def begin_anew(self, offset: int, now_ms: int) -> None:
+        """Forget all records; the next one appended has this offset. Raises StorageError.
+
+        For a follower whose leader has none of them any more.
+        """
+        self.home.check()
+        if self.on_truncate is not None:
+            self.on_truncate(self, self.log_start_offset)
+        self.cuts += 1
+        try:
+            log_files.begin_anew(self, offset, now_ms + self._config.file_delete_delay_ms)
+        except OSError as error:
+            raise self.home.fail(error) from error
 
     def advance_log_start(self, offset: int) -> None:
         """Hide the records below `offset`; their segments go with the next retention pass."""

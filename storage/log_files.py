@@ -229,6 +229,28 @@ def cut(log: Log, offset: int, due_ms: int) -> None:
         # The batch around the log's start began before it: what was deleted stays so, and no offset comes again.
         end_offset = log.log_start_offset
         log.segments.begin_anew(end_offset, due_ms)
+    _ended_at(log, end_offset, recovery_point)
+
+
+def begin_anew(log: Log, offset: int, due_ms: int) -> None:
+    """Put one empty segment that begins at `offset` in the place of all. Raises OSError."""
+    withdraw(log)
+    recovery_point = log.recovery_point
+    log.recovery_point = min(recovery_point, log.segments.all()[0].base)
+    log.home.save_recovery_points()
+    for segment in log.segments.all():
+        if segment.handle.file is not None:
+            log.home.on_cut(segment.handle.file, 0)
+    log.segments.begin_anew(offset, due_ms)
+    log.log_start_offset = offset
+    log.home.log_start_moved = True
+    log.high_watermark = offset
+    log.epochs.truncate_from_end(0)
+    _ended_at(log, offset, offset)
+
+
+def _ended_at(log: Log, end_offset: int, recovery_point: int) -> None:
+    """The files end here now: make that durable, and bring all that depends on it down."""
     log.log_end_offset = end_offset
     # Else a power failure could undo the cut below what is appended next, and mix the two.
     log.segments.active.file().sync()

@@ -13,7 +13,6 @@ from sordini.protocol.records.old_produced import OldMessages
 from sordini.storage import appending, log_files
 from sordini.storage.log import Log
 from sordini.storage.log_values import Appended
-from sordini.storage.segment_list import RECENT_MAX
 
 
 def append_messages(log: Log, messages: OldMessages, now_ms: int) -> Appended:
@@ -29,12 +28,11 @@ def append_messages(log: Log, messages: OldMessages, now_ms: int) -> Appended:
     end_offset = messages.place(base)
     size = len(messages.buffer)
     newest = max(header.max_timestamp for _, header in messages.batches)
+    appending.check_size(log, size)
     segment = appending.room_for(log, size, end_offset, newest, now_ms)
     start = segment.size
     log_files.write(log.home, segment, messages.buffer, size)
-    log.segments.recent[base] = start
-    if len(log.segments.recent) > RECENT_MAX:
-        log.segments.forget_older()
+    log.segments.note_recent(base, start)
     log.log_end_offset = end_offset
     log.epochs.truncate_from_end(0)
     appending.index_batches(log, segment, messages.batches, base, start)

@@ -147,6 +147,27 @@ class ProducerState:
                 ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has a transaction open in this partition"
             )
 
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """Judge the end of a transaction before it is written.
+
+        Raises BrokerError INVALID_PRODUCER_EPOCH for a producer that was fenced since, TRANSACTION_COORDINATOR_FENCED
+        for a coordinator that another took the place of.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return
+        if epoch < producer.epoch:
+            raise BrokerError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has epoch {producer.epoch}, its transaction was ended with {epoch}",
+            )
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise BrokerError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"producer {producer_id} has a coordinator of epoch {producer.coordinator_epoch}, not "
+                f"{coordinator_epoch}",
+            )
+
     def apply(self, producer_id: int, epoch: int, sent: SentBatch, *, is_transactional: bool) -> None:
         """Note a data batch that is in the log."""
         producer = self._of(producer_id)

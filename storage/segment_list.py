@@ -66,6 +66,12 @@ class SegmentList:
         """The number of the segment whose range holds `offset`; 0 for what is before all."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
+    def note_recent(self, base: int, position: int) -> None:
+        """Remember where a batch was just written."""
+        self.recent[base] = position
+        if len(self.recent) > RECENT_MAX:
+            self.forget_older()
+
     def forget_older(self) -> None:
         """Drop the older half of `recent`, which must not grow without end."""
         for old in list(self.recent)[: RECENT_MAX // 2]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.batch import Record, build_batch, read_header
+from sordini.protocol.records.batch import BatchHeader, Record, build_batch, read_header, stamp
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
+from sordini.protocol.records.fetched import check_fetched
 from sordini.protocol.types import TopicId, TopicPartition
 from sordini.storage import log_files
 from sordini.storage.log import Log
 from sordini.storage.log_manager import Identity, LogManager
+from sordini.storage.log_values import Appended
 from sordini.storage.producer_state import ProducerEntry
+from sordini.storage.replicated import append_fetched
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.crash.judge import judge
 from tests.crash.script import Script
@@ -207,6 +210,17 @@ class World:
 
     # What they are made of.
 
+    def _append(self, log: Log, buffer: memoryview, positions: list[tuple[int, BatchHeader]], epoch: int) -> Appended:
+        """Append as a leader does or, one time in three, what a leader sent: the log is to be the same."""
+        if len(buffer) % 3:
+            return log.append(buffer, positions, epoch, self.now_ms)
+        base = offset = log.log_end_offset
+        for at, header in positions:
+            stamp(buffer, at, offset, epoch)
+            offset += header.last_offset_delta + 1
+        append_fetched(log, check_fetched(buffer), self.now_ms)
+        return Appended(base, log.log_end_offset, -1, log.log_start_offset, False)
+
     async def _put(self, log: Log, truth: Truth, made: list[tuple[bytes, Group]]) -> None:
         """Append as a leader does: the answer is given when the flush setting is satisfied."""
         buffer = memoryview(bytearray(b"".join(data for data, _ in made)))
@@ -219,7 +233,7 @@ class World:
         known = len(truth.batches), len(truth.maybe)
         end = truth.end
         try:
-            appended = log.append(buffer, positions, max(truth.leader_epoch, 0), self.now_ms)
+            appended = self._append(log, buffer, positions, max(truth.leader_epoch, 0))
         except BaseException as error:
             was_judged = isinstance(error, BrokerError) and error.code is not ErrorCode.KAFKA_STORAGE_ERROR
             if not was_judged and read_header(buffer).base_offset == end:

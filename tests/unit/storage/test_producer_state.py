@@ -173,3 +173,20 @@ def test_a_snapshot_and_the_batches_after_it_give_the_state_again(
     play(restored, cut, len(script))
     assert sorted(restored.entries()) == sorted(live.entries())
     assert restored.first_unstable_offset(10_000) == live.first_unstable_offset(10_000)
+
+
+def test_the_end_of_a_transaction_is_judged_by_the_epochs_of_its_producer_and_of_its_coordinator() -> None:
+    state = ProducerState()
+    state.check_marker(1, 0, 0)
+    state.apply(1, 3, SentBatch(0, 2, 10, 12, 0), is_transactional=True)
+    state.check_marker(1, 3, -1)
+    state.check_marker(1, 4, 0)
+    with pytest.raises(BrokerError, match="producer 1 has epoch 3") as refused:
+        state.check_marker(1, 2, 9)
+    assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+    state.apply_marker(1, 3, 13, 0, 5, commit=True)
+    state.check_marker(1, 3, 5)
+    state.check_marker(2, 0, 0)
+    with pytest.raises(BrokerError, match="coordinator of epoch 5, not 4") as refused:
+        state.check_marker(1, 3, 4)
+    assert refused.value.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED
