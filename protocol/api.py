@@ -2,7 +2,7 @@
 
 `APIS` is the one list: the dispatcher, the answer to ApiVersions, the headers and README's table follow it.
 What is served runs from the oldest version Apache Kafka 3.9 accepts to the newest of 4.2, and that is what
-each message is declared for.
+each message is declared for. What brokers of a ZooKeeper cluster ask of one another ends with 3.9, as those do.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from sordini.protocol.declare import flexible_from, versions_of
+from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from sordini.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from sordini.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from sordini.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from sordini.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from sordini.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -41,6 +45,7 @@ from sordini.protocol.messages.incremental_alter_configs import (
 )
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from sordini.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from sordini.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from sordini.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from sordini.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from sordini.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -61,7 +66,10 @@ from sordini.protocol.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from sordini.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from sordini.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from sordini.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
 class ApiKey(IntEnum):
@@ -187,6 +195,10 @@ APIS: Final[dict[int, Api]] = {
         _served(ApiKey.FETCH, FetchRequest, FetchResponse),
         _served(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse),
         _served(ApiKey.METADATA, MetadataRequest, MetadataResponse),
+        _served(ApiKey.LEADER_AND_ISR, LeaderAndIsrRequest, LeaderAndIsrResponse),
+        _served(ApiKey.STOP_REPLICA, StopReplicaRequest, StopReplicaResponse),
+        _served(ApiKey.UPDATE_METADATA, UpdateMetadataRequest, UpdateMetadataResponse),
+        _served(ApiKey.CONTROLLED_SHUTDOWN, ControlledShutdownRequest, ControlledShutdownResponse),
         _served(ApiKey.OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse),
         _served(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse),
         _served(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse),
@@ -203,8 +215,10 @@ APIS: Final[dict[int, Api]] = {
         _served(ApiKey.DELETE_RECORDS, DeleteRecordsRequest, DeleteRecordsResponse),
         _served(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse),
         _served(ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        _served(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, WriteTxnMarkersResponse),
         _served(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse),
         _served(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, AlterConfigsResponse),
+        _served(ApiKey.ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse),
         _served(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest, DescribeLogDirsResponse),
         _served(ApiKey.SASL_AUTHENTICATE, SaslAuthenticateRequest, SaslAuthenticateResponse),
         _served(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, CreatePartitionsResponse),
@@ -220,9 +234,24 @@ APIS: Final[dict[int, Api]] = {
             ApiKey.LIST_PARTITION_REASSIGNMENTS, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
         ),
         _served(ApiKey.OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse),
+        _served(ApiKey.ALTER_PARTITION, AlterPartitionRequest, AlterPartitionResponse),
         _served(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse),
         _served(ApiKey.DESCRIBE_PRODUCERS, DescribeProducersRequest, DescribeProducersResponse),
+        _served(ApiKey.ALLOCATE_PRODUCER_IDS, AllocateProducerIdsRequest, AllocateProducerIdsResponse),
         _served(ApiKey.LIST_CONFIG_RESOURCES, ListConfigResourcesRequest, ListConfigResourcesResponse),
         _served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
     )
 }
+
+BETWEEN_BROKERS: Final = frozenset(
+    {
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    }
+)
+"""Requests that no client sends: they are served on the listener that brokers use among themselves, and only there."""

@@ -4,7 +4,8 @@
     response  int32 correlation id [, tagged fields]
 
 The tagged fields are there in the flexible versions of a request (header v2 instead of v1) and of a response
-(v1 instead of v0). The response to ApiVersions never has them, so that it can be read by a client that does
+(v1 instead of v0). One request is older than client ids and has none: version 0 of ControlledShutdown (header v0).
+The response to ApiVersions never has them, so that it can be read by a client that does
 not know yet what the broker speaks. The client id keeps its classic length in every version.
 """
 
@@ -18,6 +19,7 @@ from sordini.protocol.errors import WireError
 from sordini.protocol.primitives import skip_tags
 
 _REQUEST: Final = struct.Struct(">hhih")
+_BARE: Final = struct.Struct(">hhi")
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
 _REST: Final = struct.Struct(">ih")
 _RESPONSE: Final = struct.Struct(">i")
@@ -49,23 +51,32 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
         raise WireError(f"{_api_name(api_key)} is not served")
     if not api.min_version <= version <= api.max_version and api_key != ApiKey.API_VERSIONS:
         raise WireError(f"{_api_name(api_key)} v{version} is not served")
-    correlation_id, client_id, position = read_rest_of_header(frame, flexible=version >= api.flexible_from)
+    correlation_id, client_id, position = read_rest_of_header(frame, request_header_version(api, version))
     return RequestHeader(api_key, version, correlation_id, client_id), position
 
 
-def read_rest_of_header(frame: memoryview, *, flexible: bool) -> tuple[int, str | None, int]:
+def request_header_version(api: Api, version: int) -> int:
+    """Which of the three headers a request has: 0 without a client id, 1, or 2 with tagged fields."""
+    if version >= api.flexible_from:
+        return 2
+    return 0 if api.key is ApiKey.CONTROLLED_SHUTDOWN and version == 0 else 1
+
+
+def read_rest_of_header(frame: memoryview, header_version: int) -> tuple[int, str | None, int]:
     """Read what follows the API key and version: (correlation id, client id, where the body begins).
 
     For callers who know already what kind of request it is. Raises WireError when the bytes are no header.
     """
     try:
+        if not header_version:
+            return _RESPONSE.unpack_from(frame, 4)[0], None, 8
         correlation_id, size = _REST.unpack_from(frame, 4)
         position = 10
         client_id = None
         if size >= 0:
             position += size
             client_id = str(frame[10:position], "utf-8")
-        if flexible:
+        if header_version == 2:
             first = frame[position]
             position += 1
             if first:
@@ -78,10 +89,13 @@ def read_rest_of_header(frame: memoryview, *, flexible: bool) -> tuple[int, str 
 
 
 def request_header(api: Api, version: int, correlation_id: int, client_id: str | None = None) -> bytes:
-    """Write a request's header."""
+    """Write a request's header; the client id is left out where the header has none."""
+    header_version = request_header_version(api, version)
+    if not header_version:
+        return _BARE.pack(api.key, version, correlation_id)
     name = b"" if client_id is None else client_id.encode()
     size = -1 if client_id is None else len(name)
-    tags = b"\0" if version >= api.flexible_from else b""
+    tags = b"\0" if header_version == 2 else b""
     return _REQUEST.pack(api.key, version, correlation_id, size) + name + tags
 
 

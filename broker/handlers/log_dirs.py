@@ -1,13 +1,24 @@
-"""DescribeLogDirs: what lies in each log directory, how large it is, and how much room is left."""
+"""What lies in each log directory, how large it is and how much room is left (DescribeLogDirs), and what should lie
+elsewhere (AlterReplicaLogDirs).
+
+Replicas are not moved between directories: a future replica, as Apache Kafka calls the copy under way, is never made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from sordini.broker.dispatch import Call, Route
+from sordini.broker.network.ports import Log as EventLog
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from sordini.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -25,13 +36,17 @@ BYTES_UNKNOWN = -1
 class LogDirsHandler:
     """Asks the store."""
 
-    def __init__(self, logs: LogManager) -> None:
+    def __init__(self, logs: LogManager, log: EventLog) -> None:
         self._logs = logs
+        self._log = log
 
-    def route(self) -> Route:
-        return Route(ApiKey.DESCRIBE_LOG_DIRS, self.handle, self.refuse)
+    def routes(self) -> list[Route]:
+        return [
+            Route(ApiKey.DESCRIBE_LOG_DIRS, self.describe, self.refuse_describe),
+            Route(ApiKey.ALTER_REPLICA_LOG_DIRS, self.alter, self.refuse_alter),
+        ]
 
-    def handle(self, call: Call) -> DescribeLogDirsResponse:
+    def describe(self, call: Call) -> DescribeLogDirsResponse:
         request: DescribeLogDirsRequest = call.body
         wanted = None
         if request.topics is not None:
@@ -39,12 +54,60 @@ class LogDirsHandler:
         return DescribeLogDirsResponse(results=[_result(survey, wanted) for survey in self._logs.surveys()])
 
     @staticmethod
-    def refuse(_request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
+    def refuse_describe(_request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
         return DescribeLogDirsResponse(error_code=code)
+
+    def alter(self, call: Call) -> AlterReplicaLogDirsResponse:
+        request: AlterReplicaLogDirsRequest = call.body
+        online = {_absolute(survey.path): survey.is_online for survey in self._logs.surveys()}
+        return _altered(request, lambda path, name: self._judged(online, path, name))
+
+    def _judged(self, online: Mapping[str, bool], path: str, name: TopicPartition) -> ErrorCode:
+        """What becomes of the wish to have a partition in a directory."""
+        if path not in online:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        if not online[path]:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        held = self._logs.get(name)
+        if held is None:
+            return ErrorCode.REPLICA_NOT_AVAILABLE
+        if _absolute(held.home.path) == path:
+            return ErrorCode.NONE
+        self._log.warning(
+            "replica not moved",
+            partition=str(name),
+            directory=path,
+            reason="replicas are not moved between log directories while the broker runs",
+        )
+        return ErrorCode.UNSUPPORTED_VERSION
+
+    @staticmethod
+    def refuse_alter(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
+        return _altered(request, lambda _path, _name: code)
+
+
+def _altered(
+    request: AlterReplicaLogDirsRequest, code_of: Callable[[str, TopicPartition], ErrorCode]
+) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for directory in request.dirs:
+        for wanted in directory.topics:
+            topic = topics.setdefault(wanted.name, AlterReplicaLogDirTopicResult(topic_name=wanted.name))
+            topic.partitions += [
+                AlterReplicaLogDirPartitionResult(
+                    partition_index=index, error_code=code_of(directory.path, TopicPartition(wanted.name, index))
+                )
+                for index in wanted.partitions
+            ]
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute())
 
 
 def _result(survey: DirectorySurvey, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
-    log_dir = str(Path(survey.path).absolute())
+    log_dir = _absolute(survey.path)
     if not survey.is_online:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=log_dir)
     logs = survey.logs if wanted is None else [log for log in survey.logs if log.topic_partition in wanted]
@@ -61,6 +124,6 @@ def _topics(logs: Iterable[Log]) -> list[DescribeLogDirsTopic]:
     for log in sorted(logs, key=lambda log: log.topic_partition):
         name, index = log.topic_partition
         topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
-        # A leader's own log is never behind the high watermark, and none is being copied between directories.
+        # A log is never behind the high watermark that it knows, and none is being copied between directories.
         topic.partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=log.size))
     return list(topics.values())

@@ -44,6 +44,14 @@ def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> Non
         "LIST_PARTITION_REASSIGNMENTS": (0, 0, 0),
         "DESCRIBE_PRODUCERS": (0, 0, 0),
         "DESCRIBE_TOPIC_PARTITIONS": (0, 0, 0),
+        "ALTER_REPLICA_LOG_DIRS": (0, 2, 2),
+        "LEADER_AND_ISR": (0, 7, 4),
+        "STOP_REPLICA": (0, 4, 2),
+        "UPDATE_METADATA": (0, 8, 6),
+        "CONTROLLED_SHUTDOWN": (0, 3, 3),
+        "WRITE_TXN_MARKERS": (0, 1, 1),
+        "ALTER_PARTITION": (0, 3, 0),
+        "ALLOCATE_PRODUCER_IDS": (0, 0, 0),
     }
 
 

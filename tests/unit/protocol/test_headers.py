@@ -13,11 +13,18 @@ from sordini.protocol.headers import (
     read_request_header,
     read_response_header,
     request_header,
+    request_header_version,
     response_header,
 )
 
 PRODUCE, FETCH, API_VERSIONS = APIS[ApiKey.PRODUCE], APIS[ApiKey.FETCH], APIS[ApiKey.API_VERSIONS]
-SERVED = [(api, version) for api in APIS.values() for version in range(api.min_version, api.max_version + 1)]
+SHUTDOWN = APIS[ApiKey.CONTROLLED_SHUTDOWN]
+SERVED = [
+    (api, version)
+    for api in APIS.values()
+    for version in range(api.min_version, api.max_version + 1)
+    if (api, version) != (SHUTDOWN, 0)
+]
 
 
 def read(text: str) -> tuple[RequestHeader, int]:
@@ -36,6 +43,17 @@ def test_a_flexible_header_ends_with_its_tags_which_are_skipped() -> None:
 def test_the_client_id_may_be_null_or_empty() -> None:
     assert read("00 00 00 09 ff ff ff ff ff ff 00") == (RequestHeader(0, 9, -1, None), 11)
     assert read("00 00 00 09 ff ff ff ff 00 00 00") == (RequestHeader(0, 9, -1, ""), 11)
+
+
+def test_the_first_controlled_shutdown_is_older_than_client_ids() -> None:
+    frame = request_header(SHUTDOWN, 0, 7, "me")
+    assert frame == bytes.fromhex("00 07 00 00 00 00 00 07")
+    assert read_request_header(memoryview(frame)) == (RequestHeader(7, 0, 7, None), 8)
+    for size in range(len(frame)):
+        with pytest.raises(WireError):
+            read_request_header(memoryview(frame)[:size])
+    assert [request_header_version(SHUTDOWN, version) for version in range(4)] == [0, 1, 1, 2]
+    assert {request_header_version(api, version) for api, version in SERVED} == {1, 2}
 
 
 @given(
@@ -83,7 +101,7 @@ def test_api_versions_of_a_new_version_behind_a_classic_header_is_a_wire_error()
         ("00 00 00 0e", "PRODUCE v14"),
         ("00 00 ff ff", "PRODUCE v-1"),
         ("00 01 00 13", "FETCH v19"),
-        ("00 07 00 00", "CONTROLLED_SHUTDOWN"),
+        ("00 18 00 00", "ADD_PARTITIONS_TO_TXN"),
         ("03 e7 00 00", "API 999"),
         ("ff ff 00 00", "API -1"),
     ],

@@ -1,6 +1,7 @@
 """Every declaration against the definitions that Apache Kafka ships inside its `kafka-clients` jars.
 
-3.9.1 is the judge of the oldest versions, which later releases no longer define, and 4.2.0 of the newest.
+3.9.1 is the judge of the oldest versions, which later releases no longer define, and 4.2.0 of the newest. What brokers
+ask of one another is compared with 2.7.2, too: ours have to be understood by both.
 """
 
 from __future__ import annotations
@@ -15,15 +16,23 @@ from typing import Any
 import pytest
 
 from sordini.protocol import primitives
-from sordini.protocol.api import APIS, Api, ApiKey
+from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
 from sordini.protocol.declare import EMPTY, NEVER, ArrayOf, Field, Kind, Struct, flexible_from
 from tests.unit.protocol.samples import present_fields
 
-OLD, NEW = "3.9.1", "4.2.0"
+OLDEST, OLD, NEW = "2.7.2", "3.9.1", "4.2.0"
 ROOT = Path(__file__).parents[3]
 WORDS_AND_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*')
 apis = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.key.name)
 releases = pytest.mark.parametrize("release", [OLD, NEW])
+# An answer whose parts are named as the request's are: ours say which is which.
+ALTERED = {'"[]TopicData"': '"[]AlteredTopicData"', '"[]PartitionData"': '"[]AlteredPartitionData"'}
+# KIP-704 gave key 56 another name, and both renamed the version of the partition's state node.
+ONCE = {
+    '"AlterIsr': '"AlterPartition',
+    '"CurrentIsrVersion"': '"PartitionEpoch"',
+    '"Name"': '"TopicName"',
+}
 # KIP-1142 gave key 74 another name, and what it lists too.
 RENAMED = {
     '"ListClientMetricsResources': '"ListConfigResources',
@@ -49,6 +58,14 @@ def definitions(release: str) -> dict[str, dict[str, Any]]:
 
 def renamed(text: str) -> str:
     """A definition under the names of today."""
+    if '"AlterIsr' in text:
+        for former, latter in ONCE.items():
+            text = text.replace(former, latter)
+    if '"name": "LeaderAndIsrRequest"' in text:
+        text = text.replace('"ZkVersion"', '"PartitionEpoch"')
+    if '"name": "AlterPartitionResponse"' in text:
+        for former, latter in ALTERED.items():
+            text = text.replace(former, latter)
     if '"ListClientMetricsResources' in text:
         text = text.replace('"name": "Name"', '"name": "ResourceName"')
         for former, latter in RENAMED.items():
@@ -140,20 +157,42 @@ def declared_default(field: Field) -> Any:
 @releases
 @apis
 def test_every_field_is_declared_as_the_definition_has_it(api: Api, release: str) -> None:
+    check_fields(api, release)
+
+
+@pytest.mark.parametrize(
+    "api", [APIS[key] for key in sorted(BETWEEN_BROKERS - {ApiKey.ALLOCATE_PRODUCER_IDS})], ids=lambda api: api.key.name
+)
+def test_what_brokers_ask_of_one_another_is_declared_as_the_oldest_has_it(api: Api) -> None:
+    check_fields(api, OLDEST)
+
+
+def check_fields(api: Api, release: str) -> None:
     for cls in (api.request, api.response):
         definition = definitions(release)[cls.__name__]
+        assert definition["apiKey"] == api.key
+        if definition["validVersions"] == "none":
+            assert api.key in BETWEEN_BROKERS, "what only brokers of a ZooKeeper cluster send is gone from 4.0 on"
+            continue
         structs = {common["name"]: common["fields"] for common in definition.get("commonStructs", [])}
         flexible = definition["flexibleVersions"]
-        assert flexible_from(cls) == (NEVER if flexible == "none" else bounds(flexible).start)
-        assert definition["apiKey"] == api.key
-        for version in bounds(definition["validVersions"]):
+        if flexible != "none" or release != OLDEST:
+            assert flexible_from(cls) == (NEVER if flexible == "none" else bounds(flexible).start)
+        for version in versions_in(definition, api):
             assert declared(cls, version) == defined(definition["fields"], structs, version), version
+
+
+def versions_in(definition: dict[str, Any], api: Api) -> range:
+    """The versions that a release has and, of what brokers ask of one another, that 3.9 has."""
+    versions = bounds(definition["validVersions"])
+    return range(versions.start, min(versions.stop, api.max_version + 1)) if api.key in BETWEEN_BROKERS else versions
 
 
 @apis
 def test_versions_run_from_the_oldest_of_3_9_to_the_newest_of_4_2(api: Api) -> None:
     oldest = bounds(definitions(OLD)[api.request.__name__]["validVersions"])
-    newest = bounds(definitions(NEW)[api.request.__name__]["validVersions"])
+    last = OLD if api.key in BETWEEN_BROKERS else NEW
+    newest = bounds(definitions(last)[api.request.__name__]["validVersions"])
     assert (api.min_version, api.max_version) == (oldest[0], newest[-1])
 
 

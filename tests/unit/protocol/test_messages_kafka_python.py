@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from sordini.protocol import schema
+from sordini.protocol.api import APIS, BETWEEN_BROKERS
 from sordini.protocol.declare import ArrayOf, Field, Struct
 from sordini.protocol.messages.api_versions import ApiVersionsResponse
 from sordini.protocol.primitives import Fixed
-from tests.unit.protocol.samples import every_version, present_fields, sample
+from tests.unit.protocol.samples import MESSAGES, every_version, present_fields, sample
 
 with warnings.catch_warnings():  # It loads its definitions through a deprecated function of importlib.
     warnings.simplefilter("ignore")
@@ -20,12 +21,16 @@ with warnings.catch_warnings():  # It loads its definitions through a deprecated
 
 
 def theirs(cls: type) -> Any:
-    return next(
-        found for part in (producer, consumer, metadata, admin, sasl) if (found := getattr(part, cls.__name__, None))
-    )
+    parts = (producer, consumer, metadata, admin, sasl)
+    return next((found for part in parts if (found := getattr(part, cls.__name__, None))), None)
 
 
-CASES = [(cls, version) for cls, version in every_version() if version >= theirs(cls).valid_versions[0]]
+UNKNOWN = [cls for cls in MESSAGES if theirs(cls) is None]
+CASES = [
+    (cls, version)
+    for cls, version in every_version()
+    if cls not in UNKNOWN and version >= theirs(cls).valid_versions[0]
+]
 cases = pytest.mark.parametrize(("cls", "version"), CASES, ids=lambda value: getattr(value, "__name__", str(value)))
 
 
@@ -48,6 +53,13 @@ def converted_value(field: Field, value: Any, their_field: Any, version: int) ->
     if getattr(their_field, "_type_str", None) == "bitfield":  # In some messages only.
         return {bit for bit in range(32) if value >> bit & 1}
     return uuid.UUID(bytes=value) if isinstance(field.kind, Fixed) and field.kind.size == 16 else value
+
+
+def test_kafka_python_knows_every_message_that_a_client_sends() -> None:
+    between_brokers = [APIS[key] for key in BETWEEN_BROKERS]
+    assert {cls.__name__ for cls in UNKNOWN} <= {
+        cls.__name__ for api in between_brokers for cls in (api.request, api.response)
+    }
 
 
 @cases

@@ -1,0 +1,140 @@
+"""WriteTxnMarkers: a transaction's coordinator has a leader write how the transaction ended (KIP-98)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from sordini.broker.clock import Clock
+from sordini.broker.dispatch import Call, Route
+from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
+from sordini.broker.handlers.guard import check_between_brokers
+from sordini.broker.network.ports import Pending
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from sordini.protocol.records.batch import CURRENT_MAGIC, read_header
+from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
+from sordini.protocol.records.produced import CheckedBatches
+from sordini.replication.partition import Partition
+from sordini.replication.replica_set import ReplicaSet
+from sordini.storage.errors import StorageError
+
+Later = Callable[[Call, Awaitable[Any]], Pending]
+
+TIMEOUT_MS: Final = 30_000
+"""How long the in-sync replicas may take to get a marker; `request.timeout.ms` of Apache Kafka. The coordinator asks
+again."""
+
+
+class MarkersHandler:
+    """Appends markers as a leader; each is answered once all in-sync replicas have it.
+
+    A marker that comes again, since its answer was lost, is written again: it ends nothing any more.
+    """
+
+    def __init__(
+        self, replicas: ReplicaSet, clock: Clock, inter_broker_listener: str, later: Later, call_later: CallLater
+    ) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._listener = inter_broker_listener
+        self._later = later
+        self._call_later = call_later
+
+    def route(self) -> Route:
+        return Route(ApiKey.WRITE_TXN_MARKERS, self.handle, self.refuse)
+
+    def handle(self, call: Call) -> WriteTxnMarkersResponse | Pending:
+        check_between_brokers(call, self._listener)
+        request: WriteTxnMarkersRequest = call.body
+        now_ms = self._clock.now_ms()
+        written: list[Written] = []
+        response = WriteTxnMarkersResponse(markers=[self._end(marker, now_ms, written) for marker in request.markers])
+        for partition, *_ in written:
+            partition.tell_waiters()
+        if any(part.partition.log.needs_flush for part in written):
+            return self._later(call, self._flush(written, response))
+        waiting = [part for part in written if not part.is_committed]
+        if waiting:
+            return answer_when_committed(call, response, waiting, self._call_later, TIMEOUT_MS)
+        return response
+
+    def _end(self, marker: WritableTxnMarker, now_ms: int, written: list[Written]) -> WritableTxnMarkerResult:
+        result = WritableTxnMarkerResult(producer_id=marker.producer_id)
+        for topic in marker.topics:
+            rows = WritableTxnMarkerTopicResult(name=topic.name)
+            result.topics.append(rows)
+            for index in topic.partition_indexes:
+                row = WritableTxnMarkerPartitionResult(partition_index=index)
+                rows.partitions.append(row)
+                try:
+                    partition = self._replicas.partition(topic.name, index)
+                    written.append(Written(partition, partition.led(), _write(partition, marker, now_ms), row))
+                except BrokerError as error:
+                    row.error_code = error.code
+                except StorageError:
+                    row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return result
+
+    async def _flush(self, written: list[Written], response: WriteTxnMarkersResponse) -> WriteTxnMarkersResponse:
+        try:
+            await asyncio.gather(*(part.partition.log.flush_if_due() for part in written))
+        except (BrokerError, StorageError) as error:
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        await committed(written, self._call_later, TIMEOUT_MS)
+        return response
+
+    @staticmethod
+    def refuse(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+        """The same code for every partition named."""
+        return WriteTxnMarkersResponse(
+            markers=[
+                WritableTxnMarkerResult(
+                    producer_id=marker.producer_id,
+                    topics=[
+                        WritableTxnMarkerTopicResult(
+                            name=topic.name,
+                            partitions=[
+                                WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                                for index in topic.partition_indexes
+                            ],
+                        )
+                        for topic in marker.topics
+                    ],
+                )
+                for marker in request.markers
+            ]
+        )
+
+
+def _write(partition: Partition, marker: WritableTxnMarker, now_ms: int) -> int:
+    """Append one marker; where the log ends behind it.
+
+    Raises StorageError and BrokerError: not the leader, too few in-sync replicas, a producer or a coordinator that is
+    fenced, a topic whose format has no transactions.
+    """
+    partition.led()
+    if partition.settings.rules.magic != CURRENT_MAGIC:
+        raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"{partition.name} is stored in an old format")
+    partition.log.producers.check_marker(marker.producer_id, marker.producer_epoch, marker.coordinator_epoch)
+    batch = memoryview(
+        bytearray(
+            build_marker(
+                Marker(COMMIT if marker.transaction_result else ABORT, marker.coordinator_epoch),
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                timestamp_ms=now_ms,
+            )
+        )
+    )
+    checked = CheckedBatches(batch, [(0, read_header(batch))])
+    return partition.append(checked, now_ms, all_replicas=True).end_offset

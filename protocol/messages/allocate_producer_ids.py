@@ -1,0 +1,24 @@
+"""AllocateProducerIds: a broker asks the controller for a block of producer ids (KIP-730)."""
+
+from __future__ import annotations
+
+from sordini.protocol.primitives import Int16, Int32, Int64
+from sordini.protocol.schema import message
+
+
+@message(versions=range(1), flexible=0)
+class AllocateProducerIdsRequest:
+    """Who asks."""
+
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = -1
+
+
+@message(versions=range(1), flexible=0)
+class AllocateProducerIdsResponse:
+    """The block, which nobody else has or had."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    producer_id_start: Int64 = 0
+    producer_id_len: Int32 = 0

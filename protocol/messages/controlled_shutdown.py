@@ -1,0 +1,33 @@
+"""ControlledShutdown: a broker about to stop asks the controller to move its leaderships (ZooKeeper clusters).
+
+In v0 the request's header has no client id; v2 carries the sender's broker epoch (KIP-380); v3 is flexible.
+"""
+
+from __future__ import annotations
+
+from sordini.protocol.primitives import Array, Int16, Int32, Int64, String
+from sordini.protocol.schema import EMPTY, message, since, struct
+
+
+@message(versions=range(4), flexible=3)
+class ControlledShutdownRequest:
+    """Who is about to stop."""
+
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = since(2, default=-1)
+
+
+@message(versions=range(4), flexible=3)
+class ControlledShutdownResponse:
+    """What the sender still leads."""
+
+    error_code: Int16 = 0
+    remaining_partitions: Array[RemainingPartition] = EMPTY
+
+
+@struct
+class RemainingPartition:
+    """A partition that nobody else could take over."""
+
+    topic_name: String = ""
+    partition_index: Int32 = 0

@@ -1,0 +1,66 @@
+"""WriteTxnMarkers: a transaction's coordinator tells a leader how the transaction ended (KIP-98).
+
+v1 is flexible.
+"""
+
+from __future__ import annotations
+
+from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, String
+from sordini.protocol.schema import EMPTY, message, struct
+
+
+@message(versions=range(2), flexible=1)
+class WriteTxnMarkersRequest:
+    """The markers to be written."""
+
+    markers: Array[WritableTxnMarker] = EMPTY
+
+
+@struct
+class WritableTxnMarker:
+    """How one producer's transaction ended, in some of its partitions."""
+
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    transaction_result: Bool = False  # True: committed, False: aborted.
+    topics: Array[WritableTxnMarkerTopic] = EMPTY
+    coordinator_epoch: Int32 = 0  # The leader epoch of the coordinator's partition of __transaction_state.
+
+
+@struct
+class WritableTxnMarkerTopic:
+    """The partitions of one topic."""
+
+    name: String = ""
+    partition_indexes: Array[Int32] = EMPTY
+
+
+@message(versions=range(2), flexible=1)
+class WriteTxnMarkersResponse:
+    """What became of each marker in each partition."""
+
+    markers: Array[WritableTxnMarkerResult] = EMPTY
+
+
+@struct
+class WritableTxnMarkerResult:
+    """One producer's partitions."""
+
+    producer_id: Int64 = 0
+    topics: Array[WritableTxnMarkerTopicResult] = EMPTY
+
+
+@struct
+class WritableTxnMarkerTopicResult:
+    """The partitions of one topic."""
+
+    name: String = ""
+    partitions: Array[WritableTxnMarkerPartitionResult] = EMPTY
+
+
+@struct
+class WritableTxnMarkerPartitionResult:
+    """One partition's error code; 0 is success."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
