@@ -110,6 +110,13 @@ class Network(Protocol):
     def listen(self, host: str, port: int, options: SocketOptions) -> list[ListeningSocket]:
         """Listen on every address of `host` (empty: every address there is). Raises OSError naming the address."""
 
+    async def connect(self, address: tuple[str, int], options: SocketOptions, timeout_ms: int) -> Socket:
+        """A connection to a host (a name or an address) and port, the host's addresses tried one after the other.
+
+        Raises OSError when there is none within `timeout_ms`, looking up the name included. A name is looked up
+        beside the loop. Cancelled, it leaves nothing open.
+        """
+
 
 class PageCache(Protocol):
     """Says whether bytes of a file can be read without waiting for the disk, and brings them in when they cannot."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
@@ -10,6 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from sordini.broker.network.names import Names, SocketAddress
 from sordini.broker.network.ports import Buffer, ListeningSocket, SliceError, Socket, SocketOptions
 from sordini.storage.disk import File
 
@@ -139,6 +141,7 @@ class SystemNetwork:
 
     def __init__(self, *, use_sendfile: bool = True) -> None:
         self._use_sendfile = use_sendfile and hasattr(os, "sendfile")
+        self._names = Names()
 
     def listen(self, host: str, port: int, options: SocketOptions) -> list[ListeningSocket]:
         listening: list[ListeningSocket] = []
@@ -164,6 +167,49 @@ class SystemNetwork:
                 opened_before.close()
             raise
         return listening
+
+    async def connect(self, address: tuple[str, int], options: SocketOptions, timeout_ms: int) -> Socket:
+        async with asyncio.timeout(timeout_ms / 1000):
+            found = await self._names.look_up(*address)
+            refused = OSError(errno.EADDRNOTAVAIL, f"{address[0]} has no address")
+            for family, where in found:
+                try:
+                    # One that does not answer leaves the others their share of the time.
+                    async with asyncio.timeout(timeout_ms / 1000 / len(found)):
+                        return await self._connected(family, where, options)
+                except OSError as error:
+                    refused = error
+            raise refused
+
+    async def _connected(self, family: socket.AddressFamily, where: SocketAddress, options: SocketOptions) -> Socket:
+        opened = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            opened.setblocking(False)
+            _set_options(opened, options)
+            failure = opened.connect_ex(where)
+            if failure == errno.EINPROGRESS:
+                await _writable(opened)
+                failure = opened.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            # Where nobody listens, a port of the range that the system chooses from can get connected to itself.
+            if not failure and opened.getsockname() == opened.getpeername():
+                failure = errno.ECONNREFUSED
+            if failure:
+                raise OSError(failure, os.strerror(failure))
+            return SystemSocket(opened, _host_and_port(where), use_sendfile=self._use_sendfile)
+        except BaseException:  # Raised again - given back on the way out of a cancellation, too.
+            opened.close()
+            raise
+
+
+async def _writable(opened: socket.socket) -> None:
+    """Until the kernel says something of a connection that is under way."""
+    loop = asyncio.get_running_loop()
+    told = loop.create_future()
+    loop.add_writer(opened, lambda: None if told.done() else told.set_result(None))
+    try:
+        await told
+    finally:
+        loop.remove_writer(opened)
 
 
 def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
@@ -212,6 +258,6 @@ def _set_options(opened: socket.socket, options: SocketOptions) -> None:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
 
 
-def _host_and_port(address: tuple[str, int] | tuple[str, int, int, int]) -> tuple[str, int]:
+def _host_and_port(address: SocketAddress) -> tuple[str, int]:
     """The part of a socket address that people read; a mapped IPv4 address loses its IPv6 dress."""
     return address[0].removeprefix("::ffff:"), address[1]

@@ -129,6 +129,7 @@ class SimLoop(base_events.BaseEventLoop):
         self._selector = _Selector(self)
         self._readers: dict[Pollable, asyncio.Handle] = {}
         self._writers: dict[Pollable, asyncio.Handle] = {}
+        self._has_news = False
         self.steps = 0
         self._calls = 0
         self._steps_max = steps_max
@@ -196,10 +197,17 @@ class SimLoop(base_events.BaseEventLoop):
         """Whether a reader or a writer is still set: closing such a socket is a bug on a real loop."""
         return socket in self._readers or socket in self._writers
 
+    def look_at_sockets(self) -> None:
+        """Something happened by which a socket may have become ready. Without it none is asked again."""
+        self._has_news = True
+
     def ready_handles(self) -> list[asyncio.Handle]:
         """The callbacks of the sockets that are ready now, in an order that only the seed knows."""
+        if not self._has_news:
+            return []
         ready = [handle for socket, handle in self._readers.items() if socket.is_readable()]
         ready += [handle for socket, handle in self._writers.items() if socket.is_writable()]
+        self._has_news = bool(ready)  # They are ready until somebody does something about it.
         if self._paused:
             ready = [handle for handle in ready if _owner(handle) not in self._paused]
         if len(ready) > 1:
@@ -306,6 +314,7 @@ class SimLoop(base_events.BaseEventLoop):
     def _register(self, table: dict[Pollable, asyncio.Handle], socket: Any, callback: Any, args: Any) -> None:
         self._unregister(table, socket)
         table[socket] = _unless_dead(asyncio.Handle(callback, args, self, None))
+        self._has_news = True
 
     def _unregister(self, table: dict[Pollable, asyncio.Handle], socket: Pollable) -> bool:
         handle = table.pop(socket, None)
@@ -387,3 +396,12 @@ def run(loop: SimLoop, coroutine: Coroutine[Any, Any, T]) -> T:
     finally:
         loop.finish()
     return result
+
+
+async def elapse(seconds: float) -> None:
+    """Let virtual time pass: nothing waits for the machine's clock."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimLoop)
+    over = loop.create_future()
+    loop.call_later(seconds, lambda: over.done() or over.set_result(None))
+    await over

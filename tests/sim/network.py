@@ -8,6 +8,7 @@ with that number.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import deque
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from tests.sim.trace import Trace
 
 Address = tuple[str, int]
 FIRST_CLIENT_PORT = 40_000
+CONNECT_TIMEOUT_MS = 10_000
 
 
 class SimSocket:
@@ -187,6 +189,7 @@ class SimListeningSocket:
         if len(self._waiting) >= self._backlog:
             return False
         self._waiting.append(socket)
+        self._network.loop.look_at_sockets()
         return True
 
     def close(self) -> None:
@@ -243,14 +246,21 @@ class SimNetwork:
         self._listeners[host, port] = listener
         return [listener]
 
-    async def connect(self, address: Address) -> SimSocket:
-        """Open a connection; raises ConnectionRefusedError, after the time it takes to learn that."""
+    async def connect(
+        self, address: Address, options: SocketOptions | None = None, timeout_ms: int = CONNECT_TIMEOUT_MS
+    ) -> SimSocket:
+        """Open a connection, owned by the simulated process whose code calls.
+
+        Raises ConnectionRefusedError, after the time it takes to learn that, and TimeoutError.
+        """
+        del options  # What a kernel would be told.
         client, server = self._pair(address)
-        await self._arrival(client)
+        await self._arrival(client, timeout_ms / 1_000)
         listener = self._listeners.get(address)
         if not self.admits or listener is None or not listener.offer(server):
             self.trace.note("refused", client.number)
             raise ConnectionRefusedError(111, "Connection refused")
+        server.owner = listener.owner
         self.trace.note("connect", client.number, server.number)
         for socket in (client, server):
             self._sockets[socket.number] = socket
@@ -277,10 +287,12 @@ class SimNetwork:
         server.inward = client.outward = Pipe(self.loop, source, self.rules)
         return client, server
 
-    async def _arrival(self, client: SimSocket) -> None:
-        arrived = self.loop.create_future()
-        self.loop.call_later(client.outward.delay(), arrived.set_result, None)
-        await arrived
+    async def _arrival(self, client: SimSocket, seconds_max: float) -> None:
+        delay = client.outward.delay()
+        await asyncio.sleep(min(delay, seconds_max))
+        if delay > seconds_max:
+            self.trace.note("connect timed out", client.number)
+            raise TimeoutError(110, "Connection timed out")
 
     def _watch_owner(self) -> None:
         process = current_process()

@@ -1,0 +1,211 @@
+"""Changes of in-sync sets, granted by the controller: AlterPartition (KIP-497, KIP-841, KIP-903).
+
+One request is under way; changes that come meanwhile go together in the next. A change is asked for until there is a
+verdict on it, whoever the controller is by then. Which error is what verdict:
+
+    granted       0: the set in force comes back with it
+    INELIGIBLE    107 (INELIGIBLE_REPLICA) and, below v2, 55 (OPERATION_NOT_ATTEMPTED)
+    STALE         74 (FENCED_LEADER_EPOCH), 95 (INVALID_UPDATE_VERSION), 3 and 100 (the topic is gone), and
+                  42 (INVALID_REQUEST): asking for the same again would not make it valid
+    asked again   everything else: another controller, another life of this broker, an overloaded store
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from sordini.broker.peers.controller import RETRY_PAUSE_MS, ControllerLink
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.alter_partition import (
+    AlteredPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
+from sordini.replication.inter_broker import InterBrokerVersions
+from sordini.replication.leader import Proposal
+from sordini.replication.ports import Grant, Log, Refusal, Unreachable
+
+Answered = Callable[[Grant | Refusal], None]
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+
+_LAST_BY_NAME: Final = 1
+"""The newest version that names topics by name."""
+_FIRST_WITH_EPOCHS: Final = 3
+_VERDICTS: Final[Mapping[int, Refusal]] = {
+    ErrorCode.FENCED_LEADER_EPOCH: Refusal.STALE,
+    ErrorCode.INVALID_UPDATE_VERSION: Refusal.STALE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Refusal.STALE,
+    ErrorCode.UNKNOWN_TOPIC_ID: Refusal.STALE,
+    ErrorCode.INVALID_REQUEST: Refusal.STALE,
+    ErrorCode.INELIGIBLE_REPLICA: Refusal.INELIGIBLE,
+    ErrorCode.OPERATION_NOT_ATTEMPTED: Refusal.INELIGIBLE,
+}
+
+
+class Change(NamedTuple):
+    """A proposal that waits for its verdict."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    proposal: Proposal
+    answered: Answered
+
+
+class AlterPartitions:
+    """Implements `IsrChanges` through the controller."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        broker_epoch: Callable[[], int],
+        controller: ControllerLink,
+        versions: InterBrokerVersions,
+        spawn: Spawn,
+        log: Log,
+    ) -> None:
+        """`broker_epoch` tells this broker's epoch of the moment; `controller` is for this object alone."""
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._controller = controller
+        self._versions = versions
+        self._spawn = spawn
+        self._log = log
+        self._waiting: dict[TopicPartition, Change] = {}
+        self._is_asking = False
+        self._is_failing = False
+
+    def propose(
+        self, topic_partition: TopicPartition, topic_id: TopicId, proposal: Proposal, answered: Answered
+    ) -> None:
+        """Ask for a change, in place of one for the same partition that was not answered."""
+        # Taken out first, so that who waits longest comes first.
+        self._waiting.pop(topic_partition, None)
+        self._waiting[topic_partition] = Change(topic_partition, topic_id, proposal, answered)
+        if not self._is_asking:
+            self._is_asking = True
+            self._spawn(self._ask())
+
+    def withdraw(self, topic_partition: TopicPartition) -> None:
+        """Forget a proposal. What is under way may still take effect."""
+        self._waiting.pop(topic_partition, None)
+
+    def close(self) -> None:
+        """Forget everything and hang up."""
+        self._waiting.clear()
+        self._controller.close()
+
+    async def _ask(self) -> None:
+        try:
+            while self._waiting:
+                if not await self._ask_once(list(self._waiting.values())):
+                    await asyncio.sleep(RETRY_PAUSE_MS / 1000)
+        finally:
+            self._is_asking = False
+
+    async def _ask_once(self, changes: list[Change]) -> bool:
+        """One request; whether all of it was answered."""
+        epoch = self._broker_epoch()
+        newest = self._versions.alter_partition_max
+        if any(change.topic_id == NO_TOPIC_ID for change in changes):
+            newest = min(newest, _LAST_BY_NAME)
+
+        def make(version: int) -> AlterPartitionRequest:
+            return _request(self._broker_id, epoch, changes, version)
+
+        response: AlterPartitionResponse
+        try:
+            if self._versions.uses_topic_ids:
+                response = await self._controller.ask_highest(ApiKey.ALTER_PARTITION, newest, make)
+            else:
+                response = await self._controller.ask(ApiKey.ALTER_PARTITION, 0, make)
+        except Unreachable as failure:
+            return self._failed(str(failure))
+        if response.error_code:
+            return self._failed(f"error {response.error_code}")
+        self._is_failing = False
+        return self._judge(changes, response)
+
+    def _failed(self, reason: str) -> bool:
+        """Says so once, however often it is tried again."""
+        if not self._is_failing:
+            self._is_failing = True
+            self._log.warning("in-sync sets not changed, asking again", reason=reason, partitions=len(self._waiting))
+        return False
+
+    def _judge(self, changes: list[Change], response: AlterPartitionResponse) -> bool:
+        told = _by_partition(changes, response)
+        is_whole = True
+        for change in changes:
+            verdict = self._verdict(told.get(change.topic_partition))
+            if verdict is None:
+                is_whole = False
+            elif self._waiting.get(change.topic_partition) is change:
+                del self._waiting[change.topic_partition]
+                if isinstance(verdict, Refusal):
+                    name = str(change.topic_partition)
+                    self._log.info("in-sync set refused", partition=name, isr=change.proposal.isr, why=verdict.value)
+                change.answered(verdict)
+        return is_whole
+
+    def _verdict(self, altered: AlteredPartitionData | None) -> Grant | Refusal | None:
+        """What an answer means; None when it means nothing."""
+        if altered is None:
+            return None
+        if altered.error_code:
+            return _VERDICTS.get(altered.error_code)
+        isr = tuple(map(BrokerId, altered.isr))
+        if altered.leader_id != self._broker_id or self._broker_id not in isr:
+            return Refusal.STALE  # It is led by somebody else by now.
+        return Grant(altered.leader_epoch, isr, altered.partition_epoch)
+
+
+def _request(broker_id: BrokerId, epoch: int, changes: Iterable[Change], version: int) -> AlterPartitionRequest:
+    topics: dict[tuple[str, TopicId], list[PartitionData]] = {}
+    for change in changes:
+        topics.setdefault((change.topic_partition.topic, change.topic_id), []).append(
+            _partition(broker_id, epoch, change, version)
+        )
+    by_name = version <= _LAST_BY_NAME
+    return AlterPartitionRequest(
+        broker_id=broker_id,
+        broker_epoch=epoch,
+        topics=[
+            TopicData(topic_name=name, partitions=rows) if by_name else TopicData(topic_id=topic_id, partitions=rows)
+            for (name, topic_id), rows in topics.items()
+        ],
+    )
+
+
+def _partition(broker_id: BrokerId, epoch: int, change: Change, version: int) -> PartitionData:
+    proposal = change.proposal
+    data = PartitionData(
+        partition_index=change.topic_partition.partition,
+        leader_epoch=proposal.leader_epoch,
+        partition_epoch=proposal.partition_epoch,
+    )
+    if version < _FIRST_WITH_EPOCHS:
+        data.new_isr = list(proposal.isr)
+    else:
+        data.new_isr_with_epochs = [
+            BrokerState(broker_id=member, broker_epoch=epoch if member == broker_id else seen)
+            for member, seen in zip(proposal.isr, proposal.broker_epochs, strict=True)
+        ]
+    return data
+
+
+def _by_partition(
+    changes: Iterable[Change], response: AlterPartitionResponse
+) -> dict[TopicPartition, AlteredPartitionData]:
+    names = {change.topic_id: change.topic_partition.topic for change in changes if change.topic_id != NO_TOPIC_ID}
+    return {
+        TopicPartition(names.get(TopicId(topic.topic_id), topic.topic_name), row.partition_index): row
+        for topic in response.topics
+        for row in topic.partitions
+    }

@@ -1,0 +1,158 @@
+"""A broker that is about to stop asks the controller to move what it leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
+from sordini.broker.peers.links import Addresses
+from sordini.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+from sordini.protocol.types import BrokerId
+from sordini.replication.controller import paths, znodes
+from sordini.replication.controller.cluster import Broker, Endpoint
+from tests.sim.loop import SimClock, SimLoop, elapse
+from tests.unit.broker.network.helpers import ListLog
+from tests.unit.broker.parts import ME, OTHER, inline
+from tests.unit.broker.peers.fakes import FakeLinks, Sent, in_virtual_time, silence
+
+RULES = LeavingRules("BROKERS", tries_max=3, pause_ms=5_000, answer_timeout_ms=30_000)
+LONG_MS = 600_000
+DONE = ControlledShutdownResponse()
+REFUSED = ControlledShutdownResponse(error_code=77)
+REMAINING = ControlledShutdownResponse(remaining_partitions=[RemainingPartition(topic_name="t")])
+
+
+class Bench:
+    """Broker 1 leaves; broker 2 is registered, and is the controller unless a test says otherwise."""
+
+    def __init__(self, session: Any, loop: SimLoop) -> None:
+        self.session = session
+        self.answers: list[Any] = []
+        self.local: list[ControlledShutdownRequest] = []
+        self.addresses: list[tuple[str, int] | None] = []
+        self.log = ListLog()
+        self.links = FakeLinks(loop, self.answer)
+        self.leaving = Leaving(ME, lambda: 55, session, self.dial, self.serve, RULES, self.log)
+
+    def dial(self, addresses: Addresses) -> FakeLinks:
+        self.addresses.append(addresses(OTHER))
+        return self.links
+
+    async def answer(self, sent: Sent) -> Any:
+        answer = self.answers.pop(0)
+        return await silence(sent) if answer is None else answer
+
+    async def serve(self, request: ControlledShutdownRequest, version: int) -> Any:
+        self.local.append(request)
+        return self.answers.pop(0)
+
+    async def controller_is(self, broker_id: BrokerId) -> None:
+        await self.session.set(paths.CONTROLLER, znodes.encode_controller(broker_id, 0))
+
+    @property
+    def times(self) -> list[float]:
+        return [round(sent.at - self.links.sent[0].at) for sent in self.links.sent]
+
+
+def on_a_store(main: Callable[[Bench], Awaitable[None]]) -> None:
+    async def started(loop: SimLoop) -> None:
+        store = await EmbeddedStore.open(":memory:", inline, SimClock(loop))
+        session = await store.open_session()
+        ends = (Endpoint("CLIENTS", "public", 9092), Endpoint("BROKERS", "private", 9093))
+        broker = znodes.encode_broker(Broker(OTHER, 0, ends), 0)
+        await session.create(paths.broker(OTHER), broker, make_parents=True)
+        await session.create(paths.CONTROLLER, znodes.encode_controller(OTHER, 0))
+        await main(Bench(session, loop))
+        await store.close()
+
+    in_virtual_time(started)
+
+
+def test_the_controller_named_in_the_store_is_asked_on_the_listener_for_brokers() -> None:
+    async def main(bench: Bench) -> None:
+        bench.answers = [DONE]
+        assert await bench.leaving.leave(LONG_MS)
+        [sent] = bench.links.sent
+        assert (sent.broker_id, sent.version) == (OTHER, 3)
+        assert sent.request == ControlledShutdownRequest(broker_id=ME, broker_epoch=55)
+        assert bench.addresses == [("private", 9093)]
+        assert bench.links.client_ids == [str(ME)]
+        assert all(link.is_closed for link in bench.links.made)
+
+    on_a_store(main)
+
+
+@pytest.mark.parametrize("failure", [REFUSED, REMAINING])
+def test_it_is_asked_again_after_a_pause_until_nothing_remains(failure: ControlledShutdownResponse) -> None:
+    async def main(bench: Bench) -> None:
+        bench.answers = [failure, failure, DONE]
+        assert await bench.leaving.leave(LONG_MS)
+        assert bench.times == [0, 5, 10]
+
+    on_a_store(main)
+
+
+@pytest.mark.parametrize("failure", [REFUSED, REMAINING])
+def test_it_is_asked_as_often_as_the_configuration_says_and_not_more(failure: ControlledShutdownResponse) -> None:
+    async def main(bench: Bench) -> None:
+        bench.answers = [failure] * 9
+        assert not await bench.leaving.leave(LONG_MS)
+        assert bench.times == [0, 5, 10]
+
+    on_a_store(main)
+
+
+def test_a_controller_that_hangs_does_not_keep_a_broker_from_stopping() -> None:
+    async def main(bench: Bench) -> None:
+        bench.answers = [None] * 9
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        assert not await bench.leaving.leave(8_000)
+        assert loop.time() - started == pytest.approx(8)
+        assert all(link.is_closed for link in bench.links.made)
+
+    on_a_store(main)
+
+
+def test_a_controller_elected_meanwhile_is_found() -> None:
+    async def main(bench: Bench) -> None:
+        await bench.session.delete(paths.CONTROLLER)
+        bench.answers = [DONE]
+        leaving = asyncio.create_task(bench.leaving.leave(LONG_MS))
+        await elapse(1)
+        assert bench.links.sent == []
+        await bench.session.create(paths.CONTROLLER, znodes.encode_controller(OTHER, 0))
+        assert await leaving
+        assert len(bench.links.sent) == 1
+
+    on_a_store(main)
+
+
+def test_a_broker_that_is_the_controller_itself_is_asked_without_the_network() -> None:
+    async def main(bench: Bench) -> None:
+        await bench.controller_is(ME)
+        bench.answers = [DONE]
+        assert await bench.leaving.leave(LONG_MS)
+        assert (len(bench.local), bench.links.sent) == (1, [])
+
+    on_a_store(main)
+
+
+@pytest.mark.parametrize("path", [paths.CONTROLLER, paths.broker(OTHER)])
+def test_a_damaged_node_is_a_failed_attempt(path: str) -> None:
+    async def main(bench: Bench) -> None:
+        await bench.session.set(path, b"{")
+        assert not await bench.leaving.leave(LONG_MS)
+        assert [event for event, _ in bench.log.at("warning")] == ["controlled shutdown failed"] * 3
+        assert bench.links.sent == []
+
+    on_a_store(main)
