@@ -90,6 +90,13 @@ class PartitionInfo(NamedTuple):
     """Just created: its replicas may be made even while some log directory of the receiver is offline."""
 
 
+class Replica(NamedTuple):
+    """One copy of a partition."""
+
+    broker_id: BrokerId
+    topic_partition: TopicPartition
+
+
 class DeletedPartition(NamedTuple):
     """A partition that brokers must forget (leader -2 on the wire)."""
 
@@ -173,6 +180,33 @@ class Cluster:
     brokers: Mapping[BrokerId, Broker]
     topics: Mapping[str, Topic]
     deletions: Mapping[str, Deletion] = field(default_factory=lambda: frozen({}))
+    shutting_down: frozenset[BrokerId] = frozenset()
+    """Brokers that are about to leave: alive, and no longer to lead or to be in sync."""
+    offline: frozenset[Replica] = frozenset()
+    """Replicas of living brokers that lie in log directories that failed."""
+
+    def electable(self, topic_partition: TopicPartition) -> frozenset[BrokerId]:
+        """Brokers that may lead a partition, as far as they themselves are concerned, or join its in-sync set."""
+        return frozenset(
+            broker
+            for broker in self.brokers
+            if broker not in self.shutting_down and Replica(broker, topic_partition) not in self.offline
+        )
+
+
+class Conventions(NamedTuple):
+    """What all brokers of a cluster must have in common by their settings."""
+
+    inter_broker_listener: str | None = None
+    """The listener by which brokers reach each other; who has no such one is no broker of the cluster. None: any."""
+    uses_topic_ids: bool = True
+    """inter.broker.protocol.version is 2.8 or later: topics have ids, in their nodes and on the wire (KIP-516)."""
+    feature_version: int = 2
+    """The version of /feature: 1 for inter.broker.protocol.version 2.7 to 3.2, 2 from 3.3 on (KIP-584, KIP-778)."""
+
+
+ANY_CONVENTIONS = Conventions()
+"""Those of inter.broker.protocol.version 3.3 and later, on whatever listener."""
 
 
 class Malformed(NamedTuple):

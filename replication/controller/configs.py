@@ -89,7 +89,8 @@ async def change_config(
 class ConfigChanges:
     """Calls `changed(entity_path, settings)` after every change that is announced, in the order of the notes.
 
-    Notes that are there at the start are replayed: what they announce may be newer than what was read so far.
+    Notes that are there at the start are replayed: what they announce may be newer than what was read so far. After a
+    lost connection, or in a new session, it looks again.
     """
 
     def __init__(
@@ -102,13 +103,21 @@ class ConfigChanges:
         self._last = -1
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
+        self._looked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Deal with the notes there are, then listen."""
         self._session.on_state(self._session_changed)
-        await self._look()
+        self._wake.set()
         self._task = asyncio.create_task(self._run(), name="config changes")
+        looked = asyncio.ensure_future(self._looked.wait())
+        try:
+            await asyncio.wait([looked, self._task], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            looked.cancel()
+        if self._task.done():
+            await self.stop()
 
     async def stop(self) -> None:
         """Stop listening. Raises what listening died of, if it did."""
@@ -141,7 +150,9 @@ class ConfigChanges:
                 await asyncio.sleep(RETRY_DELAY_S)
                 self._wake.set()
             except SessionExpired:
-                return
+                continue  # The next session wakes, if there is one.
+            else:
+                self._looked.set()
 
     async def _look(self) -> None:
         names = await self._session.children(paths.CONFIG_CHANGES, watch=self._noted)

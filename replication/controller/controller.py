@@ -7,9 +7,6 @@ machine always sees the store in order, and a store that hangs delays the contro
     no controller -> multi(create /controller, set /controller_epoch) -> read everything -> reign
     a guarded write finds another epoch, or /controller is gone or not ours -> resign -> look again
 
-Every write of a reign is a multi with a check of /controller_epoch's version as it was at the election: an old
-controller cannot overwrite a new one's decisions, however late it is.
-
 A `Controller` belongs to one session. When that has expired it is over; a new session gets a new one.
 """
 
@@ -23,27 +20,37 @@ from typing import Any, NamedTuple, assert_never
 
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Answer, Cluster, Command, Malformed
+from sordini.replication.controller.cluster import ANY_CONVENTIONS, Answer, Cluster, Command, Conventions, Malformed
 from sordini.replication.controller.events import (
     Answered,
     BrokersChanged,
-    Conflict,
     DeletionsListed,
-    Done,
     Event,
-    NewState,
-    Outcome,
-    Refused,
+    Reply,
+    Reread,
     Send,
+    StatesRead,
     TopicChanged,
     TopicsListed,
-    Write,
     WriteAll,
     Wrote,
 )
 from sordini.replication.controller.machine import step
-from sordini.replication.controller.reading import READS_TOGETHER_MAX, Reader, Watches
-from sordini.replication.controller.signals import BROKERS, DELETIONS, ELECTION, TOPICS, Look, Submitted, Watcher
+from sordini.replication.controller.reading import Reader, Watches
+from sordini.replication.controller.signals import (
+    BROKERS,
+    DELETIONS,
+    ELECTION,
+    ISR_CHANGES,
+    LOG_DIR_EVENTS,
+    TOPICS,
+    Look,
+    Submitted,
+    Taken,
+    Watcher,
+)
+from sordini.replication.controller.writing import NoLongerController, Writer
+from sordini.replication.controller.znodes import ProducerIdBlock
 from sordini.replication.ports import (
     BadVersion,
     BrokerChannel,
@@ -72,10 +79,6 @@ class Reign(NamedTuple):
     version: int
 
 
-class NoLongerController(Exception):  # noqa: N818 - not an error: the news that somebody else was elected.
-    """A guarded write met another controller's epoch."""
-
-
 RETRY_DELAY_S = 0.1
 """After a broken connection or a store that could not save: long enough not to spin."""
 
@@ -92,8 +95,9 @@ class Controller:
         log: Log,
         *,
         topic_ids: Callable[[], TopicId],
+        conventions: Conventions = ANY_CONVENTIONS,
     ) -> None:
-        """`topic_ids` draws ids for topics whose node has none (KIP-516)."""
+        """`topic_ids` draws ids for topics whose node has none (KIP-516), where the conventions have such ids."""
         self._session = session
         self._broker_id = broker_id
         self._channel = channel
@@ -103,10 +107,13 @@ class Controller:
             self._watcher(BROKERS),
             self._watcher(TOPICS),
             self._watcher(DELETIONS),
+            self._watcher(ISR_CHANGES),
+            self._watcher(LOG_DIR_EVENTS),
             lambda _: self._watcher(BROKERS),
             lambda name: self._watcher(Look("topic", name)),
         )
-        self._reader = Reader(session, watches, topic_ids, log)
+        self._reader = Reader(session, watches, topic_ids, conventions, log)
+        self._writer = Writer(session, self._reader, log)
         self._signals: asyncio.Queue[Look | Answered | Submitted] = asyncio.Queue()
         self._waiting: set[Hashable] = set()
         self._connected = asyncio.Event()
@@ -163,8 +170,11 @@ class Controller:
             self._task.result()
             raise SessionExpired
 
-    async def submit(self, event: Event) -> tuple[Cluster, Cluster] | None:
-        """Let the machine take somebody's wish; the cluster before it and after its writes, None without a reign."""
+    async def submit(self, event: Event) -> Taken | None:
+        """Let the machine take somebody's wish; what became of it once all is written.
+
+        None without a reign, or when it ended meanwhile: then nobody knows what was written.
+        """
         if self._task is None or self._cluster is None:
             return None
         signal = Submitted(event, asyncio.get_running_loop().create_future())
@@ -172,6 +182,10 @@ class Controller:
         waited: list[asyncio.Future[Any]] = [signal.taken, self._task]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         return signal.taken.result() if signal.taken.done() else None
+
+    async def last_producer_ids(self) -> tuple[ProducerIdBlock | Malformed | None, int]:
+        """The block of producer ids taken last, and its node's version."""
+        return await self._reader.producer_id_block()
 
     async def over(self) -> None:
         """Wait for the end: by `stop`, by the end of the session, or by a bug, which is raised."""
@@ -242,11 +256,11 @@ class Controller:
                 await self._feed(event)
 
     async def _take_submitted(self, signal: Submitted) -> None:
-        before, outcome = self._cluster, None
+        outcome = None
         try:
-            await self._feed(signal.event)
-            if before is not None and self._cluster is not None:
-                outcome = (before, self._cluster)
+            replies = await self._feed(signal.event)
+            if self._cluster is not None:
+                outcome = Taken(self._cluster, tuple(replies))
         finally:
             if not signal.taken.done():
                 signal.taken.set_result(outcome)
@@ -260,6 +274,10 @@ class Controller:
             return TopicsListed(names, read, self._reader.fresh_ids(read))
         if look == DELETIONS:
             return DeletionsListed(await self._reader.deletions())
+        if look == ISR_CHANGES:
+            return await self._reader.isr_changes()
+        if look == LOG_DIR_EVENTS:
+            return await self._reader.log_dir_events()
         topic = await self._reader.topic(look.which)
         return None if topic is None else TopicChanged(topic)
 
@@ -345,9 +363,9 @@ class Controller:
 
     # Feeding the machine.
 
-    async def _feed(self, event: Event) -> None:
+    async def _feed(self, event: Event) -> list[Reply]:
         """Take a step, carry it out, and with what became of its writes take the next, until nothing is left."""
-        events = deque([event])
+        events, replies = deque([event]), list[Reply]()
         while events:
             before = self._cluster
             self._cluster, actions = step(before, events.popleft())
@@ -358,40 +376,15 @@ class Controller:
                     case Send(broker_id, command):
                         self._channel.send(broker_id, command, partial(self._answered, broker_id, command))
                     case WriteAll(writes):
-                        events.append(Wrote(await self._write_all(writes)))
+                        assert self._reign is not None, "only a controller writes"
+                        events.append(Wrote(await self._writer.write_all(writes, self._reign.version)))
+                    case Reread(partitions):
+                        events.append(StatesRead(await self._reader.states(partitions)))
+                    case Reply():
+                        replies.append(action)
                     case _:
                         assert_never(action)
+        return replies
 
     def _answered(self, broker_id: BrokerId, command: Command, answer: Answer) -> None:
         self._signal(Answered(broker_id, command, answer))
-
-    async def _write_all(self, writes: tuple[Write, ...]) -> tuple[tuple[Write, Outcome], ...]:
-        """Write in order, pipelined: the store carries out one session's calls in the order they were made."""
-        outcomes: list[Outcome] = []
-        for start in range(0, len(writes), READS_TOGETHER_MAX):
-            some = writes[start : start + READS_TOGETHER_MAX]
-            outcomes += await asyncio.gather(*(self._write(write) for write in some))
-        return tuple(zip(writes, outcomes, strict=True))
-
-    async def _write(self, write: Write) -> Outcome:
-        assert self._reign is not None, "only a controller writes"
-        guard = Check(paths.CONTROLLER_EPOCH, self._reign.version)
-        try:
-            _, result = await self._session.multi([guard, write.operation])
-        except (ConnectionLoss, SessionExpired):
-            raise
-        except CoordinationError as refusal:
-            if refusal.index == 0:
-                raise NoLongerController from refusal
-            return await self._refused(write, refusal)
-        return Done(result.version if isinstance(result, Stat) else 0)
-
-    async def _refused(self, write: Write, refusal: CoordinationError) -> Outcome:
-        if isinstance(write.purpose, NewState):
-            return Conflict(await self._reader.state(write.purpose.topic_partition))
-        there_already = isinstance(write.operation, Create) and isinstance(refusal, NodeExists)
-        gone_already = not isinstance(write.operation, Create) and isinstance(refusal, NoNode)
-        if there_already or gone_already:
-            return Done(0)
-        self._log.warning("write refused", path=write.operation.path, reason=str(refusal))
-        return Refused(str(refusal))

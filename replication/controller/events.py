@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sordini.protocol.types import BrokerId, TopicId, TopicPartition
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.controller.cluster import (
     Answer,
     Broker,
@@ -16,6 +17,7 @@ from sordini.replication.controller.cluster import (
     TopicAssignment,
 )
 from sordini.replication.controller.elections import Election
+from sordini.replication.controller.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Delete, Set
 
 # Events. What was read from the store comes without the nodes that could not be understood.
@@ -91,6 +93,66 @@ class MovesWanted:
     targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
 
 
+class IsrChange(NamedTuple):
+    """What a leader asks for one partition: the in-sync set that shall take the place of the one it knows.
+
+    The topic is named (AlterPartition v0, v1) or told by its id (from v2 on).
+    """
+
+    partition: int
+    isr: tuple[BrokerId, ...]
+    leader_epoch: int
+    partition_epoch: int
+    topic: str = ""
+    topic_id: TopicId = NO_TOPIC_ID
+    broker_epochs: tuple[int, ...] = ()
+    """In which life the leader saw each of `isr`, -1 where it does not say; empty when it says so of none (KIP-903)."""
+    recovering: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangesWanted:
+    """A leader asks for other in-sync sets (AlterPartition). Each change, or the whole, gets a `Reply`."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+    changes: tuple[IsrChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatesRead:
+    """States were read again; `notes` are the nodes that asked for that, to be removed."""
+
+    states: Mapping[TopicPartition, KnownState]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownWanted:
+    """A broker is about to stop and wants its leaderships taken over; without an epoch it is not checked."""
+
+    broker_id: BrokerId
+    broker_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsWanted:
+    """A broker asks for producer ids. `last` is the block taken last, from a node of that version."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+    last: ProducerIdBlock | None
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirsFailed:
+    """These brokers say that a log directory of theirs failed; `notes` are the nodes that say so, to be removed."""
+
+    brokers: frozenset[BrokerId]
+    notes: tuple[str, ...]
+
+
 # Writes, and what became of them.
 
 
@@ -122,11 +184,25 @@ class Moved(NamedTuple):
     partitions: tuple[int, ...]
 
 
+class NewIsr(NamedTuple):
+    """The write gives a partition another in-sync set at its leader's wish, in the same leader epoch."""
+
+    topic_partition: TopicPartition
+    state: PartitionState
+    change: IsrChange
+
+
+class NewBlock(NamedTuple):
+    """The write takes a block of producer ids."""
+
+    block: ProducerIdBlock
+
+
 class Routine(NamedTuple):
     """Nothing hangs on the write; that the node is there (or gone) already is fine."""
 
 
-Purpose = NewState | TopicGone | MarkGone | Moved | Routine
+Purpose = NewState | NewIsr | TopicGone | MarkGone | Moved | NewBlock | Routine
 
 
 class Write(NamedTuple):
@@ -143,7 +219,7 @@ class Done(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """A NewState met another state, or none (`current` is None: no such node, or nowhere to put it)."""
+    """A NewState or NewIsr met another state, or none (`current` is None: no such node, or nowhere to put it)."""
 
     current: KnownState | None
 
@@ -174,6 +250,11 @@ Event = (
     | Wrote
     | ElectionsWanted
     | MovesWanted
+    | IsrChangesWanted
+    | StatesRead
+    | ShutdownWanted
+    | ProducerIdsWanted
+    | LogDirsFailed
 )
 
 
@@ -191,4 +272,21 @@ class WriteAll(NamedTuple):
     writes: tuple[Write, ...]
 
 
-Action = Send | WriteAll
+class Reread(NamedTuple):
+    """Read these states and feed the machine one `StatesRead`: somebody knows a newer one than the controller."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class Reply(NamedTuple):
+    """A part of the answer to the event from which all this follows.
+
+    Of a change: the state that is in the store, or why it will not be. `change` None: the whole is refused, or what
+    was asked for is this block.
+    """
+
+    change: IsrChange | None
+    verdict: KnownState | ProducerIdBlock | ErrorCode
+
+
+Action = Send | WriteAll | Reread | Reply

@@ -15,16 +15,26 @@ Invariants, held after every step:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from sordini.replication.controller import deletion, elections, moves, paths, znodes
+from sordini.replication.controller import (
+    decisions,
+    deletion,
+    isr_changes,
+    log_directories,
+    moves,
+    paths,
+    producer_blocks,
+    shutdowns,
+    znodes,
+)
 from sordini.replication.controller.cluster import (
+    Broker,
     Cluster,
     KnownState,
-    PartitionState,
     Topic,
     TopicAssignment,
     frozen,
@@ -39,13 +49,20 @@ from sordini.replication.controller.events import (
     Elected,
     ElectionsWanted,
     Event,
+    IsrChangesWanted,
+    LogDirsFailed,
     MarkGone,
     Moved,
     MovesWanted,
+    NewBlock,
+    NewIsr,
     NewState,
     Outcome,
+    ProducerIdsWanted,
     Refused,
     Routine,
+    ShutdownWanted,
+    StatesRead,
     TopicChanged,
     TopicGone,
     TopicsListed,
@@ -53,13 +70,13 @@ from sordini.replication.controller.events import (
     Wrote,
 )
 from sordini.replication.controller.turn import Turn
-from sordini.replication.ports import Create, Set
+from sordini.replication.ports import Set
 
 
 def step(cluster: Cluster | None, event: Event) -> tuple[Cluster | None, list[Action]]:
     """Take one event. Without a reign (None) only an election matters."""
     if isinstance(event, Elected):
-        return _elected(event)
+        return _elected(cluster, event)
     if cluster is None:
         return None, []
     turn = Turn(cluster)
@@ -74,38 +91,57 @@ def step(cluster: Cluster | None, event: Event) -> tuple[Cluster | None, list[Ac
             deletion.begin(turn, names)
         case Answered():
             deletion.answered(turn, event)
+            log_directories.answered(turn, event)
         case Wrote():
             _wrote(turn, event)
         case ElectionsWanted():
             moves.elect(turn, event)
         case MovesWanted():
             moves.begin(turn, event)
+        case IsrChangesWanted():
+            isr_changes.grant(turn, event)
+        case StatesRead():
+            _states_read(turn, event)
+        case ShutdownWanted():
+            shutdowns.begin(turn, event)
+        case ProducerIdsWanted():
+            producer_blocks.take(turn, event)
+        case LogDirsFailed():
+            log_directories.look(turn, event)
         case _:
             assert_never(event)
     return turn.finish()
 
 
-def _elected(event: Elected) -> tuple[Cluster, list[Action]]:
-    """A new reign: tell everybody what is, then mend what must be."""
+def _elected(former: Cluster | None, event: Elected) -> tuple[Cluster, list[Action]]:
+    """A new reign, or one that goes on: tell everybody what is, then mend what must be."""
     topics = {}
     for name, assignment in event.topics.items():
         found = {p: event.states.get(TopicPartition(name, p)) for p in assignment.replicas}
         states = {p: known for p, known in found.items() if known is not None}
         topics[name] = Topic(assignment, frozen(states))
     turn = Turn(Cluster(event.controller_id, event.epoch, event.brokers, frozen(topics)))
+    live = turn.brokers.keys()
+    steady: Collection[BrokerId] = live
+    if former is not None and former.epoch == event.epoch:
+        # What is in no node is known from before; a new controller is told again by the brokers concerned.
+        turn.shutting_down, turn.offline = former.shutting_down, former.offline
+        steady = _steady(former.brokers, event.brokers)
+        _forget_lives(turn, steady)
     turn.write(*(Write(operation) for operation in event.housekeeping))
     _give_ids(turn, event.topics, event.fresh_ids or {})
     turn.send_metadata(turn.brokers)
     # A topic about to be deleted must not be led again first; the deletion itself comes last.
     doomed = event.deletions & event.topics.keys()
+    kept = [assignment for assignment in turn.kept() if assignment.name not in doomed]
+    doubtful = {tp for assignment in kept for tp in decisions.decide(turn, assignment, steady, live)}
     infos = [info for info in turn.infos() if info.topic_partition.topic not in doomed]
-    turn.send_states(infos, turn.brokers)
+    # Of what is being rewritten brokers hear when it is: one that is back must not lead as it did in its former life.
+    certain = [info for info in infos if info.topic_partition not in doubtful]
+    turn.send_states(certain, turn.brokers)
     if infos:
         turn.send_metadata(turn.brokers, infos)
-    live = turn.brokers.keys()
-    for assignment in list(turn.kept()):
-        if assignment.name not in doomed:
-            _decide(turn, assignment, live, live)
+    moves.go_on(turn, [info.topic_partition for info in certain])
     turn.flush()
     deletion.begin(turn, event.deletions)
     return turn.finish()
@@ -113,15 +149,16 @@ def _elected(event: Elected) -> tuple[Cluster, list[Action]]:
 
 def _brokers_changed(turn: Turn, event: BrokersChanged) -> None:
     old, new = turn.brokers, event.brokers
-    steady = {broker for broker in old.keys() & new.keys() if old[broker].epoch == new[broker].epoch}
+    steady = _steady(old, new)
     gone, came = old.keys() - steady, new.keys() - steady
     moved = any(old[broker] != new[broker] for broker in steady)
     turn.brokers = new
     if not gone and not came and not moved:
         return
+    _forget_lives(turn, steady)
     deletion.brokers_left(turn, gone)
     turn.send_metadata(steady)
-    doubtful = {tp for topic in turn.kept() for tp in _decide(turn, topic, steady, new.keys())}
+    doubtful = {tp for topic in turn.kept() for tp in decisions.decide(turn, topic, steady, new.keys())}
     if came:
         # A broker that comes knows nothing: first of everybody, then of what it holds. Partitions whose state is
         # being rewritten are left out; it hears of those when they are decided.
@@ -130,6 +167,17 @@ def _brokers_changed(turn: Turn, event: BrokersChanged) -> None:
         turn.send_states([info for info in infos if info.topic_partition not in doubtful], came)
     turn.flush()
     deletion.brokers_came(turn, came)
+
+
+def _steady(old: Mapping[BrokerId, Broker], new: Mapping[BrokerId, Broker]) -> set[BrokerId]:
+    """Brokers that were alive and are, without a break."""
+    return {broker for broker in old.keys() & new.keys() if old[broker].epoch == new[broker].epoch}
+
+
+def _forget_lives(turn: Turn, steady: Collection[BrokerId]) -> None:
+    """What was noted of brokers that are gone, or are back, was true of their former lives."""
+    turn.shutting_down &= frozenset(steady)
+    turn.offline = frozenset(replica for replica in turn.offline if replica.broker_id in steady)
 
 
 def _topics_listed(turn: Turn, event: TopicsListed) -> None:
@@ -144,7 +192,7 @@ def _topics_listed(turn: Turn, event: TopicsListed) -> None:
     for name in fresh:
         assignment = turn.assignment(name)
         assert assignment is not None
-        _decide(turn, assignment, turn.brokers.keys(), turn.brokers.keys())
+        decisions.decide(turn, assignment, turn.brokers.keys(), turn.brokers.keys())
 
 
 def _topic_changed(turn: Turn, read: TopicAssignment) -> None:
@@ -161,7 +209,7 @@ def _topic_changed(turn: Turn, read: TopicAssignment) -> None:
         # Replicas of partitions that exist are moved by reassignment alone.
         read = replace(read, replicas={**read.replicas, **known.replicas})
     turn.put_topic(read)
-    _decide(turn, read, turn.brokers.keys(), turn.brokers.keys())
+    decisions.decide(turn, read, turn.brokers.keys(), turn.brokers.keys())
 
 
 def _give_ids(turn: Turn, topics: Mapping[str, TopicAssignment], ids: Mapping[str, TopicId]) -> None:
@@ -173,64 +221,29 @@ def _give_ids(turn: Turn, topics: Mapping[str, TopicAssignment], ids: Mapping[st
             turn.write(Write(Set(paths.topic(name), znodes.encode_topic(identified), topic.version)))
 
 
-def _decide(
-    turn: Turn, topic: TopicAssignment, steady: Collection[BrokerId], live: Collection[BrokerId]
-) -> list[TopicPartition]:
-    """Write the states that must change now that these brokers are alive; the partitions concerned.
-
-    `steady` are those that have been alive without a break. One that broke off and came back lost its leadership
-    and its place in the in-sync sets with its former life, but may lead again if there is nobody better.
-    """
-    decided = []
-    states = turn.states(topic.name)
-    if not states and any(replica in live for held in topic.replicas.values() for replica in held):
-        turn.write(Write(Create(paths.partitions(topic.name))))
-    for partition, replicas in sorted(topic.replicas.items()):
-        topic_partition, known = TopicPartition(topic.name, partition), states.get(partition)
-        if known is None:
-            present = tuple(replica for replica in replicas if replica in live)
-            if not present:
-                continue  # Nobody can hold it; decided when somebody comes.
-            turn.write(Write(Create(paths.partition(topic_partition))))
-            turn.write_state(topic_partition, turn.first_state(present[0], present))
-        else:
-            state = _state_among(turn, known.state, replicas, steady, live)
-            if state is None:
-                continue
-            turn.write_state(topic_partition, state)
-        decided.append(topic_partition)
-    return decided
-
-
-def _state_among(
-    turn: Turn,
-    state: PartitionState,
-    replicas: tuple[BrokerId, ...],
-    steady: Collection[BrokerId],
-    live: Collection[BrokerId],
-) -> PartitionState | None:
-    """The state a partition must go to, or None if it may stay as it is."""
-    leader = state.leader
-    keeps_leader = leader is not None and leader in steady and leader in replicas
-    if not keeps_leader:
-        leader = elections.offline(replicas, state.isr, steady)
-        if leader is None:
-            leader = elections.offline(replicas, state.isr, live)
-    if leader is None:
-        # The in-sync set is kept whole: any of it may lead when it comes back, and nobody else.
-        return None if state.leader is None else turn.next_state(state, None, state.isr)
-    kept = [replica for replica in replicas if replica in steady or replica == leader]
-    isr = tuple(replica for replica in state.isr if replica in kept)
-    return None if keeps_leader and isr == state.isr else turn.next_state(state, leader, isr)
+def _states_read(turn: Turn, event: StatesRead) -> None:
+    grown, moved = isr_changes.read_again(turn, event)
+    leaders = {one: turn.states(one.topic)[one.partition].state.leader for one in moved}
+    _tell(turn, [], leaders, [*grown, *moved])
+    moves.go_on(turn, [*grown, *moved])
 
 
 def _wrote(turn: Turn, event: Wrote) -> None:
-    told = []
+    told: list[NewState] = []
+    granted: list[TopicPartition] = []
+    former: dict[TopicPartition, BrokerId | None] = {}
     for write, outcome in event.outcomes:
         match write.purpose:
             case NewState() as purpose:
+                leader = _leader_of(turn, purpose.topic_partition)
                 if _took_effect(turn, purpose, outcome):
                     told.append(purpose)
+                    former[purpose.topic_partition] = leader
+            case NewIsr() as purpose:
+                if isr_changes.wrote(turn, purpose, outcome):
+                    granted.append(purpose.topic_partition)
+            case NewBlock() as purpose:
+                producer_blocks.wrote(turn, purpose, outcome)
             case TopicGone(name) if isinstance(outcome, Done):
                 deletion.topic_gone(turn, name)
             case MarkGone(name) if isinstance(outcome, Done):
@@ -242,12 +255,34 @@ def _wrote(turn: Turn, event: Wrote) -> None:
             case _:
                 assert_never(write.purpose)
     moves.narrowed(turn, told)
-    kept = [new for new in told if new.topic_partition.topic not in turn.deletions]
-    found = (turn.info(*new.topic_partition, is_new=new.first) for new in kept)
+    _tell(turn, [new.topic_partition for new in told if new.first], former, [*former, *granted])
+    moves.go_on(turn, [*(new.topic_partition for new in told if new.then is None), *granted])
+
+
+def _tell(
+    turn: Turn,
+    first: Collection[TopicPartition],
+    led: Mapping[TopicPartition, BrokerId | None],
+    partitions: Iterable[TopicPartition],
+) -> None:
+    """Tell brokers of these partitions' states. Those in `led` have a new epoch: it says who led the one before."""
+    kept = [one for one in partitions if one.topic not in turn.deletions]
+    found = (turn.info(*one, is_new=one in first) for one in kept)
     infos = [info for info in found if info is not None]
-    if infos:
-        turn.send_states(infos, turn.brokers)
-        turn.send_metadata(turn.brokers, infos)
+    if not infos:
+        return
+    decided = [info for info in infos if info.topic_partition in led]
+    turn.send_states(decided, turn.brokers.keys() - turn.shutting_down)
+    for broker in sorted(turn.shutting_down):
+        # It was told to stop following: all that it must hear of is leading, and no longer leading.
+        concerned = [info for info in decided if broker in (led[info.topic_partition], info.state.leader)]
+        turn.send_states(concerned, {broker})
+    turn.send_metadata(turn.brokers, infos)
+
+
+def _leader_of(turn: Turn, topic_partition: TopicPartition) -> BrokerId | None:
+    known = turn.states(topic_partition.topic).get(topic_partition.partition)
+    return None if known is None else known.state.leader
 
 
 def _took_effect(turn: Turn, purpose: NewState, outcome: Outcome) -> bool:
@@ -262,18 +297,10 @@ def _took_effect(turn: Turn, purpose: NewState, outcome: Outcome) -> bool:
         case Conflict(current) if current is not None:
             # Somebody else wrote: a leader of an old protocol, or an earlier reign of ours. Decide again on that.
             turn.put_state(purpose.topic_partition, current)
-            return topic.name in turn.deletions or not _decide_again(turn, topic, purpose.topic_partition)
+            return topic.name in turn.deletions or not decisions.decide_again(
+                turn, topic, purpose.topic_partition.partition
+            )
         case Conflict() | Refused():
             return False
         case _:
             assert_never(outcome)
-
-
-def _decide_again(turn: Turn, topic: TopicAssignment, topic_partition: TopicPartition) -> bool:
-    """Write what follows from a state that was found; false when it may stay as it is."""
-    known = turn.states(topic.name)[topic_partition.partition]
-    replicas, live = topic.replicas[topic_partition.partition], turn.brokers.keys()
-    state = _state_among(turn, known.state, replicas, live, live)
-    if state is not None:
-        turn.write_state(topic_partition, state)
-    return state is not None

@@ -3,6 +3,8 @@
 A move first takes the leadership and the in-sync set to the replicas that stay; only when that is in the store does
 it write the topic's assignment, and only when that is, are brokers told of it, in a leader epoch of its own, and the
 replicas that went deleted. A write that meets another state ends the move: what was in sync is where it was.
+
+A move that another controller began, by adding replicas, goes on here when all that shall stay are in sync.
 """
 
 from __future__ import annotations
@@ -38,13 +40,18 @@ def begin(turn: Turn, event: MovesWanted) -> None:
         end = wishes.judge_move(turn.before, wanted, target)
         if isinstance(end, wishes.Declined) or wishes.is_settled(turn.before, wanted, end):
             continue
-        state = turn.states(wanted.topic)[wanted.partition].state
-        isr = tuple(replica for replica in state.isr if replica in end)
-        leader = state.leader if state.leader in end else elections.offline(end, isr, turn.brokers)
-        if (leader, isr) == (state.leader, state.isr):
+        if not _narrow(turn, wanted, end):
             ready[wanted] = end
-        else:
-            turn.write_state(wanted, turn.next_state(state, leader, isr), then=end)
+    _assign(turn, ready)
+
+
+def go_on(turn: Turn, partitions: Iterable[TopicPartition]) -> None:
+    """End the moves of those partitions that are on the move, and whose target is in sync by now."""
+    ready: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+    for topic_partition in partitions:
+        end = _target(turn, topic_partition)
+        if end is not None and not _narrow(turn, topic_partition, end):
+            ready[topic_partition] = end
     _assign(turn, ready)
 
 
@@ -78,6 +85,33 @@ def assigned(turn: Turn, assignment: TopicAssignment, partitions: tuple[int, ...
                 stopped[replica].append(StoppedReplica(topic_partition, state.leader_epoch, delete=True))
     if stopped:
         turn.send_stop(stopped)
+
+
+def _target(turn: Turn, topic_partition: TopicPartition) -> tuple[BrokerId, ...] | None:
+    """The replicas that a partition on the move is to have, if all are in sync; None otherwise."""
+    assignment = turn.assignment(topic_partition.topic)
+    known = turn.states(topic_partition.topic).get(topic_partition.partition)
+    if assignment is None or known is None or topic_partition.topic in turn.deletions:
+        return None
+    partition = topic_partition.partition
+    removing = assignment.removing.get(partition, ())
+    if not removing and not assignment.adding.get(partition):
+        return None
+    end = tuple(replica for replica in assignment.replicas.get(partition, ()) if replica not in removing)
+    return end if end and known.state.leader is not None and set(end) <= set(known.state.isr) else None
+
+
+def _narrow(turn: Turn, topic_partition: TopicPartition, end: tuple[BrokerId, ...]) -> bool:
+    """Write the state that takes leadership and in-sync set to these replicas; false when it is so already."""
+    state = turn.states(topic_partition.topic)[topic_partition.partition].state
+    isr = tuple(replica for replica in state.isr if replica in end)
+    leader = state.leader
+    if leader not in end:
+        leader = elections.offline(end, isr, [broker for broker in end if turn.may_join(broker, topic_partition)])
+    if (leader, isr) == (state.leader, state.isr):
+        return False
+    turn.write_state(topic_partition, turn.next_state(state, leader, isr), then=end)
+    return True
 
 
 def _assign(turn: Turn, replicas: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> None:

@@ -11,8 +11,9 @@ from typing import NamedTuple, TypeVar
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Broker, KnownState, Malformed, TopicAssignment
-from sordini.replication.controller.events import Elected
+from sordini.replication.controller.cluster import Broker, Conventions, KnownState, Malformed, TopicAssignment
+from sordini.replication.controller.events import Elected, LogDirsFailed, StatesRead
+from sordini.replication.controller.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Delete, Log, NoNode, Session, Set, Watch
 
 T = TypeVar("T")
@@ -27,6 +28,8 @@ class Watches(NamedTuple):
     brokers: Watch
     topics: Watch
     deletions: Watch
+    isr_changes: Watch
+    log_dir_events: Watch
     broker: Callable[[BrokerId], Watch]
     topic: Callable[[str], Watch]
 
@@ -34,10 +37,18 @@ class Watches(NamedTuple):
 class Reader:
     """Reads through one session."""
 
-    def __init__(self, session: Session, watches: Watches, new_topic_id: Callable[[], TopicId], log: Log) -> None:
+    def __init__(
+        self,
+        session: Session,
+        watches: Watches,
+        new_topic_id: Callable[[], TopicId],
+        conventions: Conventions,
+        log: Log,
+    ) -> None:
         self._session = session
         self._watches = watches
         self._new_topic_id = new_topic_id
+        self._conventions = conventions
         self._log = log
 
     async def everything(self, controller_id: BrokerId, epoch: int) -> Elected:
@@ -62,7 +73,7 @@ class Reader:
 
     async def brokers(self) -> dict[BrokerId, Broker]:
         names = await self._session.children(paths.BROKER_IDS, watch=self._watches.brokers)
-        ids = [BrokerId(int(name)) for name in names if name.isascii() and name.isdigit()]
+        ids = [BrokerId(int(name)) for name in names if _is_broker_id(name)]
         found = await _together(self._broker(broker_id) for broker_id in ids)
         return {broker.broker_id: broker for broker in found if broker is not None}
 
@@ -97,7 +108,45 @@ class Reader:
         state = self._sound(znodes.decode_state(topic_partition, data))
         return None if state is None else KnownState(state, stat.version)
 
+    async def isr_changes(self) -> StatesRead | None:
+        """What leaders of old protocols have written themselves, by the notes they left; None without notes."""
+        notes = await self._notes(paths.ISR_CHANGES, self._watches.isr_changes)
+        if not notes:
+            return None
+        named = [self._sound(znodes.decode_isr_change(data)) for data in notes.values()]
+        states = await self.states(dict.fromkeys(one for some in named for one in some or ()))
+        return StatesRead(states, tuple(notes))
+
+    async def log_dir_events(self) -> LogDirsFailed | None:
+        """Which brokers say that a log directory failed; None without notes."""
+        notes = await self._notes(paths.LOG_DIR_EVENTS, self._watches.log_dir_events)
+        if not notes:
+            return None
+        brokers = [self._sound(znodes.decode_log_dir_event(data)) for data in notes.values()]
+        return LogDirsFailed(frozenset(broker for broker in brokers if broker is not None), tuple(notes))
+
+    async def producer_id_block(self) -> tuple[ProducerIdBlock | Malformed | None, int]:
+        """The block taken last, and its node's version."""
+        data, stat = await self._session.get(paths.PRODUCER_ID_BLOCK)
+        return znodes.decode_producer_id_block(data), stat.version
+
+    async def _notes(self, parent: str, watch: Watch) -> dict[str, bytes]:
+        """The notes below a node, by their paths, in the order in which they were left."""
+        names = sorted(await self._session.children(parent, watch=watch))
+        found = await _together(self._note(f"{parent}/{name}") for name in names)
+        return {path: data for path, data in found if data is not None}
+
+    async def _note(self, path: str) -> tuple[str, bytes | None]:
+        try:
+            data, _ = await self._session.get(path)
+        except NoNode:
+            return path, None
+        return path, data
+
     def fresh_ids(self, topics: Mapping[str, TopicAssignment]) -> dict[str, TopicId]:
+        """Ids for the topics that have none, where topics have ids at all."""
+        if not self._conventions.uses_topic_ids:
+            return {}
         return {name: self._new_topic_id() for name, topic in topics.items() if topic.topic_id == NO_TOPIC_ID}
 
     async def _broker(self, broker_id: BrokerId) -> Broker | None:
@@ -107,19 +156,29 @@ class Reader:
         except NoNode:
             return None
         # A malformed registration costs that broker its place, and nobody else anything.
-        return self._sound(znodes.decode_broker(broker_id, data, stat.czxid))
+        broker = self._sound(znodes.decode_broker(broker_id, data, stat.czxid))
+        listener = self._conventions.inter_broker_listener
+        if broker is None or listener is None or any(endpoint.listener == listener for endpoint in broker.endpoints):
+            return broker
+        self._log.warning("broker left out, brokers cannot reach it", broker=broker_id, listener=listener)
+        return None
 
     async def _feature(self) -> list[Create | Set | Delete]:
+        wanted = self._conventions.feature_version
         try:
             data, _ = await self._session.get(paths.FEATURE)
         except NoNode:
-            return [Create(paths.FEATURE, znodes.FEATURES)]
-        return [] if data == znodes.FEATURES else [Set(paths.FEATURE, znodes.FEATURES)]
+            return [Create(paths.FEATURE, znodes.encode_features(wanted))]
+        found = znodes.decode_feature_version(data)
+        return [] if found == wanted else [Set(paths.FEATURE, znodes.encode_features(wanted))]
 
     async def _overtaken(self) -> list[Create | Set | Delete]:
         """Remove the notes to the previous controller: what they point at is being read anyway."""
         parents = (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES)
-        found = await asyncio.gather(*(self._session.children(path) for path in parents))
+        watches = (self._watches.log_dir_events, self._watches.isr_changes)
+        found = await asyncio.gather(
+            *(self._session.children(path, watch=watch) for path, watch in zip(parents, watches, strict=True))
+        )
         return [Delete(f"{path}/{name}") for path, names in zip(parents, found, strict=True) for name in sorted(names)]
 
     def _sound(self, value: T | Malformed) -> T | None:
@@ -127,6 +186,11 @@ class Reader:
             self._log.warning("unreadable node left out", path=value.path, reason=value.reason)
             return None
         return value
+
+
+def _is_broker_id(name: str) -> bool:
+    """Whether a node's name is a broker's id for which the wire has room."""
+    return name.isascii() and name.isdigit() and len(name) <= 10 and int(name) < 2**31
 
 
 async def _together(reads: Iterable[Awaitable[T]]) -> list[T]:

@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Broker, Malformed
-from sordini.replication.ports import Clock, Create, Log, NodeExists, Session, Set, StoreUnusable
+from sordini.replication.ports import Clock, Create, Log, NodeExists, NoNode, Session, Set, Stat, StoreUnusable
 
 
-class DuplicateBrokerId(Exception):  # noqa: N818 - says what is the matter.
+class RegistrationRefused(Exception):  # noqa: N818 - says what is the matter.
+    """The broker cannot be one of the cluster as it is set up; the text says why and what to do about it."""
+
+
+class DuplicateBrokerId(RegistrationRefused):
     """Another living broker is registered under this id."""
+
+
+class EndpointTaken(RegistrationRefused):
+    """Another living broker is registered with an address of this one's."""
 
 
 async def ensure_base_paths(session: Session) -> None:
@@ -44,6 +54,34 @@ async def cluster_id(session: Session, random: Callable[[int], bytes] = os.urand
     return drawn
 
 
+async def other_brokers(session: Session, broker_id: BrokerId) -> list[Broker]:
+    """All registered brokers but this one, by id. A registration that cannot be read is somebody's all the same."""
+    found = []
+    for name in await session.children(paths.BROKER_IDS):
+        if not (name.isascii() and name.isdigit()) or int(name) == broker_id:
+            continue
+        other = BrokerId(int(name))
+        try:
+            data, stat = await session.get(paths.broker(other))
+        except NoNode:
+            continue
+        broker = znodes.decode_broker(other, data, stat.czxid)
+        found.append(Broker(other, stat.czxid, ()) if isinstance(broker, Malformed) else broker)
+    return sorted(found, key=lambda broker: broker.broker_id)
+
+
+def refuse_taken_endpoints(broker: Broker, others: Iterable[Broker]) -> None:
+    """Raise EndpointTaken when another broker tells clients an address that this one would tell them, too."""
+    addresses = {(endpoint.host, endpoint.port) for endpoint in broker.endpoints}
+    for other in others:
+        for endpoint in other.endpoints:
+            if (endpoint.host, endpoint.port) in addresses:
+                raise EndpointTaken(
+                    f"{endpoint.host}:{endpoint.port} is registered by broker {other.broker_id}: give this one "
+                    "another address in listeners or advertised.listeners"
+                )
+
+
 class Registration:
     """One broker's node in /brokers/ids, for the life of one session. `broker.epoch` is not looked at."""
 
@@ -52,15 +90,16 @@ class Registration:
         self._broker = broker
         self._clock = clock
         self._log = log
-        self._session_timeout_ms = session_timeout_ms
+        # A ZooKeeper ends sessions at its ticks, of which a timeout has two at the least.
+        self._patience_ms = session_timeout_ms + session_timeout_ms // 2
 
     async def register(self) -> int:
-        """Take the id; the broker epoch. A former life's node is waited for, for one session timeout.
+        """Take the id; the broker epoch. A former life's node is waited for, until its session must have ended.
 
         Raises DuplicateBrokerId when another broker holds the id longer than that.
         """
         path = paths.broker(self._broker.broker_id)
-        deadline_ms = self._clock.monotonic_ms() + self._session_timeout_ms
+        deadline_ms = self._clock.monotonic_ms() + self._patience_ms
         while True:
             gone = asyncio.Event()
             found = await self._session.exists(path, watch=lambda _, gone=gone: gone.set())  # type: ignore[misc]
@@ -73,27 +112,24 @@ class Registration:
             else:
                 await self._wait(gone, deadline_ms)
 
-    async def unregister(self) -> None:
-        """Give the id back before the session ends."""
-        await self._session.delete(paths.broker(self._broker.broker_id))
-
     async def _take(self, path: str) -> int | None:
         # Created empty and set in one transaction, so a living broker's node has version 1, as Apache Kafka's has.
         data = znodes.encode_broker(self._broker, self._clock.now_ms())
         try:
-            await self._session.multi([Create(path, b"", ephemeral=True), Set(path, data, 0)])
+            _, stat = await self._session.multi([Create(path, b"", ephemeral=True), Set(path, data, 0)])
         except NodeExists:
             return None
-        stat = await self._session.exists(path)
-        return None if stat is None else stat.czxid
+        assert isinstance(stat, Stat), stat
+        return stat.czxid
 
     async def _wait(self, gone: asyncio.Event, deadline_ms: int) -> None:
+        """Until the node has gone, or may have gone unnoticed."""
         remaining_ms = deadline_ms - self._clock.monotonic_ms()
         broker_id = self._broker.broker_id
-        self._log.info("broker id is taken, waiting for its session to end", broker=broker_id, ms=remaining_ms)
-        try:
-            await asyncio.wait_for(gone.wait(), max(0, remaining_ms) / 1000)
-        except TimeoutError:
+        if remaining_ms <= 0:
             raise DuplicateBrokerId(
                 f"broker id {broker_id} is registered by another living broker; give this one another broker.id"
-            ) from None
+            )
+        self._log.info("broker id is taken, waiting for its session to end", broker=broker_id, ms=remaining_ms)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(gone.wait(), remaining_ms / 1000)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sordini.replication.controller.cluster import Cluster
-from sordini.replication.controller.events import Event
+from sordini.replication.controller.events import Event, Reply
 from sordini.replication.ports import WatchEvent
 
 
@@ -19,11 +19,18 @@ class Look(NamedTuple):
     which: str = ""
 
 
+class Taken(NamedTuple):
+    """What became of a wish: the cluster after all that followed, and the machine's replies to it."""
+
+    cluster: Cluster
+    replies: tuple[Reply, ...]
+
+
 class Submitted(NamedTuple):
-    """A signal: somebody wishes this of the machine, and waits for the cluster before it and after it."""
+    """A signal: somebody wishes this of the machine, and waits for what becomes of it; None without a reign."""
 
     event: Event
-    taken: asyncio.Future[tuple[Cluster, Cluster] | None]
+    taken: asyncio.Future[Taken | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +48,5 @@ ELECTION = Look("election")
 BROKERS = Look("brokers")
 TOPICS = Look("topics")
 DELETIONS = Look("deletions")
+ISR_CHANGES = Look("isr changes")
+LOG_DIR_EVENTS = Look("log dir events")

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import (
@@ -21,6 +22,7 @@ from sordini.replication.controller.cluster import (
     LeaderAndIsr,
     PartitionInfo,
     PartitionState,
+    Replica,
     StoppedReplica,
     StopReplica,
     Topic,
@@ -28,7 +30,18 @@ from sordini.replication.controller.cluster import (
     UpdateMetadata,
     frozen,
 )
-from sordini.replication.controller.events import Action, NewState, Send, Write, WriteAll
+from sordini.replication.controller.events import (
+    Action,
+    IsrChange,
+    NewIsr,
+    NewState,
+    Reply,
+    Reread,
+    Send,
+    Write,
+    WriteAll,
+)
+from sordini.replication.controller.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Set
 
 
@@ -39,6 +52,8 @@ class Turn:
         self._cluster = self.before = cluster
         self.brokers: Mapping[BrokerId, Broker] = cluster.brokers
         self.deletions: dict[str, Deletion] = dict(cluster.deletions)
+        self.shutting_down = cluster.shutting_down
+        self.offline = cluster.offline
         self._assignments: dict[str, TopicAssignment | None] = {}
         self._states: dict[str, dict[int, KnownState]] = {}
         self._actions: list[Action] = []
@@ -58,7 +73,14 @@ class Turn:
                 else:
                     edited[name] = Topic(assignment, frozen(dict(self.states(name))))
             topics = frozen(edited)
-        cluster = replace(self._cluster, brokers=self.brokers, topics=topics, deletions=frozen(self.deletions))
+        cluster = replace(
+            self._cluster,
+            brokers=self.brokers,
+            topics=topics,
+            deletions=frozen(self.deletions),
+            shutting_down=self.shutting_down,
+            offline=self.offline,
+        )
         return cluster, self._actions
 
     # What is known.
@@ -87,6 +109,14 @@ class Turn:
             return self._states[name]
         topic = self._cluster.topics.get(name)
         return {} if topic is None else topic.states
+
+    def is_online(self, broker_id: BrokerId, topic_partition: TopicPartition) -> bool:
+        """Whether a broker is alive, and its copy of the partition in a sound log directory."""
+        return broker_id in self.brokers and Replica(broker_id, topic_partition) not in self.offline
+
+    def may_join(self, broker_id: BrokerId, topic_partition: TopicPartition) -> bool:
+        """Whether a broker may lead the partition or be in sync with its leader, as far as it is concerned."""
+        return broker_id not in self.shutting_down and self.is_online(broker_id, topic_partition)
 
     # What changes.
 
@@ -118,6 +148,22 @@ class Turn:
         operation = Create(path, data) if known is None else Set(path, data, known.version)
         self.write(Write(operation, NewState(topic_partition, state, known is None, then)))
 
+    def write_isr(self, topic_partition: TopicPartition, known: KnownState, change: IsrChange) -> None:
+        """Write the in-sync set that a leader asks for; that is no decision of ours, and begins no leader epoch."""
+        state = replace(known.state, isr=change.isr, recovering=change.recovering, controller_epoch=self._cluster.epoch)
+        operation = Set(paths.state(topic_partition), znodes.encode_state(state), known.version)
+        self.write(Write(operation, NewIsr(topic_partition, state, change)))
+
+    def reply(self, change: IsrChange | None, verdict: KnownState | ProducerIdBlock | ErrorCode) -> None:
+        """Answer a part of what was asked, now: what is written in this step has not come about yet."""
+        self._actions.append(Reply(change, verdict))
+
+    def reread(self, partitions: Iterable[TopicPartition]) -> None:
+        """Have these states read again."""
+        wanted = tuple(dict.fromkeys(partitions))
+        if wanted:
+            self._actions.append(Reread(wanted))
+
     def next_state(self, state: PartitionState, leader: BrokerId | None, isr: tuple[BrokerId, ...]) -> PartitionState:
         """The state after this controller's decision: every decision begins a new leader epoch."""
         epoch = LeaderEpoch(state.leader_epoch + 1)
@@ -137,16 +183,16 @@ class Turn:
         assignment, known = self.assignment(name), self.states(name).get(partition)
         if assignment is None or known is None:
             return None
-        replicas = assignment.replicas.get(partition, ())
+        topic_partition, replicas = TopicPartition(name, partition), assignment.replicas.get(partition, ())
         return PartitionInfo(
-            TopicPartition(name, partition),
+            topic_partition,
             assignment.topic_id,
             replicas,
             known.state,
             known.version,
             assignment.adding.get(partition, ()),
             assignment.removing.get(partition, ()),
-            tuple(replica for replica in replicas if replica not in self.brokers),
+            tuple(replica for replica in replicas if not self.is_online(replica, topic_partition)),
             is_new,
         )
 

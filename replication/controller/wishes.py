@@ -5,8 +5,8 @@ Pure. A wish is judged on the cluster as the controller knows it: it comes out a
 the words by which it is declined; the order of the checks is Apache Kafka's. The machine grants by the same judgement
 by which the answer is worded.
 
-Brokers do not replicate to each other yet. So a move can drop replicas and change their order, which is done at once;
-one that would have to wait until somebody has caught up is declined.
+A move can drop replicas and change their order, which is done at once. One that would have to wait until a new replica
+has caught up is declined: this controller ends such moves when another one has begun them, and begins none.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def judge_election(cluster: Cluster, election: Election, wanted: TopicPartition)
     if known is None:  # Never led: none of its replicas was alive since it was made.
         verdict: BrokerId | ErrorCode = elections.NOBODY[election]
     else:
-        verdict = elections.judge(election, replicas, known.state, cluster.brokers)
+        # A leader that is alive leads, even one that would not be elected again.
+        leading = {broker for broker in cluster.brokers if broker == known.state.leader}
+        verdict = elections.judge(election, replicas, known.state, cluster.electable(wanted) | leading)
     return Declined(verdict, REASONS[verdict]) if isinstance(verdict, ErrorCode) else verdict
 
 
@@ -93,7 +95,7 @@ def judge_move(
     if not kept or (target is not None and len(kept) < len(end)):
         return Declined(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Only replicas that are in sync can be kept, {list(isr)} are: brokers do not replicate to each other yet.",
+            f"Only replicas that are in sync can be moved to, {list(isr)} are: this controller has no new ones copied.",
         )
     return end
 

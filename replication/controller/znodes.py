@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -28,6 +28,9 @@ T = TypeVar("T")
 Args = ParamSpec("Args")
 
 PRODUCER_IDS_PER_BLOCK = 1000
+TEXT_BYTES_MAX = 2**15 - 1
+"""What the oldest answers to Metadata have room for."""
+SECURITY_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 
 
 def _tolerant(path_of: Callable[..., str]) -> Callable[[Callable[Args, T]], Callable[Args, T | Malformed]]:
@@ -58,8 +61,20 @@ def _decode(data: bytes) -> dict[str, Any]:
 
 
 def _int(value: Any) -> int:
+    """What the wire has 32 bits for: a number that does not fit could not be told to anybody."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{value!r} is not a whole number")
+    if not -(2**31) <= value < 2**31:
+        raise ValueError(f"{value} does not fit in 32 bits")
+    return value
+
+
+def _text(value: Any) -> str:
+    """Text that can be told on the wire."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    if len(value.encode()) > TEXT_BYTES_MAX:
+        raise ValueError(f"text of more than {TEXT_BYTES_MAX} bytes")
     return value
 
 
@@ -95,7 +110,7 @@ def decode_broker(broker_id: BrokerId, data: bytes, epoch: int) -> Broker:
     protocols = value.get("listener_security_protocol_map") or {}
     endpoints = tuple(_endpoint(text, protocols) for text in value["endpoints"])
     rack = value.get("rack")
-    return Broker(broker_id, epoch, endpoints, None if rack is None else str(rack))
+    return Broker(broker_id, epoch, endpoints, None if rack is None else _text(str(rack)))
 
 
 def _host_text(host: str) -> str:
@@ -103,25 +118,31 @@ def _host_text(host: str) -> str:
 
 
 def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
-    listener, separator, address = text.partition("://")
+    listener, separator, address = _text(text).partition("://")
     host, colon, port = address.rpartition(":")
-    if not separator or not colon:
+    protocol = protocols.get(listener, listener)
+    if not separator or not colon or not 0 <= int(port) < 2**16 or protocol not in SECURITY_PROTOCOLS:
         raise ValueError(f"{text!r} is not an endpoint")
-    return Endpoint(listener, host.strip("[]"), int(port), protocols.get(listener, listener))
+    return Endpoint(listener, host.strip("[]"), int(port), protocol)
 
 
 # /brokers/topics/T and its partitions' states
 
 
 def encode_topic(assignment: TopicAssignment) -> bytes:
-    """Version 3, the topic id included: a rewrite that lost it would make replicas refuse the topic later."""
+    """Version 3, the topic id included: a rewrite that lost it would make replicas refuse the topic later.
+
+    A topic without an id is one of inter.broker.protocol.version below 2.8, and written as brokers of then do: in
+    version 2.
+    """
     value: dict[str, Any] = {
         "removing_replicas": _replica_map(assignment.removing),
         "partitions": _replica_map(assignment.replicas),
     }
     if assignment.topic_id != NO_TOPIC_ID:
         value["topic_id"] = topic_id_text(assignment.topic_id)
-    return _encode(value | {"adding_replicas": _replica_map(assignment.adding), "version": 3})
+    version = 2 if assignment.topic_id == NO_TOPIC_ID else 3
+    return _encode(value | {"adding_replicas": _replica_map(assignment.adding), "version": version})
 
 
 @_tolerant(lambda name, _data, _version: paths.topic(name))
@@ -147,7 +168,14 @@ def _replica_map(replicas: Mapping[int, tuple[BrokerId, ...]]) -> dict[str, list
 
 
 def _read_replica_map(value: Mapping[str, Any]) -> dict[int, tuple[BrokerId, ...]]:
-    return {int(partition): _brokers(brokers) for partition, brokers in value.items()}
+    return {_number(partition): _brokers(brokers) for partition, brokers in value.items()}
+
+
+def _number(text: str) -> int:
+    number = _int(int(text))
+    if number < 0:
+        raise ValueError(f"{number} is no partition's number")
+    return number
 
 
 def encode_state(state: PartitionState) -> bytes:
@@ -191,8 +219,19 @@ def decode_controller_epoch(data: bytes) -> int:
     return int(data)
 
 
-FEATURES = _encode({"features": {}, "version": 2, "status": 1})
-"""/feature as a controller at protocol 3.3 or later leaves it: feature versioning is on, no feature is final."""
+def encode_features(version: int) -> bytes:
+    """/feature as a controller leaves it (`Conventions`): feature versioning is on, no feature is final."""
+    return _encode({"features": {}, "version": version, "status": 1})
+
+
+FEATURES = encode_features(2)
+
+
+@_tolerant(lambda _data: paths.FEATURE)
+def decode_feature_version(data: bytes) -> int | None:
+    """The version of the node's form; None when feature versioning is off."""
+    value = _decode(data)
+    return _int(value["version"]) if _int(value["status"]) == 1 else None
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -235,6 +274,29 @@ def decode_config_change(data: bytes) -> str:
     if not isinstance(entity_path, str) or not entity_path:
         raise ValueError(f"{entity_path!r} names no entity")
     return entity_path
+
+
+# /isr_change_notification, /log_dir_event_notification
+
+
+def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
+    """A note of a leader that has written in-sync sets itself (inter.broker.protocol.version below 2.7-IV2)."""
+    return _encode({"version": 1, "partitions": [{"topic": topic, "partition": p} for topic, p in partitions]})
+
+
+@_tolerant(lambda _data: paths.ISR_CHANGES)
+def decode_isr_change(data: bytes) -> list[TopicPartition]:
+    return [TopicPartition(_text(one["topic"]), _int(one["partition"])) for one in _decode(data)["partitions"]]
+
+
+def encode_log_dir_event(broker_id: BrokerId) -> bytes:
+    """A note of a broker that a log directory of its own has failed; there is no other event than 1."""
+    return _encode({"version": 1, "broker": broker_id, "event": 1})
+
+
+@_tolerant(lambda _data: paths.LOG_DIR_EVENTS)
+def decode_log_dir_event(data: bytes) -> BrokerId:
+    return BrokerId(_int(_decode(data)["broker"]))
 
 
 # /latest_producer_id_block

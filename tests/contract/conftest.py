@@ -1,4 +1,4 @@
-"""The two kinds of store under contract, each test with an empty tree of its own."""
+"""The kinds of store under contract, each test with an empty tree of its own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from sordini.broker.clock import SystemClock
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.coordination.worker import Worker
 from sordini.replication.ports import Session, SessionState
+from tests.sim.cluster.zk import SimZk
+from tests.sim.cluster.zk_session import SimZkStore
 
 _chroots = itertools.count()
 
@@ -27,7 +29,14 @@ class Store:
         self.expire = expire
 
 
-@pytest.fixture(params=["embedded", "zookeeper"])
+class Unwritten:
+    """Notes of what happens that nobody reads."""
+
+    def note(self, *fields: object) -> None:
+        del fields
+
+
+@pytest.fixture(params=["embedded", "simulated", "zookeeper"])
 async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[Store]:
     if request.param == "embedded":
         worker = Worker("test")
@@ -35,6 +44,12 @@ async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[
         yield Store(embedded.open_session, lambda session: session.expire())
         await embedded.close()
         worker.close()
+        return
+    if request.param == "simulated":
+        simulated = SimZk(asyncio.get_running_loop(), SystemClock(), Unwritten())
+        opened = SimZkStore(simulated, "host", timeout_s=60)
+        yield Store(opened.open_session, lambda session: _expire_in_simulation(simulated, session))
+        await opened.close()
         return
     from sordini.broker.coordination.zookeeper import ZooKeeperStore
 
@@ -44,6 +59,13 @@ async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[
     )
     yield Store(ensemble.open_session, lambda session: expire_in_zookeeper(address, session))
     await ensemble.close()
+
+
+async def _expire_in_simulation(ensemble: SimZk, session: Any) -> None:
+    expired = asyncio.Event()
+    session.on_state(lambda state: expired.set() if state is SessionState.EXPIRED else None)
+    ensemble.expire(session.session_id)
+    await expired.wait()
 
 
 async def expire_in_zookeeper(address: str, session: Any) -> None:

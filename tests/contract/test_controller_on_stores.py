@@ -13,7 +13,7 @@ from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.controller import paths, topics, znodes
 from sordini.replication.controller.cluster import Answer, Broker, Command, Endpoint, LeaderAndIsr, PartitionState
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.producer_ids import ProducerIdBlocks
+from sordini.replication.controller.producer_ids import BlocksInStore, ProducerIdBlocks
 from sordini.replication.controller.registration import Registration, cluster_id, ensure_base_paths
 from sordini.replication.controller.topics import topic_ids
 from sordini.replication.ports import Session, WatchKind
@@ -71,7 +71,7 @@ async def test_topics_are_made_led_and_deleted(store: Store, session: Session, r
         await topics.delete_topic(session, "t")
         await gone(session, paths.delete_topic("t"))
         assert await session.exists(paths.topic("t")) is None
-    assert await ProducerIdBlocks(session, BrokerId(0)).next() == 0
+    assert await ProducerIdBlocks(BlocksInStore(session, BrokerId(0)).take).next() == 0
     await controller.stop()
     assert await session.exists(paths.CONTROLLER) is None
 

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from sordini.broker.clock import SystemClock
+from sordini.broker.coordination import zookeeper as module
 from sordini.broker.coordination.zookeeper import ZooKeeperSession, ZooKeeperStore
 from sordini.replication.ports import ConnectionLoss, CoordinationError, SessionState, StoreUnusable
 
@@ -125,16 +127,52 @@ async def test_a_broken_connection_loses_watches_and_keeps_the_session(valve: tu
     await store.close()
 
 
-async def test_closing_while_the_server_hangs_ends_within_the_session_timeout(valve: tuple[Valve, str]) -> None:
+async def test_closing_while_the_server_hangs_does_not_wait_for_the_session_timeout(
+    valve: tuple[Valve, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate, address = valve
-    store = ZooKeeperStore(address, session_timeout_ms=4_000, connection_timeout_ms=20_000)
+    store = ZooKeeperStore(address, session_timeout_ms=9_000, connection_timeout_ms=20_000)
     session = await store.open_session()
     gate.open.clear()
     waiting = asyncio.ensure_future(session.get("/"))
     await asyncio.sleep(0)
-    await asyncio.wait_for(store.close(), 10)
+    monkeypatch.setattr(module, "CLOSE_WAIT_MS_MAX", 0)
+    await asyncio.wait_for(store.close(), 5)
     with pytest.raises(CoordinationError):
         await waiting
+
+
+async def test_how_long_a_session_lives_is_what_the_server_grants_and_counts_from_what_was_heard_last(
+    valve: tuple[Valve, str],
+) -> None:
+    gate, address = valve
+    # The server's own bounds are two and twenty of its ticks of half a second.
+    store = ZooKeeperStore(address, session_timeout_ms=60_000, connection_timeout_ms=20_000)
+    clock = SystemClock()
+    session = await store.open_session()
+    await session.get("/")
+    assert clock.monotonic_ms() < session.lives_until_ms <= clock.monotonic_ms() + 10_000
+    asked_ms = clock.monotonic_ms()
+    await session.get("/")
+    assert session.lives_until_ms >= asked_ms + 10_000
+    suspended = asyncio.ensure_future(heard(session, SessionState.SUSPENDED))
+    await asyncio.sleep(0)
+    lives_until_ms = session.lives_until_ms
+    gate.open.clear()
+    gate.hang_up()
+    await suspended
+    assert session.lives_until_ms == lives_until_ms, "a connection that broke was nobody to be heard"
+    await store.close()
+
+
+async def test_who_gives_up_opening_a_session_leaves_none_behind(zookeeper: str) -> None:
+    store = ZooKeeperStore(f"{zookeeper}/given-up", session_timeout_ms=4_000, connection_timeout_ms=20_000)
+    opening = asyncio.ensure_future(store.open_session())
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert all(session.is_over for session in store._sessions)
 
 
 def test_a_wrong_chroot_is_refused_at_once() -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sordini.broker.coordination.tree import Tree
-from sordini.protocol.types import BrokerId, TopicId, TopicPartition
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.types import BrokerId, TopicId, TopicPartition, topic_id_text
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import (
     Answer,
@@ -36,10 +37,16 @@ from sordini.replication.controller.events import (
     Done,
     Elected,
     Event,
+    LogDirsFailed,
+    NewIsr,
     NewState,
     Outcome,
+    ProducerIdsWanted,
     Refused,
+    Reply,
+    Reread,
     Send,
+    StatesRead,
     TopicChanged,
     TopicsListed,
     Write,
@@ -69,7 +76,10 @@ class World:
         self.answers: deque[tuple[BrokerId, Command]] = deque()
         self.sent: list[tuple[BrokerId, Command]] = []
         self.guard = 0
+        self.replies: list[Reply] = []
+        self.written: list[tuple[TopicPartition, KnownState]] = []
         self.before_write: Callable[[Write], None] = lambda _: None
+        self.is_refused: Callable[[Write], bool] = lambda _: False
         for path in ("/brokers", *paths.BASE_PATHS, "/config", "/admin"):
             self._ensure(path)
         self._do(Create(paths.CONTROLLER_EPOCH, b"0"))
@@ -97,12 +107,20 @@ class World:
         topic_id: bytes,
         *,
         adding: dict[int, tuple[BrokerId, ...]] | None = None,
+        removing: dict[int, tuple[BrokerId, ...]] | None = None,
     ) -> None:
-        assignment = TopicAssignment(name, replicas, TopicId(topic_id), adding or {})
+        assignment = TopicAssignment(name, replicas, TopicId(topic_id), adding or {}, removing or {})
         self._do(Set(paths.topic(name), znodes.encode_topic(assignment)))
 
     def deletion_wanted(self, name: str) -> None:
         self._do(Create(paths.delete_topic(name)))
+
+    def isr_noted(self, *partitions: TopicPartition) -> None:
+        self._do(Create(paths.ISR_CHANGE_PREFIX, znodes.encode_isr_change(partitions), sequential=True))
+
+    def directory_failed(self, broker_id: int) -> None:
+        note = znodes.encode_log_dir_event(BrokerId(broker_id))
+        self._do(Create(paths.LOG_DIR_EVENT_PREFIX, note, sequential=True))
 
     def state_written(self, topic_partition: TopicPartition, state: PartitionState) -> None:
         """By somebody else."""
@@ -121,12 +139,20 @@ class World:
         self._do(Set(paths.CONTROLLER_EPOCH, b"%d" % epoch, stat.version))
         self.guard = stat.version + 1
         self.cluster = None
+        self._begin(BrokerId(controller_id), epoch)
+
+    def reconnect(self) -> None:
+        """The reign goes on after a broken connection: everything is read anew."""
+        assert self.cluster is not None
+        self._begin(self.cluster.controller_id, self.cluster.epoch)
+
+    def _begin(self, controller_id: BrokerId, epoch: int) -> None:
         topics = self.topics()
         partitions = [TopicPartition(t.name, p) for t in topics.values() for p in t.replicas]
         states = {tp: known for tp in partitions if (known := self.state(tp)) is not None}
         self.feed(
             Elected(
-                BrokerId(controller_id),
+                controller_id,
                 epoch,
                 self.brokers(),
                 topics,
@@ -152,6 +178,33 @@ class World:
     def look_at_deletions(self) -> None:
         self.feed(DeletionsListed(self.deletions()))
 
+    def look_at_isr_changes(self) -> None:
+        notes = self._notes(paths.ISR_CHANGES)
+        named = [znodes.decode_isr_change(data) for data in notes.values()]
+        partitions = [one for some in named if not isinstance(some, Malformed) for one in some]
+        self.feed(StatesRead(self._states(partitions), tuple(notes)))
+
+    def look_at_log_dir_events(self) -> None:
+        notes = self._notes(paths.LOG_DIR_EVENTS)
+        brokers = [znodes.decode_log_dir_event(data) for data in notes.values()]
+        self.feed(LogDirsFailed(frozenset(b for b in brokers if not isinstance(b, Malformed)), tuple(notes)))
+
+    def want_producer_ids(self, broker_id: int, broker_epoch: int) -> None:
+        data, stat = self.tree.get(paths.PRODUCER_ID_BLOCK)
+        last = znodes.decode_producer_id_block(data)
+        assert not isinstance(last, Malformed)
+        self.feed(ProducerIdsWanted(BrokerId(broker_id), broker_epoch, last, stat.version))
+
+    def answer_leader_and_isr(self, broker_id: int, codes: dict[TopicPartition, int], *, which: int = -1) -> None:
+        """The broker answers what it was told to lead and follow, last if not another is said."""
+        told = [c for receiver, c in self.sent if receiver == broker_id and isinstance(c, LeaderAndIsr)]
+        self.feed(Answered(BrokerId(broker_id), told[which], Answer(0, codes)))
+
+    def epoch_of(self, broker_id: int) -> int:
+        """The broker epoch, or -1 of one that is not there."""
+        stat = self.tree.stat(paths.broker(BrokerId(broker_id)))
+        return -1 if stat is None else stat.czxid
+
     def answer(self, error: int = 0) -> None:
         """The oldest command that waits for it is answered."""
         broker_id, command = self.answers.popleft()
@@ -176,10 +229,19 @@ class World:
                             self.cluster = None
                             return
                         events.append(Wrote(tuple((write, outcome) for write, outcome in outcomes if outcome)))
+                    case Reread(partitions):
+                        self.said.append(f"reads {' '.join(map(str, partitions))}")
+                        events.append(StatesRead(self._states(partitions)))
+                    case Reply():
+                        self.said.append(f"reply {_reply(action)}")
+                        self.replies.append(action)
 
     def _write(self, write: Write) -> Outcome | None:
         guard = Check(paths.CONTROLLER_EPOCH, self.guard)
         self.before_write(write)
+        if self.is_refused(write):
+            self.said.append(f"{_operation(write.operation)} ! refused")
+            return Refused("for a reason of its own")
         try:
             results, _ = self.tree.apply([guard, write.operation], 0, 0)
         except CoordinationError as refusal:
@@ -189,10 +251,13 @@ class World:
             self.said.append(f"{_operation(write.operation)} ! {type(refusal).__name__}")
             return outcome
         self.said.append(_operation(write.operation))
-        return Done(getattr(results[1], "version", 0))
+        done = Done(getattr(results[1], "version", 0))
+        if isinstance(write.purpose, NewState | NewIsr):
+            self.written.append((write.purpose.topic_partition, KnownState(write.purpose.state, done.version)))
+        return done
 
     def _refused(self, write: Write, refusal: CoordinationError) -> Outcome:
-        if isinstance(write.purpose, NewState):
+        if isinstance(write.purpose, NewState | NewIsr):
             return Conflict(self.state(write.purpose.topic_partition))
         expected = NodeExists if isinstance(write.operation, Create) else NoNode
         return Done(0) if isinstance(refusal, expected) else Refused(str(refusal))
@@ -225,6 +290,14 @@ class World:
         state = znodes.decode_state(topic_partition, data)
         return None if isinstance(state, Malformed) else KnownState(state, stat.version)
 
+    def _states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KnownState]:
+        return {tp: known for tp in partitions if (known := self.state(tp)) is not None}
+
+    def _notes(self, parent: str) -> dict[str, bytes]:
+        return {
+            path: self.tree.get(path)[0] for path in (f"{parent}/{name}" for name in sorted(self.tree.children(parent)))
+        }
+
     def deletions(self) -> frozenset[str]:
         return frozenset(self.tree.children(paths.DELETE_TOPICS))
 
@@ -254,6 +327,19 @@ def describe(command: Command) -> str:
             return "UpdateMetadata " + "; ".join(parts)
         case StopReplica(partitions=stopped):
             return "StopReplica " + "; ".join(f"{s.topic_partition}{' delete' if s.delete else ''}" for s in stopped)
+
+
+def _reply(reply: Reply) -> str:
+    change, verdict = reply
+    about = "" if change is None else f"{change.topic or topic_id_text(change.topic_id)}-{change.partition} "
+    if isinstance(verdict, ErrorCode):
+        return about + verdict.name
+    if isinstance(verdict, KnownState):
+        state = verdict.state
+        return (
+            f"{about}leader={state.leader} epoch={state.leader_epoch} isr={_ids(state.isr)} version={verdict.version}"
+        )
+    return f"{about}{verdict.start} to {verdict.end} for {verdict.broker_id}"
 
 
 def _partition(info: PartitionInfo) -> str:

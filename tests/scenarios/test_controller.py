@@ -10,10 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from sordini.replication.controller import shutdowns
 from sordini.replication.controller.cluster import PartitionState
 from sordini.replication.controller.elections import Election
-from sordini.replication.controller.events import ElectionsWanted, MovesWanted
+from sordini.replication.controller.events import (
+    ElectionsWanted,
+    IsrChange,
+    IsrChangesWanted,
+    MovesWanted,
+    ShutdownWanted,
+)
 from tests.scenarios.controller_world import World
 from tests.scenarios.stories import assert_as_written
 
@@ -40,10 +47,56 @@ def targets_of(words: list[str]) -> dict[TopicPartition, tuple[BrokerId, ...] | 
     }
 
 
+def change_of(words: list[str], world: World) -> IsrChange:
+    """`orders-0 isr=1,2 epoch=0 version=3` by name, `#orders-0` by id; `lives=2,old` is in which they were seen."""
+    name, *fields = words
+    topic, partition = partition_of(name.lstrip("#"))
+    told = dict(field.split("=") for field in fields)
+    isr = tuple(BrokerId(int(broker)) for broker in told["isr"].split(","))
+    seen = told["lives"].split(",") if "lives" in told else []
+    epochs = tuple({"old": 1, "-1": -1}[life] if life in ("old", "-1") else world.epoch_of(int(life)) for life in seen)
+    by_id = TopicId(topic.encode().ljust(16, b".")[:16]) if name.startswith("#") else NO_TOPIC_ID
+    return IsrChange(
+        partition,
+        isr,
+        int(told["epoch"]),
+        int(told["version"]),
+        topic="" if name.startswith("#") else topic,
+        topic_id=by_id,
+        broker_epochs=epochs,
+        recovering="recovering" in told,
+    )
+
+
+def ask(world: World, verb: str, words: list[str]) -> None:
+    """What brokers ask of the controller. `2!` is broker 2 in a life that is over."""
+    broker = int(words[0].rstrip("!"))
+    epoch = world.epoch_of(broker) - words[0].count("!")
+    if verb == "alter":
+        parts = " ".join(words[1:]).split(";")
+        changes = tuple(change_of(part.split(), world) for part in parts)
+        world.feed(IsrChangesWanted(BrokerId(broker), epoch, changes))
+    elif verb == "shutdown":
+        wanted = ShutdownWanted(BrokerId(broker), epoch)
+        refusal = None if world.cluster is None else shutdowns.refusal(world.cluster, wanted)
+        world.feed(wanted)
+        if world.cluster is not None:
+            left = " ".join(map(str, shutdowns.remaining(world.cluster, BrokerId(broker)))) or "nothing"
+            world.said.append(f"reply {left} remains" if refusal is None else f"reply {refusal.name}")
+    elif verb in ("holds", "held-at-first"):
+        codes = {partition_of(name): int(code) for name, code in (word.split("=") for word in words[1:])}
+        world.answer_leader_and_isr(broker, codes, which=0 if verb == "held-at-first" else -1)
+    else:
+        world.want_producer_ids(broker, epoch)
+
+
 def carry_out(world: World, line: str) -> None:
     """One line of a story. A `*` at its start: the controller does not hear of it yet."""
     told = not line.startswith("*")
     verb, *words = line.lstrip("* ").split()
+    if verb in ("alter", "shutdown", "holds", "held-at-first", "producer-ids"):
+        ask(world, verb, words)
+        return
     if verb == "brokers":
         for change in words:
             (world.broker_comes if change[0] == "+" else world.broker_goes)(int(change[1:]))
@@ -72,15 +125,28 @@ def carry_out(world: World, line: str) -> None:
         world.answer(int(words[0]) if words else 0)
     elif verb == "elect":
         world.elect(int(words[0]))
+    elif verb == "reconnect":
+        world.reconnect()
     elif verb == "elect-leaders":
         world.feed(ElectionsWanted(Election[words[0].upper()], tuple(map(partition_of, words[1:]))))
     elif verb == "move":
         world.feed(MovesWanted(targets_of(words)))
     elif verb == "half-moved":
         name, adding, *held = words
-        world.topic_set(name, replicas_of(held), name.encode().ljust(16, b".")[:16], adding=replicas_of([adding]))
+        removing = replicas_of([word.removeprefix("without:") for word in held if word.startswith("without:")])
+        placed = replicas_of([word for word in held if not word.startswith("without:")])
+        identity = name.encode().ljust(16, b".")[:16]
+        world.topic_set(name, placed, identity, adding=replicas_of([adding]), removing=removing)
     elif verb == "usurped":
         world.usurped()
+    elif verb == "noted":
+        world.isr_noted(*map(partition_of, words))
+        if told:
+            world.look_at_isr_changes()
+    elif verb == "directory-failed":
+        world.directory_failed(int(words[0]))
+        if told:
+            world.look_at_log_dir_events()
     elif verb == "state":
         topic, partition, leader, epoch, isr = words
         brokers = tuple(BrokerId(int(b)) for b in isr.split(","))

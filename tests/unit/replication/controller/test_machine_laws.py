@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from hypothesis import given, settings
@@ -9,15 +10,45 @@ from hypothesis import strategies as st
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.controller import paths
-from sordini.replication.controller.cluster import LeaderAndIsr, PartitionState, StopReplica
+from sordini.replication.controller.cluster import KnownState, LeaderAndIsr, PartitionState, StopReplica
 from sordini.replication.controller.elections import Election
-from sordini.replication.controller.events import ElectionsWanted, MovesWanted
+from sordini.replication.controller.events import (
+    ElectionsWanted,
+    IsrChange,
+    IsrChangesWanted,
+    MovesWanted,
+    ShutdownWanted,
+)
 from tests.scenarios.controller_world import World
 
 BROKERS = (1, 2, 3)
 TOPICS = ("a", "b")
 PARTITION = st.permutations(BROKERS).flatmap(
     lambda order: st.integers(1, 3).map(lambda count: tuple(BrokerId(b) for b in order[:count]))
+)
+ALTER = st.builds(
+    lambda topic, isr, sender, epoch, version, life: ("alter", topic, isr, sender, epoch, version, life),
+    st.sampled_from(("a", "a", "a", "b")),
+    PARTITION,
+    # Mostly the leader, as it is known; at times somebody else, of another life, or on another state.
+    st.sampled_from((None, None, None, *BROKERS)),
+    st.sampled_from((0, 0, 0, -1, 1)),
+    st.sampled_from((0, 0, 0, -1, 1)),
+    st.sampled_from((0, 0, 0, -1)),
+)
+TROUBLE = st.one_of(
+    *[ALTER] * 8,
+    st.tuples(st.just("topic"), st.sampled_from(TOPICS), st.lists(PARTITION, min_size=1, max_size=2)),
+    st.tuples(st.just("flip"), st.sampled_from(BROKERS)),
+    st.tuples(st.just("bounce"), st.sampled_from(BROKERS)),
+    st.tuples(st.just("shutdown"), st.sampled_from(BROKERS)),
+    st.tuples(st.just("elect"), st.sampled_from(BROKERS)),
+    st.tuples(st.just("look"), st.just("brokers")),
+    st.tuples(st.just("shrink"), st.sampled_from(TOPICS)),
+    st.tuples(st.just("shrink while it writes"), st.just("a")),
+    st.tuples(st.just("shrink while it writes"), st.just("a")),
+    st.tuples(st.just("refuse"), st.integers(0, 2)),
+    st.tuples(st.just("directory"), st.sampled_from(BROKERS), st.sampled_from(TOPICS), st.sampled_from((0, 11, 56))),
 )
 STEPS = st.lists(
     st.one_of(
@@ -31,6 +62,11 @@ STEPS = st.lists(
         st.tuples(st.just("look"), st.sampled_from(("brokers", "topics", "deletions"))),
         st.tuples(st.just("elect-leader"), st.sampled_from(Election), st.sampled_from(TOPICS), st.integers(0, 1)),
         st.tuples(st.just("move"), st.sampled_from(TOPICS), st.integers(0, 1), PARTITION),
+        st.tuples(st.just("shutdown"), st.sampled_from(BROKERS)),
+        st.tuples(
+            st.just("directory"), st.sampled_from(BROKERS), st.sampled_from(TOPICS), st.sampled_from((0, 11, 56))
+        ),
+        ALTER,
     ),
     max_size=25,
 )
@@ -88,6 +124,17 @@ def carry_out(world: World, step: tuple[object, ...]) -> None:
             world.feed(ElectionsWanted(election, (TopicPartition(name, partition),)))
         case ("move", str(name), int(partition), tuple(target)):
             world.feed(MovesWanted({TopicPartition(name, partition): target}))
+        case ("shutdown", int(broker)):
+            world.feed(ShutdownWanted(BrokerId(broker), None))
+        case ("directory", int(broker), str(name), int(code)):
+            fail(world, broker, TopicPartition(name, 0), code)
+        case ("alter", str(name), tuple(isr), sender, int(epoch), int(version), int(life)):
+            alter(world, TopicPartition(name, 0), isr, sender, epoch, version, life)
+        case ("shrink while it writes", str(name)):
+            world.before_write = lambda _: once(world, lambda: shrink(world, TopicPartition(name, 0)))
+        case ("refuse", int(count)):
+            left = iter(range(count))
+            world.is_refused = lambda _: next(left, None) is not None
 
 
 def flip(world: World, broker: int) -> None:
@@ -102,6 +149,80 @@ def shrink(world: World, topic_partition: TopicPartition) -> None:
     known = world.state(topic_partition)
     if known is not None and known.state.leader is not None:
         world.state_written(topic_partition, replace(known.state, isr=(known.state.leader,)))
+
+
+def once(world: World, act: Callable[[], None]) -> None:
+    world.before_write = lambda _: None
+    act()
+
+
+def fail(world: World, broker: int, topic_partition: TopicPartition, code: int) -> None:
+    """A broker answers what it was told last with this code for one partition."""
+    told = any(receiver == broker and isinstance(command, LeaderAndIsr) for receiver, command in world.sent)
+    if world.cluster is not None and told:
+        world.answer_leader_and_isr(broker, {topic_partition: code})
+
+
+def alter(
+    world: World,
+    topic_partition: TopicPartition,
+    isr: tuple[BrokerId, ...],
+    sender: object,
+    epoch: int,
+    version: int,
+    life: int,
+) -> None:
+    """A leader, or whoever thinks so, asks for another in-sync set on a state that may be gone."""
+    known = world.state(topic_partition)
+    if known is None:
+        return
+    leader = known.state.leader if sender is None else sender
+    if not isinstance(leader, int):
+        return
+    change = IsrChange(
+        topic_partition.partition,
+        isr,
+        known.state.leader_epoch + epoch,
+        known.version + version,
+        topic=topic_partition.topic,
+    )
+    world.feed(IsrChangesWanted(BrokerId(leader), world.epoch_of(leader) + life, (change,)))
+
+
+class Clerk:
+    """Follows what is in the store, write by write, and what was replied meanwhile."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.last: dict[TopicPartition, KnownState] = {}
+        self.seen = 0
+        self.heard = 0
+
+    def look(self) -> None:
+        world = self.world
+        fresh = world.written[self.seen :]
+        for topic_partition, known in fresh:
+            state, former = known.state, self.last.get(topic_partition)
+            assert state.isr, "the in-sync set is never empty"
+            assert state.leader is None or state.leader in state.isr, "the leader is in sync"
+            if former is not None and former.state.leader != state.leader:
+                assert state.leader_epoch > former.state.leader_epoch, "every leader has an epoch of its own"
+            assert former is None or state.leader_epoch >= former.state.leader_epoch
+            self.last[topic_partition] = known
+        for change, verdict in world.replies[self.heard :]:
+            if change is not None and isinstance(verdict, KnownState):
+                topic_partition = TopicPartition(change.topic, change.partition)
+                self._is_in_store(topic_partition, change, verdict)
+                if (topic_partition, verdict) in fresh:
+                    is_there_already = verdict.version == change.partition_epoch
+                    assert is_there_already or verdict.version == change.partition_epoch + 1, "on the state asked on"
+        self.seen, self.heard = len(world.written), len(world.replies)
+
+    def _is_in_store(self, topic_partition: TopicPartition, change: IsrChange, verdict: KnownState) -> None:
+        assert set(verdict.state.isr) == set(change.isr), "what is granted is what was asked for"
+        assert verdict.state.leader_epoch == change.leader_epoch
+        written = [*self.world.written, (topic_partition, self.world.state(topic_partition))]
+        assert (topic_partition, verdict) in written, "what is granted is in the store"
 
 
 def settle(world: World) -> None:
@@ -120,6 +241,24 @@ def settle(world: World) -> None:
         world.look_at_brokers()
     while world.answers:
         world.answer()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(TROUBLE, min_size=5, max_size=25))
+def test_the_store_never_holds_a_bad_state_and_what_is_granted_is_in_it(steps: list[tuple[object, ...]]) -> None:
+    world, judge = World(), Judge()
+    clerk = Clerk(world)
+    for broker in BROKERS:
+        world.broker_comes(broker)
+    world.elect()
+    carry_out(world, ("topic", "a", [(BrokerId(1), BrokerId(2), BrokerId(3))]))
+    world.look_at_topics()
+    for step in steps:
+        carry_out(world, step)
+        if step[0] == "topic":
+            world.look_at_topics()
+        clerk.look()
+        judge.look(world)
 
 
 @settings(max_examples=150, deadline=None)

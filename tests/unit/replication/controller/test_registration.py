@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
+from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Broker, Endpoint
 from sordini.replication.controller.configs import NOTES_KEPT_MS, ConfigChanges, read_config
-from sordini.replication.controller.producer_ids import ProducerIdBlocks
+from sordini.replication.controller.producer_ids import BlocksInStore, ProducerIdBlocks
 from sordini.replication.controller.registration import (
     DuplicateBrokerId,
+    EndpointTaken,
     Registration,
     cluster_id,
     ensure_base_paths,
+    other_brokers,
+    refuse_taken_endpoints,
 )
 from sordini.replication.ports import StoreUnusable
 
@@ -56,13 +61,102 @@ async def test_a_broker_waits_for_its_own_former_session_to_end(
     assert await second > first
 
 
+async def test_a_former_node_that_went_unnoticed_is_looked_for_once_more_before_the_id_is_refused(
+    store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
+) -> None:
+    await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
+    other = await store.open_session()
+    second = asyncio.ensure_future(Registration(other, BROKER, clock, log, session_timeout_ms=20).register())
+    await log.line("broker id is taken, waiting for its session to end")
+    other.lose_watches()  # As with a connection that broke and came back.
+    await session.expire()
+    assert await second > 0
+
+
+async def test_an_id_is_waited_for_half_a_session_timeout_longer_since_a_store_ends_sessions_late(
+    store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
+) -> None:
+    await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
+    other = await store.open_session()
+    second = asyncio.ensure_future(Registration(other, BROKER, clock, log, session_timeout_ms=20).register())
+    await log.line("broker id is taken, waiting for its session to end")
+    clock.ms += 29
+    await asyncio.wait([second], timeout=0.05)
+    assert not second.done()
+    clock.ms += 1
+    with pytest.raises(DuplicateBrokerId):
+        await second
+
+
+async def test_the_epoch_is_known_with_the_registration_itself(
+    session: EmbeddedSession, clock: Any, log: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whatever is asked for later, the controller may be faster, and command a broker that does not know its epoch.
+    looks: list[str] = []
+    exists = session.exists
+
+    async def counted(path: str, **watch: Any) -> Any:
+        looks.append(path)
+        return await exists(path, **watch)
+
+    monkeypatch.setattr(session, "exists", counted)
+    epoch = await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
+    assert looks == ["/brokers/ids/4"], "one look before, none after"
+    assert (await session.get("/brokers/ids/4"))[1].czxid == epoch
+
+
+async def test_the_node_says_exactly_what_apache_kafkas_says(session: EmbeddedSession, clock: Any, log: Any) -> None:
+    me = Broker(BrokerId(4), 0, (*BROKER.endpoints, Endpoint("IN", "::1", 9093, "SASL_SSL")), "r1")
+    await Registration(session, me, clock, log, session_timeout_ms=0).register()
+    assert json.loads((await session.get("/brokers/ids/4"))[0]) == {
+        "features": {},
+        "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT", "IN": "SASL_SSL"},
+        "endpoints": ["PLAINTEXT://h:9092", "IN://[::1]:9093"],
+        "jmx_port": -1,
+        "port": 9092,
+        "host": "h",
+        "version": 5,
+        "timestamp": str(clock.ms),
+        "rack": "r1",
+    }
+
+
+async def test_the_other_brokers_are_all_that_are_registered_readable_or_not(
+    session: EmbeddedSession, clock: Any, log: Any
+) -> None:
+    await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
+    await session.create("/brokers/ids/12", znodes.encode_broker(Broker(BrokerId(12), 0, BROKER.endpoints), 0))
+    await session.create("/brokers/ids/3", b"no json")
+    await session.create("/brokers/ids/observer", b"")
+    others = await other_brokers(session, BrokerId(4))
+    assert [(other.broker_id, len(other.endpoints)) for other in others] == [(3, 0), (12, 1)]
+
+
+@pytest.mark.parametrize(
+    ("listener", "host", "port", "taken"),
+    [
+        ("PLAINTEXT", "h", 9092, True),
+        ("OTHER", "h", 9092, True),
+        ("PLAINTEXT", "i", 9092, False),
+        ("PLAINTEXT", "h", 9, False),
+    ],
+)
+def test_an_address_of_another_broker_is_refused_whatever_its_listener_is_called(
+    listener: str, host: str, port: int, taken: bool
+) -> None:
+    other = Broker(BrokerId(3), 7, (Endpoint("INTERNAL", "h", 1), Endpoint(listener, host, port)))
+    if not taken:
+        refuse_taken_endpoints(BROKER, [other])
+        return
+    with pytest.raises(EndpointTaken, match=r"h:9092 is registered by broker 3: .* advertised\.listeners"):
+        refuse_taken_endpoints(BROKER, [other])
+
+
 async def test_registering_twice_in_one_session_is_one_registration(
     session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
     registration = Registration(session, BROKER, clock, log, session_timeout_ms=0)
     assert await registration.register() == await registration.register()
-    await registration.unregister()
-    assert await session.exists("/brokers/ids/4") is None
 
 
 async def test_base_paths_are_made_once_and_found_the_next_time(session: EmbeddedSession) -> None:
@@ -117,6 +211,23 @@ async def test_old_notes_are_removed_once_dealt_with(session: EmbeddedSession, c
     assert await session.children(paths.CONFIG_CHANGES) == ["config_change_0000000001"]
 
 
+async def test_changes_made_while_a_session_was_over_are_heard_in_the_next(
+    store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
+) -> None:
+    heard: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
+    first = await store.open_session()
+    current = CurrentSession(first)
+    changes = ConfigChanges(current, lambda path, config: heard.put_nowait((path, dict(config))), clock, log)
+    await changes.start()
+    await first.expire()
+    await announce(session, "topics/a", {"retention.ms": "1"})
+    current.replace(await store.open_session())
+    assert await asyncio.wait_for(heard.get(), 20) == ("topics/a", {"retention.ms": "1"})
+    await announce(session, "topics/b", {})
+    assert (await asyncio.wait_for(heard.get(), 20))[0] == "topics/b", "and the next session's notes are watched, too"
+    await changes.stop()
+
+
 async def test_an_entity_without_a_node_has_no_settings(session: EmbeddedSession) -> None:
     assert await read_config(session, "topics/none") == {}
 
@@ -127,7 +238,10 @@ async def test_an_entity_without_a_node_has_no_settings(session: EmbeddedSession
 async def test_producer_ids_are_unique_across_brokers_and_come_in_blocks(
     store: EmbeddedStore, session: EmbeddedSession
 ) -> None:
-    one, two = ProducerIdBlocks(session, BrokerId(1)), ProducerIdBlocks(await store.open_session(), BrokerId(2))
+    one, two = (
+        ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take),
+        ProducerIdBlocks(BlocksInStore(await store.open_session(), BrokerId(2)).take),
+    )
     assert one.at_once() is None
     ids = await asyncio.gather(*(blocks.next() for _ in range(1500) for blocks in (one, two)))
     assert len(set(ids)) == 3000
@@ -145,11 +259,11 @@ async def test_producer_ids_are_unique_across_brokers_and_come_in_blocks(
 async def test_a_damaged_block_is_not_guessed_at(session: EmbeddedSession) -> None:
     await session.set(paths.PRODUCER_ID_BLOCK, b'{"version":1}')
     with pytest.raises(StoreUnusable, match="/latest_producer_id_block"):
-        await ProducerIdBlocks(session, BrokerId(1)).next()
+        await ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take).next()
 
 
 async def test_ids_that_have_run_out_are_refused(session: EmbeddedSession) -> None:
     last = znodes.ProducerIdBlock(BrokerId(1), 2**63 - 1500, 2**63 - 500)
     await session.set(paths.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(last))
     with pytest.raises(StoreUnusable, match="run out"):
-        await ProducerIdBlocks(session, BrokerId(1)).next()
+        await ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take).next()

@@ -76,10 +76,45 @@ def test_a_topic_of_an_old_broker_has_no_id() -> None:
         b'{"version":3,"partitions":{"0":["1"]}}',
         b'{"version":3,"partitions":{"0":[1]},"topic_id":"short"}',
         b'{"version":3,"partitions":{"0":[true]}}',
+        b'{"version":3,"partitions":{"-1":[1]}}',
+        b'{"version":3,"partitions":{"2147483648":[1]}}',
+        b'{"version":3,"partitions":{"0":[2147483648]}}',
     ],
 )
 def test_a_topic_that_makes_no_sense_is_malformed(data: bytes) -> None:
     assert isinstance(znodes.decode_topic("t", data, 0), Malformed)
+
+
+def test_a_topic_without_an_id_is_written_as_version_two() -> None:
+    topic = TopicAssignment("t", {0: (BrokerId(1),)})
+    assert znodes.encode_topic(topic) == (
+        b'{"removing_replicas":{},"partitions":{"0":[1]},"adding_replicas":{},"version":2}'
+    )
+
+
+def test_a_note_of_changed_in_sync_sets_names_partitions() -> None:
+    data = znodes.encode_isr_change([TopicPartition("t", 0), TopicPartition("t", 2)])
+    assert data == b'{"version":1,"partitions":[{"topic":"t","partition":0},{"topic":"t","partition":2}]}'
+    assert znodes.decode_isr_change(data) == [TopicPartition("t", 0), TopicPartition("t", 2)]
+
+
+def test_a_note_of_a_failed_directory_names_its_broker() -> None:
+    data = znodes.encode_log_dir_event(BrokerId(3))
+    assert data == b'{"version":1,"broker":3,"event":1}'
+    assert znodes.decode_log_dir_event(data) == 3
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"partitions":[7]}', b'{"partitions":7,"broker":"3"}'])
+def test_a_note_that_says_nothing_is_malformed(data: bytes) -> None:
+    assert isinstance(znodes.decode_isr_change(data), Malformed)
+    assert isinstance(znodes.decode_log_dir_event(data), Malformed)
+
+
+def test_features_have_the_version_of_the_protocol() -> None:
+    assert znodes.encode_features(1) == b'{"features":{},"version":1,"status":1}'
+    assert znodes.decode_feature_version(znodes.encode_features(2)) == 2
+    assert znodes.decode_feature_version(b'{"version":2,"features":{},"status":0}') is None
+    assert isinstance(znodes.decode_feature_version(b""), Malformed)
 
 
 def test_a_state_is_written_as_version_one() -> None:

@@ -1,0 +1,135 @@
+"""What other brokers ask of the controller: AlterPartition, ControlledShutdown, AllocateProducerIds.
+
+Served to brokers alone: whoever makes the routes guards them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from sordini.broker.dispatch import Call, Route
+from sordini.broker.network.ports import Pending
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from sordini.protocol.messages.alter_partition import (
+    AlteredPartitionData,
+    AlteredTopicData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    PartitionData,
+    TopicData,
+)
+from sordini.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+from sordini.protocol.types import BrokerId, TopicId
+from sordini.replication.controller.cluster import KnownState
+from sordini.replication.controller.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.requests import ControllerRequests
+
+Later = Callable[[Call, Awaitable[Any]], Pending]
+Verdicts = Mapping[IsrChange, KnownState | ErrorCode]
+
+_BY_ID = 2
+"""The first version of AlterPartition that names topics by id, and that knows INELIGIBLE_REPLICA (KIP-841)."""
+_WITH_EPOCHS = 3
+"""The first that says in which life a member was seen (KIP-903)."""
+_EPOCH_UNKNOWN = -1
+
+
+class ControllerRequestsHandler:
+    """Turns requests into questions to the controller of this process."""
+
+    def __init__(self, requests: ControllerRequests, later: Later) -> None:
+        self._requests = requests
+        self._later = later
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(ApiKey.ALTER_PARTITION, lambda call: self._later(call, self._alter(call)), _refuse_alter),
+            Route(ApiKey.CONTROLLED_SHUTDOWN, lambda call: self._later(call, self._shut_down(call)), _refuse_shutdown),
+            Route(ApiKey.ALLOCATE_PRODUCER_IDS, lambda call: self._later(call, self._allocate(call)), _refuse_ids),
+        ]
+
+    async def _alter(self, call: Call) -> AlterPartitionResponse:
+        request: AlterPartitionRequest = call.body
+        changes = [(topic, [_change(topic, row, call.version) for row in topic.partitions]) for topic in request.topics]
+        flat = tuple(change for _, some in changes for change in some)
+        verdicts = await self._requests.alter_partitions(
+            IsrChangesWanted(BrokerId(request.broker_id), request.broker_epoch, flat)
+        )
+        return AlterPartitionResponse(
+            topics=[
+                AlteredTopicData(
+                    topic_name=topic.topic_name,
+                    topic_id=topic.topic_id,
+                    partitions=[_altered(change, verdicts, call.version) for change in some],
+                )
+                for topic, some in changes
+            ]
+        )
+
+    async def _shut_down(self, call: Call) -> ControlledShutdownResponse:
+        request: ControlledShutdownRequest = call.body
+        epoch = None if request.broker_epoch == _EPOCH_UNKNOWN else request.broker_epoch
+        remaining = await self._requests.shut_down(BrokerId(request.broker_id), epoch)
+        return ControlledShutdownResponse(
+            remaining_partitions=[
+                RemainingPartition(topic_name=topic, partition_index=partition) for topic, partition in remaining
+            ]
+        )
+
+    async def _allocate(self, call: Call) -> AllocateProducerIdsResponse:
+        request: AllocateProducerIdsRequest = call.body
+        block = await self._requests.allocate_producer_ids(BrokerId(request.broker_id), request.broker_epoch)
+        return AllocateProducerIdsResponse(producer_id_start=block.start, producer_id_len=block.end - block.start)
+
+
+def _change(topic: TopicData, row: PartitionData, version: int) -> IsrChange:
+    members, epochs = row.new_isr, tuple[int, ...]()
+    if version >= _WITH_EPOCHS:
+        members = [member.broker_id for member in row.new_isr_with_epochs]
+        epochs = tuple(member.broker_epoch for member in row.new_isr_with_epochs)
+    return IsrChange(
+        row.partition_index,
+        tuple(map(BrokerId, members)),
+        row.leader_epoch,
+        row.partition_epoch,
+        topic=topic.topic_name,
+        topic_id=TopicId(topic.topic_id),
+        broker_epochs=epochs,
+        recovering=row.leader_recovery_state != 0,
+    )
+
+
+def _altered(change: IsrChange, verdicts: Verdicts, version: int) -> AlteredPartitionData:
+    verdict = verdicts.get(change, ErrorCode.UNKNOWN_SERVER_ERROR)
+    if isinstance(verdict, ErrorCode):
+        if verdict is ErrorCode.INELIGIBLE_REPLICA and version < _BY_ID:
+            verdict = ErrorCode.OPERATION_NOT_ATTEMPTED
+        return AlteredPartitionData(partition_index=change.partition, error_code=verdict)
+    state = verdict.state
+    return AlteredPartitionData(
+        partition_index=change.partition,
+        leader_id=-1 if state.leader is None else state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=list(state.isr),
+        leader_recovery_state=int(state.recovering),
+        partition_epoch=verdict.version,
+    )
+
+
+def _refuse_alter(_request: AlterPartitionRequest, code: ErrorCode) -> AlterPartitionResponse:
+    return AlterPartitionResponse(error_code=code)
+
+
+def _refuse_shutdown(_request: ControlledShutdownRequest, code: ErrorCode) -> ControlledShutdownResponse:
+    return ControlledShutdownResponse(error_code=code)
+
+
+def _refuse_ids(_request: AllocateProducerIdsRequest, code: ErrorCode) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(error_code=code)

@@ -1,0 +1,109 @@
+"""What state a partition must go to, given who is alive: the rules by which leaders and in-sync sets change by
+themselves, without anybody's wish.
+
+A leader that is lost is followed by the first in-sync replica of the assignment that may lead. A broker that is
+shutting down gives up its leaderships where somebody else may take them, and its places in in-sync sets; one whose log
+directory failed has lost that replica as if it were dead. The in-sync set never becomes empty: where none of it may
+lead, nobody leads, and it is kept whole until one of it is back.
+
+Pure, like the machine it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.replication.controller import elections, paths
+from sordini.replication.controller.cluster import PartitionState, TopicAssignment
+from sordini.replication.controller.events import Write
+from sordini.replication.controller.turn import Turn
+from sordini.replication.ports import Create
+
+
+def decide(
+    turn: Turn,
+    topic: TopicAssignment,
+    steady: Collection[BrokerId],
+    live: Collection[BrokerId],
+    partitions: Collection[int] | None = None,
+) -> list[TopicPartition]:
+    """Write the states that must change now that these brokers are alive; the partitions concerned.
+
+    `steady` are those that have been alive without a break. One that broke off and came back lost its leadership
+    and its place in the in-sync sets with its former life, but may lead again if there is nobody better. Without
+    `partitions` all of the topic are looked at.
+    """
+    decided = []
+    states = turn.states(topic.name)
+    if not states and any(replica in live for held in topic.replicas.values() for replica in held):
+        turn.write(Write(Create(paths.partitions(topic.name))))
+    for partition, replicas in sorted(topic.replicas.items()):
+        if partitions is not None and partition not in partitions:
+            continue
+        topic_partition, known = TopicPartition(topic.name, partition), states.get(partition)
+        if known is None:
+            present = tuple(r for r in replicas if r in live and turn.may_join(r, topic_partition))
+            if not present:
+                continue  # Nobody can hold it; decided when somebody comes.
+            turn.write(Write(Create(paths.partition(topic_partition))))
+            turn.write_state(topic_partition, turn.first_state(present[0], present))
+        else:
+            state = state_among(turn, topic_partition, known.state, replicas, steady, live)
+            if state is None:
+                continue
+            turn.write_state(topic_partition, state)
+        decided.append(topic_partition)
+    return decided
+
+
+def decide_again(turn: Turn, topic: TopicAssignment, partition: int, *, anew: bool = False) -> bool:
+    """Write what follows from a state that was found; false when it may stay as it is.
+
+    With `anew` a new leader epoch begins in any case: brokers must hear of what was found, and obey only those.
+    """
+    known = turn.states(topic.name)[partition].state
+    replicas, live, topic_partition = (
+        topic.replicas[partition],
+        turn.brokers.keys(),
+        TopicPartition(topic.name, partition),
+    )
+    state = state_among(turn, topic_partition, known, replicas, live, live)
+    if state is None and anew:
+        state = turn.next_state(known, known.leader, known.isr)
+    if state is not None:
+        turn.write_state(topic_partition, state)
+    return state is not None
+
+
+def state_among(
+    turn: Turn,
+    topic_partition: TopicPartition,
+    state: PartitionState,
+    replicas: tuple[BrokerId, ...],
+    steady: Collection[BrokerId],
+    live: Collection[BrokerId],
+) -> PartitionState | None:
+    """The state a partition must go to, or None if it may stay as it is."""
+    fit = [replica for replica in replicas if replica in steady and turn.may_join(replica, topic_partition)]
+    leader = state.leader
+    keeps_leader = (
+        leader is not None
+        and leader in steady
+        and leader in replicas
+        and leader in state.isr
+        and turn.is_online(leader, topic_partition)
+    )
+    if leader not in fit or not keeps_leader:
+        winner = elections.offline(replicas, state.isr, fit)
+        if winner is None and not keeps_leader:
+            returned = [replica for replica in live if turn.may_join(replica, topic_partition)]
+            winner = elections.offline(replicas, state.isr, returned)
+        if winner is not None or not keeps_leader:
+            leader, keeps_leader = winner, False
+        # Else it is shutting down and there is nobody to take over: it leads for as long as it is there.
+    if leader is None:
+        # The in-sync set is kept whole: any of it may lead when it comes back, and nobody else.
+        return None if state.leader is None else turn.next_state(state, None, state.isr)
+    isr = tuple(replica for replica in state.isr if replica in fit or replica == leader)
+    return None if keeps_leader and isr == state.isr else turn.next_state(state, leader, isr)

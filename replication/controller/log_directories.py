@@ -1,0 +1,60 @@
+"""Replicas in log directories that failed (KIP-112): dead, although their broker lives.
+
+The broker leaves a note, and nothing more is in it than its id. So it is sent everything it should hold, and its
+answer says what it cannot: KAFKA_STORAGE_ERROR for a partition is a replica that is offline, success in leading or
+following it one that is sound again. Any other code says nothing: what is sent again in an epoch that the broker knows
+is refused as old news.
+
+Pure, like the machine it belongs to.
+"""
+
+from __future__ import annotations
+
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.types import TopicPartition
+from sordini.replication.controller import decisions
+from sordini.replication.controller.cluster import LeaderAndIsr, Replica
+from sordini.replication.controller.events import Answered, LogDirsFailed, Write
+from sordini.replication.controller.turn import Turn
+from sordini.replication.ports import Delete
+
+
+def look(turn: Turn, event: LogDirsFailed) -> None:
+    """Ask the brokers what they still hold."""
+    turn.send_states(turn.infos(), event.brokers & turn.brokers.keys())
+    turn.write(*(Write(Delete(note)) for note in event.notes))
+
+
+def answered(turn: Turn, event: Answered) -> None:
+    """A broker says which replicas it has in hand, and which it has not."""
+    broker, command = turn.brokers.get(event.broker_id), event.command
+    if not isinstance(command, LeaderAndIsr) or broker is None or broker.epoch != command.broker_epoch:
+        return  # Another command's answer, or one of a former life.
+    if event.answer.error:
+        return
+    changed = []
+    for info in command.partitions:
+        replica = Replica(event.broker_id, info.topic_partition)
+        code = event.answer.partitions.get(info.topic_partition, ErrorCode.NONE)
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and replica not in turn.offline:
+            turn.offline |= {replica}
+            changed.append(info.topic_partition)
+        elif code == ErrorCode.NONE and replica in turn.offline and info.state.leader is not None:
+            # Where nobody leads there was nothing to open: that would elect it, to fail again, and so on.
+            turn.offline -= {replica}
+            changed.append(info.topic_partition)
+    _decide(turn, changed)
+
+
+def _decide(turn: Turn, changed: list[TopicPartition]) -> None:
+    live, told = turn.brokers.keys(), []
+    for topic_partition in changed:
+        topic = turn.assignment(topic_partition.topic)
+        if topic is None or topic.name in turn.deletions or topic_partition.partition not in topic.replicas:
+            continue
+        if not decisions.decide(turn, topic, live, live, [topic_partition.partition]):
+            info = turn.info(*topic_partition)
+            told += [info] if info is not None else []
+    if told:
+        # Nobody leads otherwise than before, but clients hear which replicas are offline.
+        turn.send_metadata(turn.brokers, told)

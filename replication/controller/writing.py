@@ -1,0 +1,71 @@
+"""Carrying out what the controller's machine wants written, each write under the guard of the reign.
+
+Every write is a multi with a check of /controller_epoch's version as it was at the election: an old controller cannot
+overwrite a new one's decisions, however late it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from sordini.replication.controller import paths
+from sordini.replication.controller.events import Conflict, Done, NewIsr, NewState, Outcome, Refused, Write
+from sordini.replication.controller.reading import READS_TOGETHER_MAX, Reader
+from sordini.replication.ports import (
+    Check,
+    ConnectionLoss,
+    CoordinationError,
+    Create,
+    Log,
+    NodeExists,
+    NoNode,
+    Session,
+    SessionExpired,
+    Stat,
+)
+
+
+class NoLongerController(Exception):  # noqa: N818 - not an error: the news that somebody else was elected.
+    """A guarded write met another controller's epoch."""
+
+
+class Writer:
+    """Writes through one session."""
+
+    def __init__(self, session: Session, reader: Reader, log: Log) -> None:
+        self._session = session
+        self._reader = reader
+        self._log = log
+
+    async def write_all(self, writes: tuple[Write, ...], guard_version: int) -> tuple[tuple[Write, Outcome], ...]:
+        """Write in order, pipelined: the store carries out one session's calls in the order they were made.
+
+        `guard_version` is that of /controller_epoch's node since the election. Raises NoLongerController.
+        """
+        guard = Check(paths.CONTROLLER_EPOCH, guard_version)
+        outcomes: list[Outcome] = []
+        for start in range(0, len(writes), READS_TOGETHER_MAX):
+            some = writes[start : start + READS_TOGETHER_MAX]
+            outcomes += await asyncio.gather(*(self._write(guard, write) for write in some))
+        return tuple(zip(writes, outcomes, strict=True))
+
+    async def _write(self, guard: Check, write: Write) -> Outcome:
+        try:
+            _, result = await self._session.multi([guard, write.operation])
+        except (ConnectionLoss, SessionExpired):
+            raise
+        except CoordinationError as refusal:
+            if refusal.index == 0:
+                raise NoLongerController from refusal
+            return await self._refused(write, refusal)
+        return Done(result.version if isinstance(result, Stat) else 0)
+
+    async def _refused(self, write: Write, refusal: CoordinationError) -> Outcome:
+        if isinstance(write.purpose, NewState | NewIsr):
+            return Conflict(await self._reader.state(write.purpose.topic_partition))
+        there_already = isinstance(write.operation, Create) and isinstance(refusal, NodeExists)
+        gone_already = not isinstance(write.operation, Create) and isinstance(refusal, NoNode)
+        if there_already or gone_already:
+            return Done(0)
+        self._log.warning("write refused", path=write.operation.path, reason=str(refusal))
+        return Refused(str(refusal))

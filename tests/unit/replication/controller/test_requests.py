@@ -1,0 +1,348 @@
+"""What brokers ask of the reigning controller, and the notes they leave for it, over the embedded store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from sordini.replication.controller import notices, paths, topics, znodes
+from sordini.replication.controller.cluster import (
+    Broker,
+    Conventions,
+    Endpoint,
+    KnownState,
+    LeaderAndIsr,
+    PartitionState,
+    StopReplica,
+    UpdateMetadata,
+)
+from sordini.replication.controller.controller import Controller
+from sordini.replication.controller.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.registration import Registration
+from sordini.replication.controller.requests import ControllerRequests
+from sordini.replication.controller.znodes import ProducerIdBlock
+from sordini.replication.ports import Check, ConnectionLoss, CoordinationError, Create, SessionExpired
+
+TOPIC_ID = TopicId(b"0123456789abcdef")
+ORDERS = TopicPartition("orders", 0)
+Settled = Callable[[Any], Awaitable[None]]
+
+
+def ids(*numbers: int) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(number) for number in numbers)
+
+
+def shrink(isr: tuple[BrokerId, ...], *, epoch: int = 0, version: int = 0) -> IsrChange:
+    return IsrChange(0, isr, epoch, version, topic="orders")
+
+
+class Reign:
+    """Brokers 1 to 3, the controller of broker 1, and one partition that 1 leads."""
+
+    def __init__(self, store: EmbeddedStore, session: EmbeddedSession, brokers: Any, clock: Any, log: Any) -> None:
+        self.store, self.session, self.brokers = store, session, brokers
+        self.sessions: dict[int, EmbeddedSession] = {1: session}
+        self.epochs: dict[int, int] = {}
+        self._clock, self._log = clock, log
+        self.controller: Controller | None = None
+        self.requests = ControllerRequests(lambda: self.controller)
+
+    async def register(self, broker_id: int) -> None:
+        if broker_id not in self.sessions:
+            self.sessions[broker_id] = await self.store.open_session()
+        broker = Broker(BrokerId(broker_id), 0, (Endpoint("PLAINTEXT", "h", 9000 + broker_id),))
+        registration = Registration(self.sessions[broker_id], broker, self._clock, self._log, session_timeout_ms=1000)
+        self.epochs[broker_id] = await registration.register()
+
+    async def begin(self, conventions: Conventions = Conventions(), **named: Any) -> Controller:  # noqa: B008 - a value.
+        self.controller = Controller(
+            self.session,
+            BrokerId(1),
+            self.brokers,
+            self._clock,
+            self._log,
+            topic_ids=lambda: TOPIC_ID,
+            conventions=conventions,
+            **named,
+        )
+        await self.controller.start()
+        return self.controller
+
+    def wanted(self, broker_id: int, *changes: IsrChange) -> IsrChangesWanted:
+        return IsrChangesWanted(BrokerId(broker_id), self.epochs[broker_id], changes)
+
+    async def state(self) -> PartitionState:
+        data, _ = await self.session.get(paths.state(ORDERS))
+        state = znodes.decode_state(ORDERS, data)
+        assert isinstance(state, PartitionState)
+        return state
+
+    async def write(self, state: PartitionState) -> None:
+        """By somebody else."""
+        await self.session.set(paths.state(ORDERS), znodes.encode_state(state))
+
+
+@pytest.fixture
+async def reign(
+    store: EmbeddedStore, session: EmbeddedSession, brokers: Any, clock: Any, log: Any, settled: Settled
+) -> AsyncIterator[Reign]:
+    whole = Reign(store, session, brokers, clock, log)
+    for broker_id in (1, 2, 3):
+        await whole.register(broker_id)
+    controller = await whole.begin()
+    await topics.create_topic(session, "orders", {0: ids(1, 2, 3)}, TOPIC_ID, {})
+    await settled(controller)
+    brokers.sent.clear()
+    yield whole
+    assert whole.controller is not None
+    await whole.controller.stop()
+
+
+async def code_of(question: Awaitable[object]) -> ErrorCode:
+    with pytest.raises(BrokerError) as refused:
+        await question
+    return refused.value.code
+
+
+async def test_a_granted_in_sync_set_is_in_the_store_before_it_is_answered(reign: Reign) -> None:
+    change = shrink(ids(1, 2))
+    verdicts = await reign.requests.alter_partitions(reign.wanted(1, change))
+    state = await reign.state()
+    assert state == PartitionState(BrokerId(1), LeaderEpoch(0), ids(1, 2), 1)
+    assert verdicts == {change: KnownState(state, 1)}
+    assert {broker for broker, command in reign.brokers.sent if isinstance(command, UpdateMetadata)} == {1, 2, 3}
+    assert not reign.brokers.commands(LeaderAndIsr)
+
+
+async def test_who_does_not_reign_says_so(reign: Reign) -> None:
+    nobody = ControllerRequests(lambda: None)
+    assert await code_of(nobody.shut_down(BrokerId(1), None)) == ErrorCode.NOT_CONTROLLER
+    assert reign.controller is not None
+    await reign.controller.stop()
+    wanted = reign.wanted(1, shrink(ids(1)))
+    assert await code_of(reign.requests.alter_partitions(wanted)) == ErrorCode.NOT_CONTROLLER
+    assert await code_of(reign.requests.allocate_producer_ids(BrokerId(1), 0)) == ErrorCode.NOT_CONTROLLER
+
+
+async def test_a_reign_that_ended_unnoticed_grants_nothing(reign: Reign) -> None:
+    _, stat = await reign.session.get(paths.CONTROLLER_EPOCH)
+    await reign.session.set(paths.CONTROLLER_EPOCH, b"7", stat.version)
+    wanted = reign.wanted(1, shrink(ids(1)))
+    assert await code_of(reign.requests.alter_partitions(wanted)) == ErrorCode.NOT_CONTROLLER
+    assert (await reign.state()).isr == ids(1, 2, 3)
+
+
+async def test_a_broker_of_another_life_is_refused(reign: Reign) -> None:
+    for off in (-1, 1):
+        stale = IsrChangesWanted(BrokerId(1), reign.epochs[1] + off, (shrink(ids(1)),))
+        assert await code_of(reign.requests.alter_partitions(stale)) == ErrorCode.STALE_BROKER_EPOCH
+    old = reign.epochs[2] - 1
+    assert await code_of(reign.requests.shut_down(BrokerId(2), old)) == ErrorCode.STALE_BROKER_EPOCH
+    assert await code_of(reign.requests.allocate_producer_ids(BrokerId(2), old)) == ErrorCode.STALE_BROKER_EPOCH
+    assert await code_of(reign.requests.shut_down(BrokerId(9), None)) == ErrorCode.BROKER_NOT_AVAILABLE
+    assert await code_of(reign.requests.allocate_producer_ids(BrokerId(9), 0)) == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+async def test_a_state_that_somebody_else_wrote_is_not_overwritten_by_a_wish(reign: Reign, settled: Settled) -> None:
+    await reign.write(PartitionState(BrokerId(1), LeaderEpoch(0), ids(1, 3), 1))
+    change = shrink(ids(1, 2))
+    verdicts = await reign.requests.alter_partitions(reign.wanted(1, change))
+    assert verdicts == {change: ErrorCode.INVALID_UPDATE_VERSION}
+    assert await reign.state() == PartitionState(BrokerId(1), LeaderEpoch(1), ids(1, 3), 1)
+    assert {info.state.leader_epoch for c in reign.brokers.commands(LeaderAndIsr) for info in c.partitions} == {1}
+
+
+async def test_a_broker_is_relieved_before_it_stops(reign: Reign) -> None:
+    assert await reign.requests.shut_down(BrokerId(1), reign.epochs[1]) == []
+    assert await reign.state() == PartitionState(BrokerId(2), LeaderEpoch(1), ids(2, 3), 1)
+    change = shrink(ids(2, 3, 1), epoch=1, version=1)
+    verdicts = await reign.requests.alter_partitions(reign.wanted(2, change))
+    assert verdicts == {change: ErrorCode.INELIGIBLE_REPLICA}
+
+
+async def test_what_a_stopping_broker_has_alone_remains_with_it(reign: Reign) -> None:
+    await reign.requests.alter_partitions(reign.wanted(1, shrink(ids(1))))
+    assert await reign.requests.shut_down(BrokerId(1), None) == [ORDERS]
+    assert (await reign.state()).leader == 1
+
+
+async def test_a_follower_that_stops_is_told_to_stop_following(reign: Reign) -> None:
+    assert await reign.requests.shut_down(BrokerId(3), reign.epochs[3]) == []
+    ((receiver, stop),) = [(b, c) for b, c in reign.brokers.sent if isinstance(c, StopReplica)]
+    assert receiver == 3
+    assert [(s.topic_partition, s.leader_epoch, s.delete) for s in stop.partitions] == [(ORDERS, 0, False)]
+    assert await reign.state() == PartitionState(BrokerId(1), LeaderEpoch(1), ids(1, 2), 1)
+    assert 3 not in {broker for broker, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)}
+
+
+async def test_a_reign_that_goes_on_remembers_who_is_stopping(reign: Reign, log: Any, settled: Settled) -> None:
+    await reign.requests.shut_down(BrokerId(3), reign.epochs[3])
+    save, failures = reign.store._database.save, [OSError("the disk is full")]
+
+    def fail_once(*args: Any) -> None:
+        if failures and any(path.endswith("/state") for path, _ in args[0]):
+            raise failures.pop()
+        save(*args)
+
+    reign.store._database.save = fail_once  # type: ignore[method-assign]
+    lost = reign.wanted(1, shrink(ids(1), epoch=1, version=1))
+    assert await code_of(reign.requests.alter_partitions(lost)) == ErrorCode.NOT_CONTROLLER
+    await log.line("reign goes on")
+    assert reign.controller is not None
+    await settled(reign.controller)
+    change = shrink(ids(1, 2, 3), epoch=1, version=1)
+    verdicts = await reign.requests.alter_partitions(reign.wanted(1, change))
+    assert verdicts == {change: ErrorCode.INELIGIBLE_REPLICA}
+
+
+async def test_no_two_brokers_get_the_same_producer_ids(reign: Reign) -> None:
+    first = await reign.requests.allocate_producer_ids(BrokerId(2), reign.epochs[2])
+    taken = znodes.encode_producer_id_block(ProducerIdBlock(BrokerId(3), 1000, 2000))
+    multi, between = reign.session.multi, [taken]
+
+    async def multi_late(operations: Any) -> Any:
+        # A broker of an old protocol takes a block itself, between the controller's reading and its writing.
+        if between and isinstance(operations[0], Check):
+            await reign.session.set(paths.PRODUCER_ID_BLOCK, between.pop())
+        return await multi(operations)
+
+    reign.session.multi = multi_late  # type: ignore[method-assign]
+    second = await reign.requests.allocate_producer_ids(BrokerId(2), reign.epochs[2])
+    assert (first, second) == (ProducerIdBlock(BrokerId(2), 0, 1000), ProducerIdBlock(BrokerId(2), 2000, 3000))
+
+
+@pytest.mark.parametrize("block", [b"{", znodes.encode_producer_id_block(ProducerIdBlock(BrokerId(1), 0, 2**63 - 1))])
+async def test_without_a_readable_block_or_ids_left_none_are_given(reign: Reign, block: bytes) -> None:
+    await reign.session.set(paths.PRODUCER_ID_BLOCK, block)
+    asked = reign.requests.allocate_producer_ids(BrokerId(2), reign.epochs[2])
+    assert await code_of(asked) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert (await reign.session.get(paths.PRODUCER_ID_BLOCK))[0] == block
+
+
+async def test_what_a_leader_wrote_itself_is_read_by_its_note(reign: Reign, settled: Settled) -> None:
+    await reign.write(PartitionState(BrokerId(1), LeaderEpoch(0), ids(1, 3), 1))
+    for note in (b"{not json", znodes.encode_isr_change([ORDERS])):
+        await reign.session.create(paths.ISR_CHANGE_PREFIX, note, sequential=True)
+    assert reign.controller is not None
+    await settled(reign.controller)
+    assert [info.state.isr for c in reign.brokers.commands(UpdateMetadata) for info in c.partitions] == [ids(1, 3)] * 3
+    assert not reign.brokers.commands(LeaderAndIsr)
+    assert await reign.session.children(paths.ISR_CHANGES) == []
+
+
+async def test_a_broker_whose_directory_failed_is_asked_what_it_holds(reign: Reign, settled: Settled) -> None:
+    await reign.session.create(paths.LOG_DIR_EVENT_PREFIX, b"{}", sequential=True)
+    await notices.tell_of_failed_directory(reign.session, BrokerId(2))
+    assert reign.controller is not None
+    await settled(reign.controller)
+    assert [b for b, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
+    assert await reign.session.children(paths.LOG_DIR_EVENTS) == []
+
+
+class Flaky:
+    """A session that fails twice, as a store does that is away for a while."""
+
+    def __init__(self, session: EmbeddedSession) -> None:
+        self._session = session
+        self._failures: list[CoordinationError] = [ConnectionLoss("lost"), SessionExpired("over")]
+        self.state = session.state
+
+    async def create(self, path: str, data: bytes = b"", **named: bool) -> str:
+        if self._failures:
+            raise self._failures.pop()
+        return await self._session.create(path, data, **named)
+
+
+async def test_the_note_of_a_failed_directory_waits_for_the_store(reign: Reign, settled: Settled) -> None:
+    flaky: Any = Flaky(reign.session)
+    await notices.tell_of_failed_directory(flaky, BrokerId(2), retry_delay_s=0)
+    assert reign.controller is not None
+    await settled(reign.controller)
+    assert [b for b, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
+    closed = await reign.store.open_session()
+    await closed.close()
+    await notices.tell_of_failed_directory(closed, BrokerId(2), retry_delay_s=0)
+
+
+UNFIT = {
+    "empty": b"",
+    "cut": b"{",
+    "another listener": b'{"endpoints":["OTHER://h:1"],"listener_security_protocol_map":{"OTHER":"PLAINTEXT"}}',
+    "a number for a protocol": b'{"endpoints":["PLAINTEXT://h:1"],"listener_security_protocol_map":{"PLAINTEXT":7}}',
+    "no port": b'{"endpoints":["PLAINTEXT://h:99999"]}',
+    "half a letter": b'{"endpoints":["PLAINTEXT://\\ud800:1"]}',
+    "a long name": b'{"endpoints":["PLAINTEXT://' + b"h" * 40_000 + b':1"]}',
+    "half a letter in the rack": b'{"endpoints":["PLAINTEXT://h:1"],"rack":"\\ud800"}',
+    "no endpoints": b'{"endpoints":[]}',
+}
+
+
+@pytest.mark.parametrize("registration", UNFIT.values(), ids=UNFIT)
+async def test_a_broker_that_others_cannot_reach_is_left_out_and_elections_go_on(
+    reign: Reign, registration: bytes, log: Any, settled: Settled
+) -> None:
+    assert reign.controller is not None
+    await reign.controller.stop()
+    for name in ("9", "09", "4294967296", "99999999999999999999"):
+        await reign.session.create(f"{paths.BROKER_IDS}/{name}", registration, ephemeral=True)
+    controller = await reign.begin(Conventions(inter_broker_listener="PLAINTEXT"))
+    assert controller.is_active
+    await reign.sessions[3].close()
+    await settled(controller)
+    assert sorted(reign.brokers.alive) == [1, 2]
+    assert (await reign.state()).isr == ids(1, 2)
+    assert {"unreadable node left out", "broker left out, brokers cannot reach it"} & set(log.events)
+    assert (await reign.session.get(paths.CONTROLLER_EPOCH))[0] == b"2"
+
+
+async def test_a_broker_whose_id_has_no_room_on_the_wire_is_left_out(reign: Reign, settled: Settled) -> None:
+    sound = znodes.encode_broker(Broker(BrokerId(9), 0, (Endpoint("PLAINTEXT", "h", 1),)), 0)
+    for name in ("2147483648", "9" * 5_000, "nine", "-9", "٩"):
+        await reign.session.create(f"{paths.BROKER_IDS}/{name}", sound, ephemeral=True)
+    assert reign.controller is not None
+    await settled(reign.controller)
+    assert sorted(reign.brokers.alive) == [1, 2, 3]
+
+
+async def test_below_two_eight_topics_get_no_id_but_keep_one_that_they_have(reign: Reign, settled: Settled) -> None:
+    assert reign.controller is not None
+    await reign.controller.stop()
+    await reign.session.create(paths.topic("old"), b'{"version":2,"partitions":{"0":[2,1]}}')
+    await reign.begin(Conventions("PLAINTEXT", uses_topic_ids=False, feature_version=1))
+    await topics.create_topic(reign.session, "new", {0: ids(1)}, znodes.NO_TOPIC_ID, {})
+    await settled(reign.controller)
+    assert (await reign.session.get(paths.FEATURE))[0] == b'{"features":{},"version":1,"status":1}'
+    for name, has_id in (("old", False), ("new", False), ("orders", True)):
+        data, _ = await reign.session.get(paths.topic(name))
+        assert (b"topic_id" in data, b'"version":2' in data) == (has_id, not has_id)
+
+
+async def test_a_node_of_features_that_says_the_same_is_left_alone(reign: Reign) -> None:
+    assert reign.controller is not None
+    await reign.controller.stop()
+    theirs = b'{"version": 2, "features": {}, "status": 1}'
+    await reign.session.set(paths.FEATURE, theirs)
+    await reign.begin()
+    assert (await reign.session.get(paths.FEATURE))[0] == theirs
+
+
+async def test_notes_left_while_nobody_reigned_are_removed_and_later_ones_are_heard(
+    reign: Reign, settled: Settled
+) -> None:
+    assert reign.controller is not None
+    await reign.controller.stop()
+    await reign.session.multi([Create(paths.ISR_CHANGE_PREFIX, b"{}", sequential=True)])
+    await notices.tell_of_failed_directory(reign.session, BrokerId(2))
+    controller = await reign.begin()
+    assert await reign.session.children(paths.ISR_CHANGES) == await reign.session.children(paths.LOG_DIR_EVENTS) == []
+    await settled(controller)
+    reign.brokers.sent.clear()
+    await reign.write(PartitionState(BrokerId(1), LeaderEpoch(0), ids(1), 1))
+    await reign.session.create(paths.ISR_CHANGE_PREFIX, znodes.encode_isr_change([ORDERS]), sequential=True)
+    await settled(controller)
+    assert [info.state.isr for c in reign.brokers.commands(UpdateMetadata) for info in c.partitions] == [ids(1)] * 3
