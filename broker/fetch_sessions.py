@@ -1,7 +1,8 @@
-"""Incremental fetch sessions (KIP-227): a consumer names its partitions once and then only what changed.
+"""Incremental fetch sessions (KIP-227): a reader names its partitions once and then only what changed.
 
 Pure: the time and the new session's number are arguments. A session remembers, per partition, what it last told the
-reader; an incremental answer holds only the partitions of which there is news.
+reader; an incremental answer holds only the partitions of which there is news. Followers' sessions are privileged:
+when there is no room, consumers' go first.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ TargetKey = tuple[str | TopicId, int]
 class Target:
     """One partition a reader wants, where it has got to, and what a session last told it."""
 
-    __slots__ = ("told_high_watermark", "told_log_start_offset", "topic", "topic_id", "wish")
+    __slots__ = ("quiet", "told_high_watermark", "told_log_start_offset", "topic", "topic_id", "wish")
 
     def __init__(self, topic: str, topic_id: TopicId, wish: FetchPartition) -> None:
         self.topic = topic
@@ -33,18 +34,23 @@ class Target:
         self.wish = wish
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
+        self.quiet: object = None
+        """What the reader of a follower's fetch keeps of a partition that has nothing new; void with a new wish."""
 
 
 class Session:
     """One reader's partitions, kept between its requests."""
 
-    __slots__ = ("epoch", "last_used_ms", "number", "targets", "uses_topic_ids")
+    __slots__ = ("epoch", "is_privileged", "last_used_ms", "looked_ms", "number", "targets", "uses_topic_ids")
 
-    def __init__(self, number: int, *, uses_topic_ids: bool, now_ms: int) -> None:
+    def __init__(self, number: int, *, uses_topic_ids: bool, is_privileged: bool, now_ms: int) -> None:
         self.number = number
+        self.is_privileged = is_privileged
         self.epoch = 1
         self.uses_topic_ids = uses_topic_ids
         self.last_used_ms = now_ms
+        self.looked_ms = now_ms
+        """When every partition was looked at last, quiet or not."""
         self.targets: dict[TargetKey, Target] = {}
 
     def move_to_end(self, target: Target) -> None:
@@ -83,8 +89,8 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, request: FetchRequest, version: int, now_ms: int) -> FetchPlan:
-        """Find what a request asks for and move its session on.
+    def plan(self, request: FetchRequest, version: int, now_ms: int, *, privileged: bool = False) -> FetchPlan:
+        """Find what a request asks for and move its session on; `privileged` is a follower's.
 
         Raises BrokerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
@@ -95,7 +101,7 @@ class FetchSessions:
             targets = self._requested(request, uses_topic_ids=uses_topic_ids)
             session = None
             if request.session_epoch == FIRST_EPOCH:
-                session = self._open(targets, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+                session = self._open(targets, uses_topic_ids=uses_topic_ids, privileged=privileged, now_ms=now_ms)
             return FetchPlan(targets, session, incremental=False)
         return self._continue(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
 
@@ -116,6 +122,7 @@ class FetchSessions:
                 session.targets[key] = target
             else:
                 known.wish = target.wish
+                known.quiet = None
         for forgotten in request.forgotten_topics_data:
             named: str | TopicId = TopicId(forgotten.topic_id) if uses_topic_ids else forgotten.topic
             for index in forgotten.partitions:
@@ -136,20 +143,20 @@ class FetchSessions:
             targets.extend(Target(name, topic_id, wish) for wish in topic.partitions)
         return targets
 
-    def _open(self, targets: list[Target], *, uses_topic_ids: bool, now_ms: int) -> Session | None:
-        if not self._make_room(len(targets), now_ms):
+    def _open(self, targets: list[Target], *, uses_topic_ids: bool, privileged: bool, now_ms: int) -> Session | None:
+        if not self._make_room(len(targets), now_ms, privileged=privileged):
             return None
         number = self._new_number()
         while number == NO_SESSION or number in self._sessions:
             number = self._new_number()
-        session = Session(number, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        session = Session(number, uses_topic_ids=uses_topic_ids, is_privileged=privileged, now_ms=now_ms)
         for target in targets:
             session.targets[target_key(target, uses_topic_ids=uses_topic_ids)] = target
         self._sessions[number] = session
         return session
 
-    def _make_room(self, size: int, now_ms: int) -> bool:
-        """Whether a session of `size` partitions may be kept; a stale or a smaller one may have to go for it."""
+    def _make_room(self, size: int, now_ms: int, *, privileged: bool) -> bool:
+        """Whether a session of `size` partitions may be kept; a stale or a lesser one may have to go for it."""
         if len(self._sessions) < self._slots:
             return True
         if not self._sessions:
@@ -158,8 +165,8 @@ class FetchSessions:
         if now_ms - oldest.last_used_ms > EVICTION_MS:
             del self._sessions[oldest.number]
             return True
-        smallest = min(self._sessions.values(), key=lambda session: len(session.targets))
-        if len(smallest.targets) < size:
-            del self._sessions[smallest.number]
+        least = min(self._sessions.values(), key=lambda session: (session.is_privileged, len(session.targets)))
+        if (least.is_privileged, len(least.targets)) < (privileged, size):
+            del self._sessions[least.number]
             return True
         return False

@@ -1,50 +1,126 @@
 """What a partition's leader knows of its copies: who is in sync, how far each has come, and the high watermark.
 
-Pure: no clock, no network, no log. On the hot path, hence a mutable object whose methods say what changed.
+Pure: no clock, no network, no log. On the hot path, hence a mutable object whose methods say what follows. One object
+is one term: a new leader epoch begins with a new object that knows nothing of what other replicas hold, so whatever
+moves the watermark was said in this epoch (KIP-320).
+
+Changes of the in-sync set are proposals that somebody else grants (the controller, or a conditional write). While one
+is under way the watermark is held by the *maximal* in-sync set: the larger of what is and what was proposed.
 
 Invariants, held after every call:
   - the high watermark never moves back while this leader leads;
-  - high_watermark <= the end offset of every in-sync replica;
-  - the leader itself is in the in-sync set.
+  - high_watermark <= the end offset of every replica of the maximal in-sync set;
+  - the leader itself is in the in-sync set;
+  - at most one proposal is under way, and it names the state that it was made on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
+
+UNKNOWN_OFFSET = Offset(-1)
+NEVER_MS = -(1 << 62)
+"""Long ago, on any clock."""
+
+
+class Term(NamedTuple):
+    """What a LeaderAndIsr says of one partition."""
+
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
+    partition_epoch: int = 0
+
+
+class Proposal(NamedTuple):
+    """An in-sync set to be put in the place of the one that `partition_epoch` names."""
+
+    isr: tuple[BrokerId, ...]
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+    """The version of the partition's state node on which this was decided."""
+    broker_epochs: tuple[int, ...]
+    """In which life each of `isr` was seen; -1 where it was not told (KIP-903)."""
+
+
+class Replica:
+    """A copy on another broker, as its fetches have told it in this term."""
+
+    __slots__ = ("broker_epoch", "caught_up_ms", "end_offset", "fetched_ms", "leader_end", "start_offset")
+
+    def __init__(self, caught_up_ms: int) -> None:
+        self.end_offset = UNKNOWN_OFFSET
+        self.start_offset = UNKNOWN_OFFSET
+        self.broker_epoch = -1
+        self.caught_up_ms = caught_up_ms
+        """When it last had everything that the leader had at that time."""
+        self.fetched_ms = NEVER_MS
+        self.leader_end = UNKNOWN_OFFSET
+        """Where the leader's log ended at its last fetch."""
 
 
 class Leader:
     """One term of leading one partition (document 000, "HW & LEO")."""
 
-    __slots__ = ("_ends", "broker_id", "high_watermark", "leader_epoch")
+    __slots__ = (
+        "_ends",
+        "_lag_ms_max",
+        "broker_id",
+        "epoch_start_offset",
+        "high_watermark",
+        "isr",
+        "leader_epoch",
+        "partition_epoch",
+        "proposal",
+        "replicas",
+    )
 
     def __init__(
         self,
         broker_id: BrokerId,
-        leader_epoch: LeaderEpoch,
-        in_sync_replicas: Iterable[BrokerId],
+        term: Term,
         *,
         high_watermark: Offset,
         log_end_offset: Offset,
+        now_ms: int = 0,
+        lag_ms_max: int = 30_000,
     ) -> None:
-        """Begin a term; what other replicas hold is unknown until they fetch, so they hold the watermark down."""
+        """Begin a term. `now_ms` is on the monotonic clock; `lag_ms_max` is replica.lag.time.max.ms.
+
+        The in-sync replicas count as caught up now, so that each has `lag_ms_max` to make its first fetch.
+        """
         self.broker_id = broker_id
-        self.leader_epoch = leader_epoch
-        self._ends: dict[BrokerId, Offset] = dict.fromkeys(in_sync_replicas, Offset(0))
-        assert broker_id in self._ends, f"leader {broker_id} is not in its in-sync set"
+        self.leader_epoch = term.leader_epoch
+        self.partition_epoch = term.partition_epoch
+        self.isr = tuple(term.isr)
+        assert broker_id in self.isr, f"leader {broker_id} is not in its in-sync set"
+        self.epoch_start_offset = log_end_offset
+        self.proposal: Proposal | None = None
+        self._lag_ms_max = lag_ms_max
+        self.replicas = {
+            other: Replica(now_ms if other in self.isr else NEVER_MS)
+            for other in dict.fromkeys([*self.isr, *term.replicas])
+            if other != broker_id
+        }
+        # Who holds the watermark down: the maximal in-sync set, and those on their way into it.
+        self._ends: dict[BrokerId, Offset] = dict.fromkeys(self.isr, Offset(0))
         self._ends[broker_id] = log_end_offset
         self.high_watermark = Offset(min(high_watermark, log_end_offset))
         self._advance()
 
     @property
-    def in_sync_replicas(self) -> list[BrokerId]:
-        """The brokers whose copies hold the watermark."""
-        return list(self._ends)
+    def maximal_isr(self) -> tuple[BrokerId, ...]:
+        """Everybody who is in sync, or will be when the proposal under way is granted."""
+        proposal = self.proposal
+        return self.isr if proposal is None or len(proposal.isr) < len(self.isr) else proposal.isr
+
+    # The log and the followers come further.
 
     def appended(self, log_end_offset: Offset) -> bool:
-        """The leader's own log grew; says whether the high watermark moved."""
+        """The leader's own log grew (or more of it counts); says whether the high watermark moved."""
         ends = self._ends
         ends[self.broker_id] = log_end_offset
         if len(ends) > 1:
@@ -55,9 +131,118 @@ class Leader:
         self.high_watermark = log_end_offset
         return True
 
+    def fetched(
+        self,
+        broker_id: BrokerId,
+        fetch_offset: Offset,
+        log_end_offset: Offset,
+        now_ms: int,
+        *,
+        log_start_offset: Offset = UNKNOWN_OFFSET,
+        broker_epoch: int = -1,
+    ) -> bool:
+        """A follower that believes in this epoch fetches from `fetch_offset` on, so it holds everything below.
+
+        `log_end_offset` is where the leader's log ends now. Says whether the high watermark moved. Whether the
+        follower is an assigned one, and its fetch one of this epoch, is for the caller to have checked.
+        """
+        replica = self.replicas[broker_id]
+        if fetch_offset >= log_end_offset:
+            replica.caught_up_ms = now_ms
+        elif fetch_offset >= replica.leader_end > UNKNOWN_OFFSET and replica.fetched_ms > replica.caught_up_ms:
+            # It has by now all that there was when it asked before: it keeps up, although it never has the last.
+            replica.caught_up_ms = replica.fetched_ms
+        replica.end_offset = fetch_offset
+        replica.start_offset = log_start_offset
+        replica.broker_epoch = broker_epoch
+        replica.fetched_ms = now_ms
+        replica.leader_end = log_end_offset
+        ends = self._ends
+        if broker_id not in ends:
+            if not self._keeps_up(replica, now_ms):
+                return False
+            # Not in sync yet, but close behind: the watermark waits for it, or it would never reach it under load.
+            ends[broker_id] = fetch_offset
+            return False
+        ends[broker_id] = fetch_offset
+        return fetch_offset > self.high_watermark and self._advance()
+
+    def _keeps_up(self, replica: Replica, now_ms: int) -> bool:
+        return now_ms - replica.caught_up_ms <= self._lag_ms_max
+
     def _advance(self) -> bool:
         lowest = min(self._ends.values())
         if lowest <= self.high_watermark:
             return False
         self.high_watermark = lowest
         return True
+
+    # The in-sync set changes.
+
+    def may_join(self, broker_id: BrokerId) -> bool:
+        """Whether a replica that is not in sync has come far enough, and nothing else is under way.
+
+        Far enough is the high watermark *and* the start of this epoch: below that it might still have to be cut.
+        """
+        if self.proposal is not None or broker_id in self.isr:
+            return False
+        replica = self.replicas.get(broker_id)
+        return replica is not None and replica.end_offset >= max(self.high_watermark, self.epoch_start_offset)
+
+    def expand(self, broker_id: BrokerId) -> Proposal:
+        """Propose that a replica that `may_join` does."""
+        assert self.may_join(broker_id), f"replica {broker_id} may not join {self.isr}"
+        replica = self.replicas[broker_id]
+        self._ends[broker_id] = replica.end_offset
+        return self._propose((*self.isr, broker_id))
+
+    def shrink(self, now_ms: int) -> Proposal | None:
+        """Propose to go on without those that were not caught up for `lag_ms_max`; None when there are none.
+
+        To be called every now and then, for it also lets go of those who hold the watermark without being in sync.
+        """
+        for broker_id in self._ends.keys() - set(self.maximal_isr):
+            if not self._keeps_up(self.replicas[broker_id], now_ms):
+                del self._ends[broker_id]
+        if self.proposal is not None:
+            return None
+        end = self._ends[self.broker_id]
+        kept = tuple(member for member in self.isr if member == self.broker_id or not self._lags(member, end, now_ms))
+        return None if len(kept) == len(self.isr) else self._propose(kept)
+
+    def _lags(self, broker_id: BrokerId, log_end_offset: Offset, now_ms: int) -> bool:
+        replica = self.replicas[broker_id]
+        return replica.end_offset < log_end_offset and not self._keeps_up(replica, now_ms)
+
+    def _propose(self, isr: tuple[BrokerId, ...]) -> Proposal:
+        epochs = tuple(-1 if member == self.broker_id else self.replicas[member].broker_epoch for member in isr)
+        self.proposal = Proposal(isr, self.leader_epoch, self.partition_epoch, epochs)
+        return self.proposal
+
+    def granted(self, proposal: Proposal, isr: Iterable[BrokerId], partition_epoch: int) -> bool:
+        """The in-sync set is now `isr`, decided in this leader epoch; says whether the high watermark moved.
+
+        An answer to anything but the proposal under way, or older than what is known, changes nothing.
+        """
+        if proposal is not self.proposal or partition_epoch < self.partition_epoch:
+            return False
+        self.proposal = None
+        return self._settle(tuple(isr), partition_epoch)
+
+    def ineligible(self, proposal: Proposal) -> bool:
+        """The proposal was certainly not carried out and never will be; says whether the high watermark moved."""
+        if proposal is not self.proposal:
+            return False
+        self.proposal = None
+        return self._settle(self.isr, self.partition_epoch)
+
+    def _settle(self, isr: tuple[BrokerId, ...], partition_epoch: int) -> bool:
+        assert self.broker_id in isr, f"leader {self.broker_id} is not in its in-sync set {isr}"
+        self.isr, self.partition_epoch = isr, partition_epoch
+        ends = self._ends
+        for broker_id in [member for member in ends if member not in isr]:
+            del ends[broker_id]
+        for broker_id in isr:
+            if broker_id not in ends:
+                ends[broker_id] = max(self.replicas[broker_id].end_offset, Offset(0))
+        return self._advance()

@@ -1,4 +1,7 @@
-"""One partition as its leader serves it: the log, the leader's view of the copies, and those who wait for records.
+"""One partition of which this broker holds a copy: the log, its part in the replication, and those who wait.
+
+As a leader it appends, notes what followers have, and asks for changes of the in-sync set; as a follower it takes what
+the leader sends. What follows from a fact is decided by `leader.py` and `follower.py`; here it is carried out.
 
 Everything here runs between two awaits of the loop, so nothing needs a lock. Appending promises the page cache; what
 is on the disk is the log's business (`Log.flush`).
@@ -6,108 +9,171 @@ is on the disk is the log's business (`Log.flush`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import deque
+from functools import partial
 
 from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.records.fetched import check_fetched
 from sordini.protocol.records.old_produced import OldMessages
-from sordini.protocol.records.produced import CheckedBatches, ProduceRules
-from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from sordini.replication.leader import Leader
+from sordini.protocol.records.produced import CheckedBatches
+from sordini.protocol.types import BrokerId, Offset, TopicId, TopicPartition
+from sordini.replication.commits import Commits
+from sordini.replication.follower import (
+    EpochEnd,
+    EpochQuestion,
+    Follower,
+    Position,
+    Reaction,
+    Start,
+    parting,
+    watermark,
+)
+from sordini.replication.leader import Leader, Proposal, Term
+from sordini.replication.ports import Grant, Refusal
+from sordini.replication.terms import ALONE, INTERNAL_TOPICS, NO_EPOCH, PartitionSettings, Peers, Tail
 from sordini.replication.waiters import Waiter
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.log import Log
-from sordini.storage.log_config import LogConfig
 from sordini.storage.log_values import Appended
 from sordini.storage.old_formats import append_messages
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-
-
-class PartitionSettings(NamedTuple):
-    """What a topic's configuration means for each of its partitions."""
-
-    log: LogConfig
-    rules: ProduceRules
-    min_insync_replicas: int
-    down_conversion: bool
+from sordini.storage.replicated import append_fetched
 
 
 class Partition:
-    """A partition this broker leads."""
+    """A partition this broker leads or follows, or is between the two."""
 
     __slots__ = (
         "_grown_bytes",
-        "_held_bytes",
-        "_replicas_count",
+        "_held",
+        "_peers",
+        "_suspended",
+        "_tail_grown_bytes",
+        "commits",
+        "follower",
         "is_internal",
         "leader",
+        "leader_epoch",
         "log",
         "name",
+        "replicas",
         "settings",
+        "tail",
         "topic_id",
         "waiters",
     )
 
-    def __init__(self, name: TopicPartition, topic_id: TopicId, log: Log, settings: PartitionSettings) -> None:
+    def __init__(
+        self, name: TopicPartition, topic_id: TopicId, log: Log, settings: PartitionSettings, peers: Peers = ALONE
+    ) -> None:
         self.name = name
         self.is_internal = name.topic in INTERNAL_TOPICS
         self.topic_id = topic_id
         self.log = log
         self.settings = settings
         self.leader: Leader | None = None
+        self.follower: Follower | None = None
+        self.leader_epoch = NO_EPOCH
+        """The newest that is known here; -1 for none."""
+        self.replicas: tuple[BrokerId, ...] = ()
         self.waiters: dict[Waiter, None] = {}
+        """Consumers, who wait for the high watermark."""
+        self.tail = Tail()
+        self.commits = Commits()
+        self._peers = peers
+        self._suspended: Leader | None = None
         self._grown_bytes = 0
-        self._held_bytes = 0
-        """Bytes appended past the high watermark, because they must be on the disk first."""
+        self._tail_grown_bytes = 0
+        self._held: deque[tuple[int, int]] = deque()
+        """(end offset, bytes) of what was appended past the high watermark."""
         log.on_flushed = self.flushed
-        self._replicas_count = 1
 
     @property
     def is_under_min_isr(self) -> bool:
         """Whether so few copies are in sync that acks=all is refused; False where this broker does not lead."""
-        leader = self.leader
-        return leader is not None and len(leader.in_sync_replicas) < self._in_sync_wanted
+        return self.leader is not None and len(self.leader.isr) < self._in_sync_wanted
 
     @property
     def _in_sync_wanted(self) -> int:
         """A topic may ask for more in-sync replicas than it has: then all of them are enough."""
-        return min(self.settings.min_insync_replicas, self._replicas_count)
+        return min(self.settings.min_insync_replicas, len(self.replicas))
 
-    def lead(
-        self, broker_id: BrokerId, leader_epoch: LeaderEpoch, in_sync_replicas: list[BrokerId], replicas_count: int
-    ) -> None:
-        """Begin a term as leader: the epoch's first offset is entered at once (KIP-101)."""
-        self._replicas_count = replicas_count
-        self.log.assign_epoch(leader_epoch)
+    # Terms begin and end.
+
+    def lead(self, broker_id: BrokerId, term: Term, now_ms: int) -> None:
+        """Begin a term as leader: the epoch's first offset is entered at once (KIP-101). `now_ms` is monotonic."""
+        self._end_term(goes_on=self.leader is not None or self._suspended is not None)
+        self.replicas = term.replicas
+        self.leader_epoch = term.leader_epoch
+        self.log.assign_epoch(term.leader_epoch)
         self.leader = Leader(
             broker_id,
-            leader_epoch,
-            in_sync_replicas,
+            term,
             high_watermark=Offset(self.log.high_watermark),
             log_end_offset=Offset(self.log.committable_end),
+            now_ms=now_ms,
+            lag_ms_max=self._peers.lag_ms_max,
         )
+        self.leader.epoch_start_offset = Offset(self.log.log_end_offset)  # Records that do not count yet included.
         self.log.high_watermark = self.leader.high_watermark
 
+    def follow(self, leader_id: BrokerId, term: Term, *, asks_for_epochs: bool = False) -> None:
+        """Begin a term as follower. The high watermark stays; the log is cut only when the leader says where."""
+        self._end_term()
+        self.replicas = term.replicas
+        self.leader_epoch = term.leader_epoch
+        self.follower = Follower(leader_id, term.leader_epoch, term.partition_epoch, asks_for_epochs=asks_for_epochs)
+
     def resign(self) -> None:
-        """Leadership is gone, or the partition is: whoever waits is told to look again."""
-        self.leader = None
-        for waiter in list(self.waiters):
+        """Lead and follow no more; the epoch is remembered, so that nothing older begins again."""
+        self._end_term()
+
+    def _end_term(self, *, goes_on: bool = False) -> None:
+        """With `goes_on` this broker leads on, so what was appended may still come to count."""
+        was_leader = self.leader is not None or self._suspended is not None
+        self.leader = self._suspended = self.follower = None
+        if was_leader and self._peers.changes is not None:
+            self._peers.changes.withdraw(self.name)
+        if not goes_on:
+            self._held.clear()
+            self.commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._wake_all()
+
+    def suspend(self) -> None:
+        """Stop leading until `resume`, or until another term: this broker may have been replaced without knowing."""
+        if self.leader is not None:
+            self.leader, self._suspended = None, self.leader
+            self._wake_all()
+
+    @property
+    def has_term(self) -> bool:
+        """Whether this broker leads or follows here; it does while it is suspended, too."""
+        return self.leader is not None or self._suspended is not None or self.follower is not None
+
+    def resume(self) -> None:
+        """Lead again as before, if no other term has begun."""
+        if self._suspended is not None:
+            self.leader, self._suspended = self._suspended, None
+
+    def _wake_all(self) -> None:
+        for waiter in [*self.waiters, *self.tail.waiters]:
             waiter.wake()
 
-    def led(self, current_leader_epoch: int = -1) -> Leader:
+    def led(self, current_leader_epoch: int = NO_EPOCH) -> Leader:
         """The term in force.
 
         Raises BrokerError: NOT_LEADER_OR_FOLLOWER when there is none, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH
         when the caller believes in another one (KIP-320; -1 believes nothing).
         """
+        if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
+            if current_leader_epoch < self.leader_epoch:
+                raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.name} is in epoch {self.leader_epoch}")
+            raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.name} is in epoch {self.leader_epoch}")
         leader = self.leader
         if leader is None:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is not led by this broker")
-        if current_leader_epoch not in (-1, leader.leader_epoch):
-            if current_leader_epoch < leader.leader_epoch:
-                raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.name} is in epoch {leader.leader_epoch}")
-            raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.name} is in epoch {leader.leader_epoch}")
         return leader
+
+    # Leading.
 
     def append(self, checked: CheckedBatches | OldMessages, now_ms: int, *, all_replicas: bool) -> Appended:
         """Write checked batches to the end of the log.
@@ -117,31 +183,122 @@ class Partition:
         leader = self.leader or self.led()
         if all_replicas:
             wanted = self._in_sync_wanted
-            if len(leader.in_sync_replicas) < wanted:
+            if len(leader.isr) < wanted:
                 raise BrokerError(
                     ErrorCode.NOT_ENOUGH_REPLICAS,
-                    f"{self.name} has {len(leader.in_sync_replicas)} in-sync replicas, min.insync.replicas is {wanted}",
+                    f"{self.name} has {len(leader.isr)} in-sync replicas, min.insync.replicas is {wanted}",
                 )
         if isinstance(checked, CheckedBatches):
             appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
         else:
             appended = append_messages(self.log, checked, now_ms)
-        if self.log.log_end_offset >= self.log.flush_at:
-            self._held_bytes += len(checked.buffer)  # With flush.messages they count once they are on the disk.
-        elif leader.appended(Offset(self.log.log_end_offset)):
-            self.log.high_watermark = leader.high_watermark
-            if self.waiters:
+        log = self.log
+        if log.log_end_offset < log.flush_at and leader.appended(Offset(log.log_end_offset)):
+            log.high_watermark = leader.high_watermark
+            if self._held or leader.high_watermark != log.log_end_offset:
+                self._held.append((log.log_end_offset, len(checked.buffer)))
+                self._count_held(leader.high_watermark)
+            elif self.waiters:
                 self._grown_bytes += len(checked.buffer)
+            if self.commits:
+                self.settle()
+        elif not appended.duplicate:
+            # It counts once it is on the disk, or on the other replicas.
+            self._held.append((log.log_end_offset, len(checked.buffer)))
+        if self.tail.waiters:
+            self._tail_grown_bytes += len(checked.buffer)
         return appended
 
     def flushed(self) -> None:
         """More of the log may count as committed: it is on the disk, or need not be any more."""
         leader = self.leader
         if leader is not None and leader.appended(Offset(self.log.committable_end)):
-            self.log.high_watermark = leader.high_watermark
-            self._grown_bytes += self._held_bytes
-            self._held_bytes = 0
-            self.tell_waiters()
+            self._advanced(leader)
+
+    def fetched_by(
+        self,
+        replica_id: BrokerId,
+        position: Position,
+        now_ms: int,
+        *,
+        log_start_offset: int = -1,
+        broker_epoch: int = -1,
+    ) -> EpochEnd | None:
+        """Note that a follower asks for what follows `position`; where its log and this one part, if they do.
+
+        To be called before reading, so that the answer has the watermark that follows from the question. A fetch that
+        carries no epoch may read but counts for nothing (KIP-320), nor does one whose log parts from this one, or one
+        from beyond the end. `now_ms` is monotonic. Raises BrokerError as `led`, and for who holds no replica.
+        """
+        leader = self.led(position.leader_epoch)
+        if replica_id not in leader.replicas:
+            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica_id} holds no replica of {self.name}")
+        log = self.log
+        if position.last_fetched_epoch >= 0:
+            parted = parting(position, log.epochs, Offset(log.log_end_offset))
+            if parted is not None:
+                return parted
+        if position.leader_epoch == NO_EPOCH or not log.log_start_offset <= position.fetch_offset <= log.log_end_offset:
+            return None
+        if leader.fetched(
+            replica_id,
+            position.fetch_offset,
+            Offset(log.log_end_offset),
+            now_ms,
+            log_start_offset=Offset(log_start_offset),
+            broker_epoch=broker_epoch,
+        ):
+            self._advanced(leader)
+        if leader.may_join(replica_id) and self._peers.changes is not None and self._peers.may_join(replica_id):
+            self._propose(leader, leader.expand(replica_id))
+        return None
+
+    def check_isr(self, now_ms: int) -> None:
+        """Ask to go on without followers that have fallen behind; due twice in `lag_ms_max`."""
+        leader = self.leader
+        if leader is not None and self._peers.changes is not None:
+            proposal = leader.shrink(now_ms)
+            if proposal is not None:
+                self._propose(leader, proposal)
+            elif leader.appended(Offset(self.log.committable_end)):
+                self._advanced(leader)  # Somebody not in sync, who held the watermark, was let go of.
+
+    def _propose(self, leader: Leader, proposal: Proposal) -> None:
+        assert self._peers.changes is not None
+        self._peers.changes.propose(self.name, self.topic_id, proposal, partial(self._answered, leader, proposal))
+
+    def _answered(self, leader: Leader, proposal: Proposal, answer: Grant | Refusal) -> None:
+        """Whoever grants changes has answered; an answer to another term's proposal is nobody's."""
+        if leader is not self.leader and leader is not self._suspended:
+            return
+        if isinstance(answer, Grant):
+            if answer.leader_epoch != leader.leader_epoch or leader.broker_id not in answer.isr:
+                return  # Another state altogether: a LeaderAndIsr is on its way, and until then nothing is known.
+            if not leader.granted(proposal, answer.isr, answer.partition_epoch):
+                return
+        elif answer is Refusal.STALE or not leader.ineligible(proposal):
+            return
+        self._advanced(leader)
+
+    def _advanced(self, leader: Leader) -> None:
+        """The high watermark has moved: whoever waited for that is told."""
+        self.log.high_watermark = leader.high_watermark
+        self._count_held(leader.high_watermark)
+        self.settle()
+        self.tell_waiters()
+
+    def _count_held(self, high_watermark: int) -> None:
+        held = self._held
+        while held and held[0][0] <= high_watermark:
+            self._grown_bytes += held.popleft()[1]
+
+    def settle(self) -> None:
+        """Answer those who waited for the watermark to come where it is now."""
+        leader = self.leader
+        if leader is not None and self.commits:
+            few = len(leader.isr) < self._in_sync_wanted
+            code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if few else ErrorCode.NONE
+            self.commits.reached(leader.high_watermark, code)
 
     def tell_waiters(self) -> None:
         """Tell whoever waits how much more there is to read since the last time."""
@@ -149,23 +306,78 @@ class Partition:
         if grown:
             for waiter in list(self.waiters):
                 waiter.grown(grown)
+        grown, self._tail_grown_bytes = self._tail_grown_bytes, 0
+        if grown:
+            for waiter in list(self.tail.waiters):
+                waiter.grown(grown)
 
-    def delete_records(self, before: int | None) -> int:
-        """Drop the records below an offset, or below the high watermark; where the log then starts.
+    @property
+    def has_waiters(self) -> bool:
+        return bool(self.waiters or self.tail.waiters)
 
-        Raises BrokerError: INVALID_TOPIC_EXCEPTION for a topic of the broker's own, POLICY_VIOLATION for one that is
-        only compacted, OFFSET_OUT_OF_RANGE for an offset that no reader could have come to.
+    # Following.
+
+    def next_question(self) -> Position | EpochQuestion | None:
+        """What to ask the leader next; None while this broker does not follow."""
+        follower = self.follower
+        if follower is None:
+            return None
+        return follower.next(self.log.epochs, Offset(self.log.log_end_offset))
+
+    def take(
+        self,
+        follower: Follower,
+        fetch_offset: int,
+        records: memoryview,
+        high_watermark: int,
+        log_start_offset: int,
+        now_ms: int,
+    ) -> int:
+        """Append what the leader sent for `fetch_offset`, and take its watermark and log start; the bytes appended.
+
+        An answer to another term's question, or from when the log ended elsewhere, is thrown away. Before the next one
+        `log.flush_if_due` is due: what it acknowledges must be as durable here. Raises BrokerError and StorageError.
         """
-        high_watermark = self.led().high_watermark
-        if self.is_internal:
-            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"records of {self.name.topic} cannot be deleted")
-        if not self.log.config.cleanup_delete:
-            raise BrokerError(ErrorCode.POLICY_VIOLATION, f"the cleanup.policy of {self.name.topic} is not delete")
-        end = high_watermark if before is None else before
-        if not 0 <= end <= high_watermark:
-            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.name} can be cut from 0 to {high_watermark}")
-        self.log.advance_log_start(end)
-        return self.log.log_start_offset
+        log = self.log
+        if follower is not self.follower or fetch_offset != log.log_end_offset:
+            return 0
+        known = log.high_watermark
+        fetched = check_fetched(records)
+        if fetched.batches:
+            first = fetched.batches[0][1]
+            if first.base_offset < log.log_end_offset < first.next_offset:
+                # This log ends (or is empty) in the middle of what is one batch at the leader: take it whole.
+                log.truncate_to(first.base_offset, now_ms)
+                if log.log_end_offset > first.base_offset:
+                    log.begin_anew(first.base_offset, now_ms)
+            append_fetched(log, fetched, now_ms)
+        log.high_watermark = watermark(Offset(known), Offset(high_watermark), Offset(log.log_end_offset))
+        if log_start_offset > log.log_start_offset:
+            log.advance_log_start(min(log_start_offset, log.high_watermark))
+        return len(fetched.buffer)
+
+    def cut(self, follower: Follower, leader_end: EpochEnd, now_ms: int) -> int | None:
+        """Cut the log where the leader says that both part; where it ends then, if so. Raises StorageError."""
+        if follower is not self.follower:
+            return None
+        log = self.log
+        offset = follower.diverged(leader_end, log.epochs, Offset(log.log_end_offset), Offset(log.high_watermark))
+        return log.log_end_offset if log.truncate_to(offset, now_ms) else None
+
+    def go_on_from(self, follower: Follower, start: Start, now_ms: int) -> None:
+        """Go on at an offset that the leader has; raises StorageError."""
+        if follower is not self.follower:
+            return
+        if start.begin_anew:
+            self.log.begin_anew(start.offset, now_ms)
+        else:
+            self.log.truncate_to(start.offset, now_ms)
+
+    def refused(self, follower: Follower, code: int) -> Reaction:
+        """What the leader's refusal means."""
+        return follower.refused(code) if follower is self.follower else Reaction.WAIT
+
+    # Reading.
 
     def readable_end(self, *, committed_only: bool) -> Offset:
         """The first offset a client may not read: the high watermark or, for read_committed, the last stable offset."""
@@ -180,3 +392,8 @@ class Partition:
         """
         below = self.readable_end(committed_only=committed_only)
         return self.log.read(start, bytes_max, below, whole_first=whole_first)
+
+    def read_replica(self, start: int, bytes_max: int, *, whole_first: bool) -> FileSlice | None:
+        """As `read`, for a follower: to the end of the log."""
+        self.led()
+        return self.log.read(start, bytes_max, self.log.log_end_offset, whole_first=whole_first)

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from sordini.protocol.types import BrokerId
+    from sordini.protocol.types import BrokerId, TopicId, TopicPartition
     from sordini.replication.controller.cluster import Answer, Broker, Command
+    from sordini.replication.leader import Proposal
 
 ANY_VERSION = -1
 """As an expected version: write whatever the version is; in a `Check`: the node only has to exist."""
@@ -153,6 +154,13 @@ class Session(Protocol):
     @property
     def state(self) -> SessionState: ...
 
+    @property
+    def lives_until_ms(self) -> int | None:
+        """Until when the session lives for certain, on the monotonic clock, if the store is never heard of again.
+
+        None for a store that ends no session because it is silent.
+        """
+
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         """Call `listener` on the loop at every change of state from now on, in one order with results."""
 
@@ -214,6 +222,72 @@ class BrokerChannel(Protocol):
 
     def send(self, broker_id: BrokerId, command: Command, answered: Callable[[Answer], None]) -> None:
         """Queue a command; `answered` is called on the loop with the broker's answer, if there ever is one."""
+
+
+class Unreachable(Exception):  # noqa: N818 - says what is the matter.
+    """Another broker cannot be asked: it is not known where it is, it does not answer, or the connection broke.
+
+    Whether the request was carried out is not known.
+    """
+
+
+class BrokerLink(Protocol):
+    """A way to ask one other broker, one request after another. It connects when it is first used, and again after a
+    failure, wherever the broker is by then.
+    """
+
+    async def ask(self, request: Any, version: int, timeout_ms: int) -> Any:
+        """Send a request message in this version, and no other; its response message.
+
+        Records in a response are views of the receive buffer, valid for as long as they are kept. Raises Unreachable;
+        the connection is closed then, and by a cancelled call.
+        """
+
+    def close(self) -> None:
+        """Close the connection; a call under way raises Unreachable. The link may be used again."""
+
+
+class Links(Protocol):
+    """Where links to other brokers come from: on the listener that brokers use among themselves."""
+
+    def link(self, broker_id: BrokerId, client_id: str) -> BrokerLink:
+        """A link of the caller's own; never fails, since it connects when it is used."""
+
+
+class Grant(NamedTuple):
+    """An in-sync set as it is now, by a proposal or found to be so already."""
+
+    leader_epoch: int
+    isr: tuple[BrokerId, ...]
+    partition_epoch: int
+
+
+class Refusal(Enum):
+    """Why a proposed in-sync set never will be."""
+
+    INELIGIBLE = "ineligible"
+    """It was certainly not carried out: a member may not join now. The leader goes back to what was."""
+    STALE = "stale"
+    """It was made on a state that is gone. Whoever changed it sends a LeaderAndIsr: until then nothing is known."""
+
+
+class IsrChanges(Protocol):
+    """Who grants changes of in-sync sets: the controller or, for old protocols, a conditional write to the store."""
+
+    def propose(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        proposal: Proposal,
+        answered: Callable[[Grant | Refusal], None],
+    ) -> None:
+        """Ask for a change; repeated until there is an answer, which `answered` gets on the loop, once.
+
+        Another proposal for the same partition takes the place of one that was not answered.
+        """
+
+    def withdraw(self, topic_partition: TopicPartition) -> None:
+        """The term is over: nobody waits for an answer. What is under way may still take effect."""
 
 
 class Clock(Protocol):

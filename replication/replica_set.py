@@ -7,13 +7,20 @@ not exist, because clients do different things about the two.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.partition import Partition, PartitionSettings
+from sordini.replication.controller.cluster import EPOCH_OF_DELETION, PartitionInfo
+from sordini.replication.leader import Term
+from sordini.replication.partition import Partition
+from sordini.replication.terms import ALONE, PartitionSettings, Peers
 from sordini.storage.errors import StorageError
+from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager
+
+NOBODY = BrokerId(-1)
+"""The leader of a partition that has none."""
 
 Exists = Callable[[str, int], bool]
 NameOf = Callable[[TopicId], str | None]
@@ -29,29 +36,53 @@ class LeadershipListener(Protocol):
         """The partition is led by this broker no longer."""
 
 
+class Fetching(Protocol):
+    """Who fetches what this broker follows."""
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch this partition from its leader (`partition.follower` says who), from now on."""
+
+    def unfollow(self, partition: Partition) -> None:
+        """Fetch it no longer; harmless for one that is not fetched."""
+
+
+class NoFetching:
+    """For a broker that has no peers: there is nobody to fetch from."""
+
+    def follow(self, partition: Partition) -> None:
+        """Nothing comes of it."""
+
+    def unfollow(self, partition: Partition) -> None:
+        """There was nothing."""
+
+
+class Surroundings(NamedTuple):
+    """What the set asks for beyond this broker's logs."""
+
+    settings_of: Callable[[str], PartitionSettings]
+    exists: Exists
+    """Whether the cluster has a partition, wherever it is."""
+    name_of: NameOf
+    now_ms: Callable[[], int]
+    monotonic_ms: Callable[[], int]
+    fetching: Fetching = NoFetching()
+    peers: Peers = ALONE
+    asks_for_epochs: bool = False
+    """Followers truncate by OffsetForLeaderEpoch: the protocol between brokers is older than Fetch version 12."""
+
+
 class ReplicaSet:
     """Every partition with a copy on this broker."""
 
-    def __init__(
-        self,
-        broker_id: BrokerId,
-        logs: LogManager,
-        settings_of: Callable[[str], PartitionSettings],
-        exists: Exists,
-        name_of: NameOf,
-        now_ms: Callable[[], int],
-    ) -> None:
-        """`exists` and `name_of` ask what the cluster knows beyond this broker."""
+    def __init__(self, broker_id: BrokerId, logs: LogManager, surroundings: Surroundings) -> None:
         self._broker_id = broker_id
         self._logs = logs
-        self._settings_of = settings_of
-        self._exists = exists
-        self._name_of = name_of
-        self._now_ms = now_ms
+        self._surroundings = surroundings
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[TopicId, int], Partition] = {}
         self._offline: set[tuple[str, int]] = set()
         """Partitions of this broker whose log directory failed, or was missing at the start."""
+        self._is_suspended = False
         self.listener: LeadershipListener | None = None
 
     def __iter__(self) -> Iterator[Partition]:
@@ -68,10 +99,12 @@ class ReplicaSet:
         offline, NOT_LEADER_OR_FOLLOWER when it is on another broker.
         """
         partition = self._partitions.get((topic, index))
-        if partition is None:
+        if partition is None or partition.leader is None:
+            if partition is not None and self._surroundings.exists(topic, index):
+                return partition
             if (topic, index) in self._offline:
                 raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} is in a log directory that failed")
-            if self._exists(topic, index):
+            if self._surroundings.exists(topic, index):
                 raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on this broker")
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}")
         return partition
@@ -79,40 +112,61 @@ class ReplicaSet:
     def partition_by_id(self, topic_id: TopicId, index: int) -> Partition:
         """As `partition`, by the topic's id; raises BrokerError UNKNOWN_TOPIC_ID, too (KIP-516)."""
         partition = self._by_id.get((topic_id, index))
-        if partition is not None:
+        if partition is not None and partition.leader is not None:
             return partition
-        topic = self._name_of(topic_id)
+        topic = self._surroundings.name_of(topic_id)
         if topic is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
         return self.partition(topic, index)
 
-    def lead(
-        self,
-        name: TopicPartition,
-        topic_id: TopicId,
-        leader_epoch: LeaderEpoch,
-        in_sync_replicas: list[BrokerId],
-        replicas_count: int,
-        *,
-        is_new: bool,
-    ) -> None:
-        """Become the leader of a partition, making its log where there is none.
+    def become(self, info: PartitionInfo) -> None:
+        """Lead or follow a partition as a LeaderAndIsr says, making its log where there is none.
 
-        Raises StorageError, and BrokerError: STALE_CONTROLLER_EPOCH for an epoch that is not newer,
-        INCONSISTENT_TOPIC_ID for a log of another topic, KAFKA_STORAGE_ERROR for a log that is missing while a
-        directory is offline, unless the partition `is_new`.
+        Raises StorageError, and BrokerError: UNKNOWN_TOPIC_OR_PARTITION for one that is not assigned to this broker,
+        STALE_CONTROLLER_EPOCH for an epoch that is not newer, INCONSISTENT_TOPIC_ID for a log of another topic,
+        INVALID_REQUEST to lead from outside of the in-sync set, KAFKA_STORAGE_ERROR for a log that is missing while a
+        directory is offline, unless the partition is new.
         """
+        name, state = info.topic_partition, info.state
+        if self._broker_id not in info.replicas:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker holds no copy of {name}")
+        if state.leader == self._broker_id and state.leader not in state.isr:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"a leader of {name} that is not in its in-sync set")
         partition = self._partitions.get(name)
-        if partition is not None and partition.leader is not None and leader_epoch <= partition.leader.leader_epoch:
-            raise BrokerError(ErrorCode.STALE_CONTROLLER_EPOCH, f"{name} is past leader epoch {leader_epoch}")
+        if partition is not None and state.leader_epoch <= partition.leader_epoch:
+            if state.leader_epoch == partition.leader_epoch and self._is_given_id(partition, info.topic_id):
+                return
+            raise BrokerError(ErrorCode.STALE_CONTROLLER_EPOCH, f"{name} is past leader epoch {state.leader_epoch}")
         if partition is None:
-            partition = self._open(name, topic_id, is_new=is_new)
-        partition.lead(self._broker_id, leader_epoch, in_sync_replicas, replicas_count)
-        if self.listener is not None:
+            partition = self._open(name, info.topic_id, is_new=info.is_new)
+        else:
+            self._check_id(partition.log, info.topic_id)
+            self._identify(partition)
+        term = Term(state.leader_epoch, state.isr, info.replicas, info.partition_epoch)
+        if state.leader == self._broker_id:
+            self._lead(partition, term)
+        else:
+            self._follow(partition, NOBODY if state.leader is None else state.leader, term)
+
+    def _lead(self, partition: Partition, term: Term) -> None:
+        self._surroundings.fetching.unfollow(partition)
+        partition.lead(self._broker_id, term, self._surroundings.monotonic_ms())
+        if self._is_suspended:
+            partition.suspend()
+        elif self.listener is not None:
             self.listener.leads(partition)
 
+    def _follow(self, partition: Partition, leader_id: BrokerId, term: Term) -> None:
+        if partition.follower is not None:
+            self._surroundings.fetching.unfollow(partition)
+        else:
+            self._resign(partition)
+        partition.follow(leader_id, term, asks_for_epochs=self._surroundings.asks_for_epochs)
+        if leader_id != NOBODY:
+            self._surroundings.fetching.follow(partition)
+
     def _open(self, name: TopicPartition, topic_id: TopicId, *, is_new: bool) -> Partition:
-        settings = self._settings_of(name.topic)
+        settings = self._surroundings.settings_of(name.topic)
         log = self._logs.get(name)
         if log is None:
             offline = self._logs.offline_directories
@@ -121,17 +175,41 @@ class ReplicaSet:
                 self._offline.add(name)
                 raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} may be in {', '.join(offline)}")
             log = self._logs.create(name, topic_id, settings.log)
+        elif log.home.failure is not None:
+            # The controller asks what is left: this is how it hears which replicas are lost (KIP-112).
+            self._offline.add(name)
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is in {log.home.path}, which failed")
         else:
-            if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID:
-                log.set_topic_id(topic_id)
-            if log.topic_id != topic_id:
-                raise BrokerError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the log of {name} belongs to another topic id")
+            self._check_id(log, topic_id)
             log.config = settings.log
         self._offline.discard(name)
-        partition = self._partitions[name] = Partition(name, topic_id, log, settings)
-        if topic_id != NO_TOPIC_ID:  # Topics of old trees share the lack of one.
-            self._by_id[topic_id, name.partition] = partition
+        partition = self._partitions[name] = Partition(name, topic_id, log, settings, self._surroundings.peers)
+        self._identify(partition)
         return partition
+
+    def _check_id(self, log: Log, topic_id: TopicId) -> None:
+        """A log belongs to one topic for ever; where it has no id yet it takes this one."""
+        if topic_id in (NO_TOPIC_ID, log.topic_id):
+            return
+        if log.topic_id != NO_TOPIC_ID:
+            raise BrokerError(
+                ErrorCode.INCONSISTENT_TOPIC_ID, f"the log of {log.topic_partition} belongs to another topic id"
+            )
+        log.set_topic_id(topic_id)
+
+    def _is_given_id(self, partition: Partition, topic_id: TopicId) -> bool:
+        """Whether a topic that had no id has one now; a controller of a newer protocol gives it (KIP-516)."""
+        if partition.log.topic_id != NO_TOPIC_ID or topic_id == NO_TOPIC_ID:
+            return False
+        self._check_id(partition.log, topic_id)
+        self._identify(partition)
+        return True
+
+    def _identify(self, partition: Partition) -> None:
+        """Let a partition be found by its topic's id, if there is one: topics of old protocols share the lack of it."""
+        topic_id = partition.topic_id = partition.log.topic_id
+        if topic_id != NO_TOPIC_ID:
+            self._by_id[topic_id, partition.name.partition] = partition
 
     def _forget(self, name: tuple[str, int]) -> None:
         partition = self._partitions.pop(name, None)
@@ -140,16 +218,67 @@ class ReplicaSet:
             self._resign(partition)
 
     def _resign(self, partition: Partition) -> None:
+        self._surroundings.fetching.unfollow(partition)
         partition.resign()
         if self.listener is not None:
             self.listener.resigned(partition)
 
-    def stop(self, name: TopicPartition, *, delete: bool) -> None:
-        """Stop serving a partition, and delete its log when asked; one that is not here is fine."""
+    def stop(self, name: TopicPartition, *, leader_epoch: int = EPOCH_OF_DELETION, delete: bool) -> None:
+        """Stop serving and fetching a partition, and delete its log when asked; one that is not here is fine.
+
+        Raises BrokerError FENCED_LEADER_EPOCH for an epoch that is over (-1 and -2 are not compared: KIP-570).
+        """
+        partition = self._partitions.get(name)
+        if partition is not None and 0 <= leader_epoch < partition.leader_epoch:
+            raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"{name} is in epoch {partition.leader_epoch}")
+        if partition is not None and not delete:
+            self._resign(partition)  # The epoch stays known: a LeaderAndIsr that comes late is still too old.
+            return
         self._forget(name)
         self._offline.discard(name)
         if delete and self._logs.get(name) is not None:
-            self._logs.delete(name, self._now_ms())
+            self._logs.delete(name, self._surroundings.now_ms())
+
+    # Of all partitions.
+
+    def check_isr(self) -> None:
+        """Ask to go on without followers that have fallen behind; to be called every half of the lag allowed."""
+        now_ms = self._surroundings.monotonic_ms()
+        for partition in list(self._partitions.values()):
+            partition.check_isr(now_ms)
+
+    def suspend(self) -> None:
+        """Stop leading for a while: this broker may have been replaced without knowing of it."""
+        if self._is_suspended:
+            return
+        self._is_suspended = True
+        for partition in list(self._partitions.values()):
+            if partition.leader is not None:
+                partition.suspend()
+                if self.listener is not None:
+                    self.listener.resigned(partition)
+
+    def resume(self) -> None:
+        """Lead again what this broker led, and was not told anything else about since."""
+        if not self._is_suspended:
+            return
+        self._is_suspended = False
+        for partition in list(self._partitions.values()):
+            partition.resume()
+            if partition.leader is not None and self.listener is not None:
+                self.listener.leads(partition)
+
+    def end_terms(self) -> None:
+        """The registration is over, and with it all terms of this broker.
+
+        The next may have the same epoch: a controller that was elected meanwhile repeats what it finds in the store.
+        A command that was meant for the former registration is told by its broker epoch.
+        """
+        self._is_suspended = False
+        for partition in list(self._partitions.values()):
+            if partition.has_term:
+                self._resign(partition)
+                partition.leader_epoch = LeaderEpoch(partition.leader_epoch - 1)
 
     def reconfigure(self, topic: str | None = None) -> None:
         """A topic's configuration changed, or (None) what all topics inherit: partitions here take the new values."""
@@ -158,7 +287,7 @@ class ReplicaSet:
             name = partition.name.topic
             if topic in (None, name):
                 if name not in settings:
-                    settings[name] = self._settings_of(name)
+                    settings[name] = self._surroundings.settings_of(name)
                 partition.settings = settings[name]
                 partition.log.config = settings[name].log
                 partition.flushed()

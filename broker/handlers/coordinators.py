@@ -1,7 +1,8 @@
-"""FindCoordinator: which broker looks after a group.
+"""FindCoordinator: which broker looks after a group, or after a transactional id.
 
 Whoever asks first brings __consumer_offsets into being, and waits the fraction of a second that takes: told to come
-again, as by Apache Kafka, some clients do so only after a second. Transactions have no coordinator yet.
+again, as by Apache Kafka, some clients do so only after a second. Transactions have no coordinator among ours; in a
+cluster with other brokers whose __transaction_state is there, clients are told which of them it is.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordina
 
 GROUP = 0
 TRANSACTION = 1
+TRANSACTIONS_TOPIC = "__transaction_state"
 
 FIRST_BATCHED_VERSION = 4
 
@@ -39,9 +41,10 @@ class CoordinatorsHandler:
 
     def find(self, call: Call) -> FindCoordinatorResponse | Pending:
         request: FindCoordinatorRequest = call.body
+        if request.key_type == TRANSACTION:
+            return self._found(call)
         if request.key_type != GROUP:
-            known = request.key_type == TRANSACTION
-            return self.refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE if known else ErrorCode.INVALID_REQUEST)
+            return self.refuse(request, ErrorCode.INVALID_REQUEST)
         if self._topic.exists or (call.version >= FIRST_BATCHED_VERSION and not request.coordinator_keys):
             return self._found(call)
         exchange: Exchange[FindCoordinatorResponse] = Exchange(call)
@@ -50,11 +53,12 @@ class CoordinatorsHandler:
 
     def _found(self, call: Call) -> FindCoordinatorResponse:
         request: FindCoordinatorRequest = call.body
+        topic = TRANSACTIONS_TOPIC if request.key_type == TRANSACTION else OFFSETS_TOPIC
         if call.version >= FIRST_BATCHED_VERSION:
             return FindCoordinatorResponse(
-                coordinators=[self._coordinator(key, call.peer.listener) for key in request.coordinator_keys]
+                coordinators=[self._coordinator(topic, key, call.peer.listener) for key in request.coordinator_keys]
             )
-        found = self._coordinator(request.key, call.peer.listener)
+        found = self._coordinator(topic, request.key, call.peer.listener)
         return FindCoordinatorResponse(
             error_code=found.error_code,
             error_message=found.error_message,
@@ -63,23 +67,24 @@ class CoordinatorsHandler:
             port=found.port,
         )
 
-    def _coordinator(self, group_id: str, listener: str) -> Coordinator:
-        """Whoever leads the group's partition, under the address that this listener's clients know."""
+    def _coordinator(self, topic: str, key: str, listener: str) -> Coordinator:
+        """Whoever leads the key's partition, under the address that this listener's clients know."""
         try:
-            broker_id, (host, port) = self._leader(group_id, listener)
+            broker_id, (host, port) = self._leader(topic, key, listener)
         except BrokerError as error:
-            return _nobody(group_id, error.code)
-        return Coordinator(key=group_id, node_id=broker_id, host=host, port=port, error_message=None)
+            return _nobody(key, error.code)
+        return Coordinator(key=key, node_id=broker_id, host=host, port=port, error_message=None)
 
-    def _leader(self, group_id: str, listener: str) -> tuple[int, tuple[str, int]]:
-        topic = self._metadata.topics.get(OFFSETS_TOPIC)
+    def _leader(self, name: str, key: str, listener: str) -> tuple[int, tuple[str, int]]:
+        topic = self._metadata.topics.get(name)
         if topic is not None:
-            partition = topic.partitions.get(partition_for(group_id, self._topic.partition_count()))
+            count = self._topic.partition_count() if name == OFFSETS_TOPIC else len(topic.partitions)
+            partition = topic.partitions.get(partition_for(key, count))
             broker = None if partition is None else self._metadata.brokers.get(partition.leader)
             address = None if broker is None else broker.endpoints.get(listener)
             if broker is not None and address is not None:
                 return broker.broker_id, address
-        raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody leads the partition of group {group_id}")
+        raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody leads the partition of {key} in {name}")
 
     @staticmethod
     def refuse(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:

@@ -2,12 +2,13 @@
 
 What is read leaves as slices of segment files that the network sends without looking at them. A fetch that finds
 less than it asked for waits in the partitions it watches and reads anew when they have grown or its time is up.
+Followers' fetches go the same way, with the differences that `replica_fetch.py` makes.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from sordini.broker.clock import Clock
@@ -16,6 +17,7 @@ from sordini.broker.fetch_sessions import FetchPlan, FetchSessions, Target
 from sordini.broker.network.ports import Pending, release_parts
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.messages.common import LeaderIdAndEpoch
 from sordini.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -25,11 +27,15 @@ from sordini.protocol.messages.fetch import (
     PartitionData,
 )
 from sordini.protocol.records.legacy import down_convert
+from sordini.protocol.types import LeaderEpoch, Offset
+from sordini.replication.follower import EpochEnd, Position, parting
+from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
-from sordini.replication.waiters import Waiter
+from sordini.replication.waiters import Waiter, Watched
 from sordini.storage.errors import StorageError
 from sordini.storage.file_slice import FileSlice
+from sordini.storage.log import Log
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -50,13 +56,23 @@ class FetchHandler:
     """Reads for clients: sessions, isolation levels, size limits and long polls."""
 
     def __init__(
-        self, replicas: ReplicaSet, sessions: FetchSessions, clock: Clock, call_later: CallLater, *, bytes_max: int
+        self,
+        replicas: ReplicaSet,
+        sessions: FetchSessions,
+        clock: Clock,
+        call_later: CallLater,
+        *,
+        followers: Followers | None = None,
+        bytes_max: int,
     ) -> None:
-        """`bytes_max` is fetch.max.bytes; `call_later` takes seconds, as the loop's does."""
+        """`bytes_max` is fetch.max.bytes; `call_later` takes seconds, as the loop's does. Without `followers` nobody
+        is served as one.
+        """
         self._replicas = replicas
         self._sessions = sessions
         self._clock = clock
         self._call_later = call_later
+        self._followers = followers
         self._bytes_max = bytes_max
 
     def route(self) -> Route:
@@ -66,8 +82,16 @@ class FetchHandler:
         request: FetchRequest = call.body
         if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
-        plan = self._sessions.plan(request, call.version, self._clock.monotonic_ms())
-        reading = Reading(self._replicas, call, plan, bytes_max=min(request.max_bytes, self._bytes_max))
+        now_ms, bytes_max = self._clock.monotonic_ms(), min(request.max_bytes, self._bytes_max)
+        if request.replica_id < 0 and (request.replica_state is None or request.replica_state.replica_id < 0):
+            plan = self._sessions.plan(request, call.version, now_ms)
+            reading = Reading(self._replicas, call, plan, bytes_max=bytes_max)
+        else:
+            if self._followers is None:
+                raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "nobody is served as a follower here")
+            self._followers.check(call)
+            plan = self._sessions.plan(request, call.version, now_ms, privileged=True)
+            reading = self._followers.reading(self._replicas, call, plan, bytes_max=bytes_max, now_ms=now_ms)
         reading.read()
         # More than an answer may hold can never come together.
         missing = min(request.min_bytes, reading.bytes_max) - reading.size
@@ -77,7 +101,7 @@ class FetchHandler:
 
     def _park(self, call: Call, reading: Reading, missing_bytes: int) -> Pending:
         reading.drop()
-        watched = reading.partitions
+        watched = reading.watched()
 
         def finish() -> None:
             timer.cancel()
@@ -115,6 +139,7 @@ class FetchHandler:
         )
 
 
+ELSEWHERE_CODES = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 NOWHERE_CODES = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 SESSION_CODES = frozenset(
     {
@@ -125,6 +150,16 @@ SESSION_CODES = frozenset(
 )
 
 
+class Followers(Protocol):
+    """Who serves the fetches of other brokers."""
+
+    def check(self, call: Call) -> None:
+        """Raise BrokerError when whoever calls may not fetch as a follower."""
+
+    def reading(self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int, now_ms: int) -> Reading:
+        """How such a fetch reads."""
+
+
 class Reading:
     """One pass over the partitions of a fetch, and the answer made from it."""
 
@@ -133,7 +168,6 @@ class Reading:
         "_by_id",
         "_committed_only",
         "_plan",
-        "_replica_id",
         "_replicas",
         "_version",
         "bytes_max",
@@ -150,8 +184,6 @@ class Reading:
         self._by_id = call.version >= 13
         self.bytes_max = bytes_max
         self._committed_only = request.isolation_level == READ_COMMITTED
-        follower = request.replica_state
-        self._replica_id = request.replica_id if follower is None else follower.replica_id
         self._answers: list[tuple[Target, PartitionData]] = []
         self.partitions: list[Partition] = []
         self.size = 0
@@ -163,11 +195,18 @@ class Reading:
         self.partitions.clear()
         self.size = 0
         whole_first = self._version >= 3
-        for target in self._plan.targets:
+        for target in self._targets():
             answer = self._read_one(target, whole_first=whole_first and self.size == 0)
             self._answers.append((target, answer))
             if answer.records is not None:
                 self.size += _size(answer.records)
+
+    def _targets(self) -> Iterable[Target]:
+        return self._plan.targets
+
+    def watched(self) -> Sequence[Watched]:
+        """Where to wait for more."""
+        return self.partitions
 
     def drop(self) -> None:
         """Give back what was read: the answer will be read anew."""
@@ -176,10 +215,8 @@ class Reading:
 
     def _read_one(self, target: Target, *, whole_first: bool) -> PartitionData:
         wish = target.wish
+        partition = None
         try:
-            if self._replica_id >= 0:
-                # Only followers are served as followers, and none has been assigned here (CVE-2018-1288).
-                raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no such replica")
             if self._by_id:
                 partition = self._replicas.partition_by_id(target.topic_id, wish.partition)
             else:
@@ -189,7 +226,10 @@ class Reading:
             self.urgent = True
             # A topic that a session knew by name, and that is gone now, is no unknown id to its reader.
             was_known = error.code == ErrorCode.UNKNOWN_TOPIC_ID and target.topic
-            return _refused(wish.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if was_known else error.code)
+            answer = _refused(wish.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if was_known else error.code)
+            if partition is not None and error.code in ELSEWHERE_CODES:
+                answer.current_leader = _leader_of(partition)
+            return answer
         except StorageError:
             self.urgent = True
             return _refused(wish.partition, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -199,20 +239,13 @@ class Reading:
         leader = partition.led(max(wish.current_leader_epoch, -1))
         log = partition.log
         self.partitions.append(partition)
-        answer = PartitionData(
-            partition_index=wish.partition,
-            high_watermark=leader.high_watermark,
-            last_stable_offset=log.last_stable_offset(leader.high_watermark),
-            log_start_offset=log.log_start_offset,
-            aborted_transactions=None,
-            records=b"",
-        )
+        answer = found(partition, leader, wish.partition)
         if wish.last_fetched_epoch >= 0 and self._diverges(log, target, answer):
             return answer
-        allowed = max(min(wish.partition_max_bytes, self.bytes_max - self.size), 0)
+        allowed = self._allowed(wish.partition_max_bytes)
         piece = partition.read(wish.fetch_offset, allowed, whole_first=whole_first, committed_only=self._committed_only)
         if piece is not None:
-            if self._version >= 3 and not whole_first and not _begins_whole(piece):
+            if self._version >= 3 and not whole_first and not begins_whole(piece):
                 piece.release()  # From version 3 on, a batch that does not fit is left for the next fetch.
             elif self._version < 4:
                 answer.records = _converted(partition, piece, wish.fetch_offset, allowed, self._version)
@@ -225,17 +258,22 @@ class Reading:
             ]
         return answer
 
-    def _diverges(self, log: Any, target: Target, answer: PartitionData) -> bool:
+    def _allowed(self, partition_bytes_max: int) -> int:
+        """What the next partition may add."""
+        return max(min(partition_bytes_max, self.bytes_max - self.size), 0)
+
+    def _diverges(self, log: Log, target: Target, answer: PartitionData) -> bool:
         """Tell a reader whose last epoch ended elsewhere in our log where the two part (KIP-595's check)."""
         wish = target.wish
-        epoch, end_offset = log.epochs.end_offset(wish.last_fetched_epoch, log.log_end_offset)
-        if epoch == -1 or end_offset == -1:
-            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, "the last fetched epoch is unknown here")
-        if epoch < wish.last_fetched_epoch or end_offset < wish.fetch_offset:
-            answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-            self.urgent = True
-            return True
-        return False
+        position = Position(Offset(wish.fetch_offset), LeaderEpoch(wish.current_leader_epoch), wish.last_fetched_epoch)
+        return self._parts(parting(position, log.epochs, Offset(log.log_end_offset)), answer)
+
+    def _parts(self, parted: EpochEnd | None, answer: PartitionData) -> bool:
+        if parted is None:
+            return False
+        answer.diverging_epoch = EpochEndOffset(epoch=parted.epoch, end_offset=parted.end_offset)
+        self.urgent = True
+        return True
 
     def response(self) -> FetchResponse:
         """The answer to what was read last; a session's incremental one holds only what is news."""
@@ -270,6 +308,28 @@ class Reading:
         return news or not self._plan.incremental
 
 
+def found(partition: Partition, leader: Leader, index: int) -> PartitionData:
+    """The answer for one partition, but for its records."""
+    log = partition.log
+    return PartitionData(
+        partition_index=index,
+        high_watermark=leader.high_watermark,
+        last_stable_offset=log.last_stable_offset(leader.high_watermark),
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def _leader_of(partition: Partition) -> LeaderIdAndEpoch | None:
+    """Who leads a partition of which there is a copy here, as far as its leader has been told to this broker."""
+    if partition.leader is not None:
+        return LeaderIdAndEpoch(leader_id=partition.leader.broker_id, leader_epoch=partition.leader_epoch)
+    if partition.follower is not None:
+        return LeaderIdAndEpoch(leader_id=partition.follower.leader_id, leader_epoch=partition.leader_epoch)
+    return None
+
+
 def _refused(partition: int, code: ErrorCode) -> PartitionData:
     return PartitionData(
         partition_index=partition,
@@ -280,7 +340,7 @@ def _refused(partition: int, code: ErrorCode) -> PartitionData:
     )
 
 
-def _begins_whole(piece: FileSlice) -> bool:
+def begins_whole(piece: FileSlice) -> bool:
     """Whether the first batch of a slice is all there: its length stands behind its base offset."""
     if piece.size < BATCH_PREFIX_BYTES:
         return False

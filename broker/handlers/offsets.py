@@ -1,6 +1,11 @@
-"""ListOffsets and OffsetForLeaderEpoch: where a log begins, ends, and how far an epoch reached."""
+"""ListOffsets and OffsetForLeaderEpoch: where a log begins, ends, and how far an epoch reached.
+
+Clients are told of what is committed, followers of all that is there; who asks as a follower must be one.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from sordini.broker.dispatch import Call, Route
 from sordini.protocol.api import ApiKey
@@ -19,6 +24,7 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from sordini.protocol.types import Offset
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
@@ -36,8 +42,10 @@ READ_COMMITTED = 1
 class OffsetsHandler:
     """Looks offsets up; reads index files and, for a timestamp, one batch."""
 
-    def __init__(self, replicas: ReplicaSet) -> None:
+    def __init__(self, replicas: ReplicaSet, check_broker: Callable[[Call], None] | None = None) -> None:
+        """`check_broker` raises BrokerError for a call that does not come from a broker; without it, none does."""
         self._replicas = replicas
+        self._check_broker = check_broker
 
     def routes(self) -> list[Route]:
         return [
@@ -45,8 +53,15 @@ class OffsetsHandler:
             Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, self.offset_for_leader_epoch, self.refuse_epochs),
         ]
 
+    def _check(self, call: Call) -> None:
+        if call.body.replica_id >= 0:
+            if self._check_broker is None:
+                raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "nobody is served as a follower here")
+            self._check_broker(call)
+
     def list_offsets(self, call: Call) -> ListOffsetsResponse:
         request: ListOffsetsRequest = call.body
+        self._check(call)
         seen: set[tuple[str, int]] = set()
         twice: set[tuple[str, int]] = set()
         for topic in request.topics:
@@ -72,21 +87,31 @@ class OffsetsHandler:
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {wish.timestamp} has no meaning here")
         partition = self._replicas.partition(topic, wish.partition_index)
         leader = partition.led(wish.current_leader_epoch)
-        committed_only = call.body.isolation_level == READ_COMMITTED
-        end = partition.readable_end(committed_only=committed_only)
+        if call.body.replica_id >= 0:
+            end, is_late = Offset(partition.log.log_end_offset), False
+        else:
+            end = partition.readable_end(committed_only=call.body.isolation_level == READ_COMMITTED)
+            # A leader that has just been elected may not know yet how far its followers are. What it would tell now
+            # could lie before what another leader has told already (KIP-207).
+            is_late = leader.high_watermark < leader.epoch_start_offset
         answer = ListOffsetsPartitionResponse(partition_index=wish.partition_index)
+        if is_late and wish.timestamp == LATEST:
+            raise _not_available(call.version)
         if call.version == 0:
             answer.old_style_offsets = _old_style(partition.log, wish.timestamp, end, wish.max_num_offsets)
             return answer
         if partition.settings.rules.magic == 0 and wish.timestamp not in (LATEST, EARLIEST):
             raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message format 0 has no times")
         found = _look_up(partition.log, wish.timestamp, end, leader.leader_epoch)
+        if is_late and wish.timestamp not in (EARLIEST, EARLIEST_LOCAL) and (found is None or found[1] >= end):
+            raise _not_available(call.version)
         if found is not None:
             answer.timestamp, answer.offset, answer.leader_epoch = found
         return answer
 
     def offset_for_leader_epoch(self, call: Call) -> OffsetForLeaderEpochResponse:
         request: OffsetForLeaderEpochRequest = call.body
+        self._check(call)
         response = OffsetForLeaderEpochResponse()
         for topic in request.topics:
             answered = OffsetForLeaderTopicResult(topic=topic.topic)
@@ -126,6 +151,11 @@ class OffsetsHandler:
                 for topic in request.topics
             ]
         )
+
+
+def _not_available(version: int) -> BrokerError:
+    code = ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
+    return BrokerError(code, "the high watermark is not known yet in this leader epoch")
 
 
 def _is_served(timestamp: int, version: int) -> bool:

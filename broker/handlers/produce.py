@@ -8,6 +8,7 @@ from typing import Any
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
+from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused, WireError
@@ -52,10 +53,20 @@ Later = Callable[[Call, Awaitable[Any]], Pending]
 class ProduceHandler:
     """Appends what producers send. Every partition has an error code of its own; one failing disturbs no other."""
 
-    def __init__(self, replicas: ReplicaSet, clock: Clock, later: Later) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaSet,
+        clock: Clock,
+        later: Later,
+        call_later: CallLater,
+        has_coordinators: Callable[[], bool],
+    ) -> None:
+        """`has_coordinators` tells whether brokers of this cluster coordinate transactions."""
+        self._has_coordinators = has_coordinators
         self._replicas = replicas
         self._clock = clock
         self._later = later
+        self._call_later = call_later
 
     def route(self) -> Route:
         return Route(ApiKey.PRODUCE, self.handle, self.refuse)
@@ -66,7 +77,7 @@ class ProduceHandler:
         if acks not in (1, -1, 0):
             return self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
         now_ms = self._clock.now_ms()
-        grown: list[Partition] = []
+        written: list[Written] = []
         response = ProduceResponse()
         refused = 0
         for topic in request.topic_data:
@@ -75,19 +86,23 @@ class ProduceHandler:
             answered = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
             response.responses.append(answered)
             for data in topic.partition_data:
-                answer = self._append(call, topic, data, now_ms, grown)
+                answer = self._append(call, topic, data, now_ms, written)
                 refused += answer.error_code != 0
                 answered.partition_responses.append(answer)
         needs_flush = False
-        for partition in grown:
-            if partition.waiters:
+        for partition, *_ in written:
+            if partition.has_waiters:
                 partition.tell_waiters()
             needs_flush = needs_flush or partition.log.needs_flush
         if acks == 0 and refused:
             # There is no answer that could carry the error: a closed connection is how Kafka tells it.
             raise WireError(f"produce with acks=0 was refused for {refused} partitions")
         if needs_flush:
-            return self._later(call, self._flush(grown, response if acks else None))
+            return self._later(call, self._flush(call, written, response if acks else None))
+        if acks == -1:
+            waiting = [part for part in written if not part.is_committed]
+            if waiting:
+                return answer_when_committed(call, response, waiting, self._call_later, request.timeout_ms)
         return response if acks else None
 
     def _append(
@@ -96,7 +111,7 @@ class ProduceHandler:
         topic: TopicProduceData,
         data: PartitionProduceData,
         now_ms: int,
-        grown: list[Partition],
+        written: list[Written],
     ) -> PartitionProduceResponse:
         partition: Partition | None = None
         try:
@@ -108,7 +123,8 @@ class ProduceHandler:
                 raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not produce to internal topics")
             if data.records is None:
                 raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request must bring records")
-            _check_transaction(call.body, data.records)
+            if _is_transactional(data.records):
+                self._check_transaction(call.body)
             checked = check_produced(data.records, partition.settings.rules, now_ms, produce_version=call.version)
             appended = partition.append(checked, now_ms, all_replicas=call.body.acks == -1)
         except BrokerError as error:
@@ -118,22 +134,37 @@ class ProduceHandler:
         if not checked.batches:  # Old clients may send an empty message set: nothing was written anywhere.
             return PartitionProduceResponse(index=data.index, base_offset=-1)
         # A duplicate, too, is answered only when it is flushed: its first answer may never have been sent.
-        grown.append(partition)
-        return PartitionProduceResponse(
+        answer = PartitionProduceResponse(
             index=data.index,
             base_offset=appended.base_offset,
             log_append_time_ms=appended.append_time_ms,
             log_start_offset=appended.log_start_offset,
         )
+        written.append(Written(partition, partition.led(), appended.end_offset, answer))
+        return answer
 
-    async def _flush(self, grown: list[Partition], response: ProduceResponse | None) -> ProduceResponse | None:
+    def _check_transaction(self, request: ProduceRequest) -> None:
+        """Refuse transactional batches where nobody could ever end the transaction."""
+        if request.transactional_id is None:
+            raise BrokerError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch needs a transactional id"
+            )
+        if not self._has_coordinators():
+            # The retriable code that producers of every age understand (KIP-890).
+            raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, "no coordinator is there to verify the transaction with")
+
+    async def _flush(
+        self, call: Call, written: list[Written], response: ProduceResponse | None
+    ) -> ProduceResponse | None:
         try:
             # Together: the syncs of one request wait for one another only where the disk makes them.
-            await asyncio.gather(*(partition.log.flush_if_due() for partition in grown))
+            await asyncio.gather(*(part.partition.log.flush_if_due() for part in written))
         except (BrokerError, StorageError) as error:
             if response is None:
                 return None  # acks=0: nobody waits to hear of it.
             raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if call.body.acks == -1:
+            await committed(written, self._call_later, call.body.timeout_ms)
         return response
 
     @staticmethod
@@ -154,18 +185,11 @@ class ProduceHandler:
         )
 
 
-def _check_transaction(request: ProduceRequest, records: memoryview) -> None:
-    """Refuse transactional batches: nobody coordinates transactions here yet.
-
-    Looked at in every batch before anything of it is appended (CVE-2018-17196).
-    """
-    if len(records) > BATCH_ATTRIBUTES and records[BATCH_ATTRIBUTES] & TRANSACTIONAL_BIT and records[BATCH_MAGIC] == 2:
-        if request.transactional_id is None:
-            raise BrokerError(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch needs a transactional id"
-            )
-        # The retriable code that producers of every age understand (KIP-890).
-        raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, "no coordinator is there to verify the transaction with")
+def _is_transactional(records: memoryview) -> bool:
+    """Whether a batch, looked at before anything of it is appended (CVE-2018-17196), says so."""
+    if len(records) <= BATCH_ATTRIBUTES:
+        return False
+    return records[BATCH_ATTRIBUTES] & TRANSACTIONAL_BIT != 0 and records[BATCH_MAGIC] == 2
 
 
 def _refused(index: int, error: BrokerError, partition: Partition | None) -> PartitionProduceResponse:

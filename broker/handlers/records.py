@@ -25,6 +25,7 @@ from sordini.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from sordini.replication.controller.topics import check_topic_name
+from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 
 HIGH_WATERMARK = -1
@@ -62,7 +63,7 @@ class RecordsHandler:
     def _delete_one(self, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
         try:
             partition = self._replicas.partition(topic, index)
-            start = partition.delete_records(None if offset == HIGH_WATERMARK else offset)
+            start = _delete_below(partition, None if offset == HIGH_WATERMARK else offset)
         except BrokerError as error:
             return _not_deleted(index, error.code)
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=start)
@@ -126,6 +127,25 @@ class RecordsHandler:
                 for topic in request.topics
             ]
         )
+
+
+def _delete_below(partition: Partition, before: int | None) -> int:
+    """Drop the records below an offset, or below the high watermark; where the log then starts.
+
+    Raises BrokerError: INVALID_TOPIC_EXCEPTION for a topic of the broker's own, POLICY_VIOLATION for one that is only
+    compacted, OFFSET_OUT_OF_RANGE for an offset that no reader could have come to.
+    """
+    high_watermark = partition.led().high_watermark
+    topic = partition.name.topic
+    if partition.is_internal:
+        raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"records of {topic} cannot be deleted")
+    if not partition.log.config.cleanup_delete:
+        raise BrokerError(ErrorCode.POLICY_VIOLATION, f"the cleanup.policy of {topic} is not delete")
+    end = high_watermark if before is None else before
+    if not 0 <= end <= high_watermark:
+        raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition.name} can be cut from 0 to {high_watermark}")
+    partition.log.advance_log_start(end)
+    return partition.log.log_start_offset
 
 
 def _not_deleted(index: int, code: ErrorCode) -> DeleteRecordsPartitionResult:

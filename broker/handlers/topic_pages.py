@@ -19,7 +19,7 @@ from sordini.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from sordini.replication.controller.topics import why_unknown
-from sordini.replication.partition import INTERNAL_TOPICS
+from sordini.replication.terms import INTERNAL_TOPICS
 
 
 class TopicPagesHandler:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 
 from sordini.protocol.records.produced import CheckedBatches, ProduceRules, check_produced
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.partition import Partition, PartitionSettings
+from sordini.replication.leader import Term
+from sordini.replication.partition import Partition
+from sordini.replication.terms import ALONE, PartitionSettings, Peers
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager
 from tests.build import a_batch, writable
@@ -46,12 +48,19 @@ def logs_on(
 
 
 def a_partition(
-    *, in_sync: Sequence[BrokerId] = (ME,), replicas: int = 1, epoch: int = 0, settings: PartitionSettings = SETTINGS
+    *,
+    in_sync: Sequence[BrokerId] = (ME,),
+    replicas: int = 1,
+    epoch: int = 0,
+    settings: PartitionSettings = SETTINGS,
+    peers: Peers = ALONE,
 ) -> Partition:
     """A partition with an empty log, led by broker 1."""
     log = logs_on(ForgetfulDisk()).create(NAME, TOPIC_ID, settings.log)
-    partition = Partition(NAME, TOPIC_ID, log, settings)
-    partition.lead(ME, LeaderEpoch(epoch), list(in_sync), replicas)
+    partition = Partition(NAME, TOPIC_ID, log, settings, peers)
+    partition.lead(
+        ME, Term(LeaderEpoch(epoch), tuple(in_sync), tuple(BrokerId(number) for number in range(1, replicas + 1))), 0
+    )
     return partition
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import LeaderEpoch, TopicPartition
+from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from sordini.replication.waiters import Waiter
 from tests.build import a_batch, an_idempotent_batch
@@ -47,7 +48,7 @@ def test_a_new_term_begins_at_the_high_watermark_that_was_known() -> None:
     partition = a_partition()
     partition.append(checked(), 0, all_replicas=True)
     partition.resign()
-    partition.lead(ME, LeaderEpoch(1), [ME, OTHER], 2)
+    partition.lead(ME, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)), 0)
     assert partition.log.epochs.entries == [(0, 0), (1, 3)], "an epoch begins before its first record"
     assert partition.readable_end(committed_only=False) == 3
     partition.append(checked(), 0, all_replicas=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.types import NO_TOPIC_ID, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.partition import PartitionSettings
-from sordini.replication.replica_set import ReplicaSet
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from sordini.replication.controller.cluster import PartitionInfo, PartitionState
+from sordini.replication.replica_set import ReplicaSet, Surroundings
+from sordini.replication.terms import PartitionSettings
 from sordini.replication.waiters import Waiter
 from sordini.storage.errors import StorageError
 from sordini.storage.log_config import LogConfig
@@ -36,21 +38,35 @@ def replicas_on(
     settings_of: Callable[[str], PartitionSettings] = lambda _: SETTINGS,
     *,
     known_id: TopicId = TOPIC_ID,
+    **around: Any,
 ) -> ReplicaSet:
     """A broker whose cluster has the topic "orders" with eight partitions."""
     return ReplicaSet(
         ME,
         logs,
-        settings_of,
-        lambda topic, index: topic == "orders" and index < 8,
-        lambda topic_id: "orders" if topic_id == known_id else None,
-        lambda: SEEN_MS,
+        Surroundings(
+            settings_of,
+            lambda topic, index: topic == "orders" and index < 8,
+            lambda topic_id: "orders" if topic_id == known_id else None,
+            lambda: SEEN_MS,
+            lambda: 0,
+            **around,
+        ),
     )
 
 
-def lead(replicas: ReplicaSet, name: TopicPartition = NAME, topic_id: TopicId = TOPIC_ID, **changes) -> None:
-    term = {"leader_epoch": LeaderEpoch(0), "in_sync_replicas": [ME], "replicas_count": 1, "is_new": True, **changes}
-    replicas.lead(name, topic_id, **term)
+def lead(
+    replicas: ReplicaSet,
+    name: TopicPartition = NAME,
+    topic_id: TopicId = TOPIC_ID,
+    *,
+    epoch: int = 0,
+    isr: tuple[BrokerId, ...] = (ME,),
+    leader: BrokerId | None = ME,
+    is_new: bool = True,
+) -> None:
+    state = PartitionState(leader, LeaderEpoch(epoch), isr, 1)
+    replicas.become(PartitionInfo(name, topic_id, (ME, OTHER), state, 0, is_new=is_new))
 
 
 def code_of(action: Callable[[], object]) -> ErrorCode:
@@ -78,14 +94,14 @@ def test_by_its_id_a_topic_is_known_or_its_id_is_not() -> None:
 
 def test_an_epoch_that_is_not_newer_changes_nothing() -> None:
     replicas = replicas_on(logs_on(ForgetfulDisk()))
-    lead(replicas, leader_epoch=LeaderEpoch(4))
+    lead(replicas, epoch=4)
     for epoch in (3, 4):
-        refused = code_of(lambda epoch=epoch: lead(replicas, leader_epoch=epoch, in_sync_replicas=[ME, OTHER]))
+        refused = code_of(lambda epoch=epoch: lead(replicas, epoch=epoch, isr=(ME, OTHER)))
         assert refused == ErrorCode.STALE_CONTROLLER_EPOCH
     leader = replicas.partition("orders", 0).led()
-    assert (leader.leader_epoch, leader.in_sync_replicas) == (4, [ME])
-    lead(replicas, leader_epoch=LeaderEpoch(5), in_sync_replicas=[ME, OTHER])
-    assert replicas.partition("orders", 0).led().in_sync_replicas == [ME, OTHER]
+    assert (leader.leader_epoch, leader.isr) == (4, (ME,))
+    lead(replicas, epoch=5, isr=(ME, OTHER))
+    assert replicas.partition("orders", 0).led().isr == (ME, OTHER)
 
 
 def test_a_log_of_another_topic_id_is_not_served() -> None:
@@ -141,9 +157,9 @@ def test_stopping_wakes_who_waits_and_keeps_the_log() -> None:
     Waiter(1, [partition], lambda: woken.append(True))
     replicas.stop(NAME, delete=False)
     assert woken == [True]
-    assert code_of(lambda: replicas.partition("orders", 0)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(replicas.partition("orders", 0).led) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert logs.get(NAME) is partition.log
-    lead(replicas, leader_epoch=LeaderEpoch(1))
+    lead(replicas, epoch=1)
     assert replicas.partition("orders", 0).log is partition.log
 
 
@@ -193,6 +209,21 @@ def test_a_failed_directory_takes_its_partitions_and_no_others() -> None:
     assert not two.waiters
     assert code_of(lambda: replicas.partition("orders", 0)) == ErrorCode.KAFKA_STORAGE_ERROR
     assert two.append(checked(), 0, all_replicas=True).base_offset == 0
+
+
+def test_asked_again_what_is_in_a_failed_directory_the_broker_says_that_it_is_lost() -> None:
+    """How a controller hears which replicas are offline (KIP-112): it repeats what it decided."""
+    logs = logs_on(ForgetfulDisk(), "/a", "/b")
+    replicas = replicas_on(logs)
+    lead(replicas)
+    lead(replicas, ELSEWHERE)
+    home = replicas.partition("orders", 0).log.home
+    replicas.directory_failed(home.fail(OSError(errno.EIO, "gone")))
+    for epoch in (0, 1):
+        assert code_of(lambda epoch=epoch: lead(replicas, epoch=epoch)) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert code_of(lambda: replicas.partition("orders", 0)) == ErrorCode.KAFKA_STORAGE_ERROR
+    lead(replicas, ELSEWHERE, epoch=1)
+    assert replicas.partition("orders", 7).leader_epoch == 1
 
 
 def test_a_changed_configuration_reaches_every_partition_of_its_topic_and_no_other() -> None:

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from sordini.broker.groups.internal_topic import OFFSETS_TOPIC
+from sordini.broker.groups.records import partition_for
+from sordini.broker.handlers.coordinators import TRANSACTIONS_TOPIC
+from sordini.broker.metadata_cache import BrokerMetadata
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -122,3 +125,23 @@ async def test_a_share_groups_coordinator_cannot_be_asked_for() -> None:
         request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g:1:0"])
         [row] = broker.ask(ApiKey.FIND_COORDINATOR, 6, request).coordinators
         assert row.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_a_transactional_id_is_looked_after_by_the_leader_of_its_partition_if_there_is_one(version: int) -> None:
+    """In a cluster with other brokers: ours coordinate no transactions, and make no topic for them."""
+    async with a_broker() as broker:
+        request = FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"])
+
+        def found() -> Any:
+            told = broker.ask(ApiKey.FIND_COORDINATOR, version, request)
+            return told.coordinators[0] if version >= 4 else told
+
+        assert found().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        other = BrokerMetadata(BrokerId(9), {"PLAINTEXT": ("there", 9092)}, None)
+        broker.parts.metadata.set_brokers(BrokerId(9), [other])
+        for index in range(3):
+            row = led(BrokerId(9 if index == partition_for("t", 3) else -1))
+            broker.parts.metadata.set_partition(TRANSACTIONS_TOPIC, topic_id_of(TRANSACTIONS_TOPIC), index, row)
+        told = found()
+        assert (told.error_code, told.node_id, told.host, told.port) == (0, 9, "there", 9092)

@@ -1,4 +1,4 @@
-"""DescribeLogDirs."""
+"""DescribeLogDirs and AlterReplicaLogDirs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ import pytest
 from sordini.broker.handlers.log_dirs import LogDirsHandler
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from sordini.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -108,5 +114,52 @@ async def test_a_deleted_partition_is_not_told() -> None:
 
 
 def test_a_refused_request_has_the_error_of_the_whole() -> None:
-    answer = LogDirsHandler.refuse(DescribeLogDirsRequest(), ErrorCode.UNKNOWN_SERVER_ERROR)
+    answer = LogDirsHandler.refuse_describe(DescribeLogDirsRequest(), ErrorCode.UNKNOWN_SERVER_ERROR)
     assert (answer.error_code, answer.results) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
+
+
+def to_directories(wanted: dict[str, dict[str, list[int]]]) -> AlterReplicaLogDirsRequest:
+    return AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDir(
+                path=path,
+                topics=[AlterReplicaLogDirTopic(name=name, partitions=rows) for name, rows in topics.items()],
+            )
+            for path, topics in wanted.items()
+        ]
+    )
+
+
+def moved(answer: AlterReplicaLogDirsResponse) -> dict[tuple[str, int], int]:
+    return {
+        (topic.topic_name, row.partition_index): row.error_code for topic in answer.results for row in topic.partitions
+    }
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_replicas_are_not_moved_between_directories_and_the_log_says_why(version: int) -> None:
+    async with a_broker(TWO) as broker:
+        await a_filled_broker(broker)
+        wanted = {"/two": {"orders": [0, 1], "nothing": [0]}, "/three": {"orders": [2]}}
+        assert moved(broker.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, version, to_directories(wanted))) == {
+            ("orders", 0): ErrorCode.UNSUPPORTED_VERSION,
+            ("orders", 1): ErrorCode.NONE,  # It is there.
+            ("nothing", 0): ErrorCode.REPLICA_NOT_AVAILABLE,
+            ("orders", 2): ErrorCode.LOG_DIR_NOT_FOUND,
+        }
+        (fields,) = [fields for _, event, fields in broker.log.lines if event == "replica not moved"]
+        assert (fields["partition"], fields["directory"]) == ("orders-0", "/two")
+        assert held(described(broker))["/one"] == {("orders", 0): 0, ("orders", 2): 0}
+
+
+async def test_nothing_can_be_wanted_in_a_directory_that_is_offline() -> None:
+    async with a_broker(TWO) as broker:
+        await a_filled_broker(broker)
+        broker.parts.replicas.partition("orders", 0).log.home.fail(OSError(errno.EIO, "no such disk"))
+        answer = broker.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, to_directories({"/one": {"orders": [1]}}))
+        assert moved(answer) == {("orders", 1): ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_a_refused_move_has_the_error_in_every_partition() -> None:
+    answer = LogDirsHandler.refuse_alter(to_directories({"/one": {"orders": [0, 1]}}), ErrorCode.NOT_CONTROLLER)
+    assert moved(answer) == {("orders", 0): ErrorCode.NOT_CONTROLLER, ("orders", 1): ErrorCode.NOT_CONTROLLER}

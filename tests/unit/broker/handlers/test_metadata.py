@@ -6,7 +6,9 @@ import pytest
 
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from sordini.protocol.types import NO_TOPIC_ID
 from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker, a_peer, topic_id_of
 
 METADATA = ApiKey.METADATA
@@ -119,3 +121,25 @@ async def test_a_partition_without_a_leader_says_so() -> None:
         known.partitions[0] = known.partitions[0]._replace(leader=-1)
         (row,) = broker.ask(METADATA, 12, of("orders")).topics[0].partitions
         assert (row.error_code, row.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+
+
+@pytest.mark.parametrize(("protocol", "has_ids"), [("2.7", False), ("2.8-IV0", True), ("3.9", True)])
+async def test_topics_have_ids_from_protocol_2_8_on(protocol: str, *, has_ids: bool) -> None:
+    async with a_broker({"inter.broker.protocol.version": protocol}) as broker:
+        await broker.lead("orders")
+        (topic,) = broker.ask(METADATA, 12, of("orders")).topics
+        assert topic.topic_id == (topic_id_of("orders") if has_ids else NO_TOPIC_ID)
+        unknown = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=topic_id_of("orders"))])
+        (row,) = broker.ask(METADATA, 12, unknown).topics
+        assert row.error_code == (ErrorCode.NONE if has_ids else ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+@pytest.mark.parametrize(("protocol", "has_ids"), [("2.7", False), ("2.8-IV0", True)])
+async def test_topics_are_made_with_ids_from_protocol_2_8_on(protocol: str, *, has_ids: bool) -> None:
+    async with a_broker({"inter.broker.protocol.version": protocol}) as broker:
+        wanted = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=1)
+        await broker.ask_later(ApiKey.CREATE_TOPICS, 7, request)
+        data, _ = await broker.session.get("/brokers/topics/orders")
+        assert (b'"topic_id"' in data) is has_ids
+        assert (b'"version":3' in data) is has_ids

@@ -32,7 +32,8 @@ def append(broker: UnitBroker, batch: bytes | None = None, index: int = 0) -> No
 def listed(
     broker: UnitBroker, version: int, *wishes: ListOffsetsPartition, **fields
 ) -> list[ListOffsetsPartitionResponse]:
-    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="orders", partitions=list(wishes))], **fields)
+    topics = [ListOffsetsTopic(name="orders", partitions=list(wishes))]
+    request = ListOffsetsRequest(replica_id=-1, topics=topics, **fields)
     return broker.ask(LIST, version, request).topics[0].partitions
 
 

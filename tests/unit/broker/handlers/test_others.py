@@ -37,7 +37,7 @@ async def given_id(broker: UnitBroker) -> int:
 
 
 async def test_producer_ids_are_given_once_and_not_again_by_the_next_broker() -> None:
-    async with a_broker() as broker:
+    async with a_broker({"inter.broker.protocol.version": "2.8"}) as broker:  # It takes blocks from the store itself.
         first = await given_id(broker)
         others = [
             broker.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id=None)).producer_id

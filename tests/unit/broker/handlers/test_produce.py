@@ -18,6 +18,8 @@ from sordini.protocol.messages.produce import (
     TopicProduceData,
 )
 from sordini.protocol.records.batch import read_header
+from sordini.protocol.types import LeaderEpoch, Offset
+from sordini.replication.leader import Term
 from sordini.replication.waiters import Waiter
 from tests.build import a_batch, an_idempotent_batch
 from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
@@ -120,10 +122,10 @@ async def test_too_few_replicas_in_sync_refuse_acks_all_alone() -> None:
     async with a_broker({"min.insync.replicas": "2"}) as broker:
         await broker.lead("orders", isr=(ME,))
         assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "of one replica, one is enough"
-        broker.parts.replicas.partition("orders", 0)._replicas_count = 2
+        broker.parts.replicas.partition("orders", 0).replicas = (ME, OTHER)
         assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [ErrorCode.NOT_ENOUGH_REPLICAS]
         assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0]
-        assert OTHER not in broker.parts.replicas.partition("orders", 0).led().in_sync_replicas
+        assert OTHER not in broker.parts.replicas.partition("orders", 0).led().isr
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
@@ -195,6 +197,23 @@ async def test_flush_messages_holds_the_answer_back_until_the_disk_has_the_recor
         assert len(survivor.contents("/logs/orders-0/00000000000000000000.log")) == 2 * len(a_batch())
         broker.disk.before_offload = None
         assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "and counting begins anew"
+
+
+async def test_what_was_flushed_in_a_term_that_is_over_by_then_is_not_acknowledged_by_the_next_one() -> None:
+    async with a_broker({"log.flush.interval.messages": "1"}) as broker:
+        await broker.lead("orders")
+        gate = asyncio.Event()
+        broker.disk.before_offload = gate.wait
+        pending = broker.serve(PRODUCE, 9, request(a_batch()))
+        assert isinstance(pending, Pending)
+        partition = broker.parts.replicas.partition("orders", 0)
+        partition.follow(OTHER, Term(LeaderEpoch(1), (OTHER,), (ME, OTHER)))
+        partition.log.truncate_to(0, 0)
+        partition.lead(ME, Term(LeaderEpoch(2), (ME,), (ME, OTHER)), 0)
+        partition.leader.appended(Offset(3))  # What the other leader had there counts in this term.
+        gate.set()
+        await broker.settled()
+        assert codes_of(answer_of(pending, PRODUCE, 9)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 async def test_a_flush_that_fails_is_a_storage_error_for_all_that_was_asked() -> None:

@@ -62,7 +62,10 @@ def bounds(broker: UnitBroker, name: str = "orders") -> tuple[int, int]:
     for timestamp in (EARLIEST, LATEST):
         wish = ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
         found.append(
-            broker.ask(ApiKey.LIST_OFFSETS, 5, ListOffsetsRequest(topics=[wish])).topics[0].partitions[0].offset
+            broker.ask(ApiKey.LIST_OFFSETS, 5, ListOffsetsRequest(replica_id=-1, topics=[wish]))
+            .topics[0]
+            .partitions[0]
+            .offset
         )
     return found[0], found[1]
 

@@ -1,0 +1,238 @@
+"""How a copy follows its leader: what it asks, where it cuts its log, and how far its records count."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
+from sordini.replication.follower import (
+    EpochEnd,
+    EpochQuestion,
+    Follower,
+    Position,
+    Reaction,
+    Start,
+    parting,
+    start_within,
+    watermark,
+)
+from sordini.storage.epoch_cache import EpochCache
+
+EPOCH = LeaderEpoch(9)
+
+
+def a_follower(*, asks_for_epochs: bool = False) -> Follower:
+    return Follower(BrokerId(2), EPOCH, asks_for_epochs=asks_for_epochs)
+
+
+def a_cache(*entries: tuple[int, int]) -> EpochCache:
+    return EpochCache(entries)
+
+
+# What it asks.
+
+
+def test_a_fetch_says_where_the_log_ends_which_epoch_is_believed_in_and_that_of_the_last_record() -> None:
+    assert a_follower().next(a_cache((2, 0), (5, 3)), Offset(7)) == Position(Offset(7), EPOCH, 5)
+    assert a_follower().next(a_cache(), Offset(0)) == Position(Offset(0), EPOCH, -1)
+
+
+def test_by_old_protocols_a_follower_asks_where_its_last_epoch_ended_before_it_fetches() -> None:
+    follower, epochs = a_follower(asks_for_epochs=True), a_cache((2, 0), (5, 3))
+    assert follower.next(epochs, Offset(7)) == EpochQuestion(EPOCH, 5)
+    assert follower.next(epochs, Offset(7)) == EpochQuestion(EPOCH, 5)
+    assert follower.diverged(EpochEnd(5, 6), epochs, Offset(7), Offset(0)) == 6
+    assert follower.next(epochs, Offset(6)) == Position(Offset(6), EPOCH, 5)
+
+
+def test_without_an_epoch_there_is_nothing_to_ask_before_the_first_fetch() -> None:
+    follower = a_follower(asks_for_epochs=True)
+    assert follower.next(a_cache(), Offset(0)) == Position(Offset(0), EPOCH, -1)
+    assert follower.next(a_cache((9, 0)), Offset(1)) == Position(Offset(1), EPOCH, 9)
+
+
+def test_a_follower_that_the_leader_fenced_asks_nothing_more() -> None:
+    for follower in (a_follower(), a_follower(asks_for_epochs=True)):
+        assert follower.refused(ErrorCode.FENCED_LEADER_EPOCH) is Reaction.WAIT
+        assert follower.next(a_cache((2, 0)), Offset(1)) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "reaction"),
+    [
+        (ErrorCode.OFFSET_OUT_OF_RANGE, Reaction.FIND_START),
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, Reaction.RETRY),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, Reaction.RETRY),
+        (ErrorCode.KAFKA_STORAGE_ERROR, Reaction.RETRY),
+        (999, Reaction.RETRY),
+    ],
+)
+def test_any_other_refusal_leaves_the_term_in_force(code: int, reaction: Reaction) -> None:
+    follower = a_follower()
+    assert follower.refused(code) is reaction
+    assert follower.next(a_cache(), Offset(0)) is not None
+
+
+# Where it cuts.
+
+
+def test_an_epoch_that_both_know_is_cut_where_it_ended_first() -> None:
+    epochs = a_cache((2, 0), (5, 3))
+    assert a_follower().diverged(EpochEnd(5, 4), epochs, Offset(7), Offset(0)) == 4
+    assert a_follower().diverged(EpochEnd(5, 9), epochs, Offset(7), Offset(0)) == 7
+    assert a_follower().diverged(EpochEnd(2, 9), epochs, Offset(7), Offset(0)) == 3
+
+
+def test_an_epoch_that_is_not_known_here_lays_the_one_before_it_bare_and_that_is_asked_about_next() -> None:
+    follower, epochs = a_follower(asks_for_epochs=True), a_cache((2, 0), (5, 3))
+    assert follower.diverged(EpochEnd(4, 6), epochs, Offset(7), Offset(0)) == 3
+    epochs.truncate_from_end(3)
+    assert follower.next(epochs, Offset(3)) == EpochQuestion(EPOCH, 2)
+
+
+def test_a_leader_that_does_not_say_of_which_epoch_it_speaks_is_asked_once() -> None:
+    follower, epochs = a_follower(asks_for_epochs=True), a_cache((2, 0), (5, 3))
+    assert follower.diverged(EpochEnd(-1, 4), epochs, Offset(7), Offset(0)) == 4
+    assert follower.next(epochs, Offset(4)) == Position(Offset(4), EPOCH, 5)
+
+
+def test_the_watermark_is_where_to_cut_only_for_a_leader_that_knows_no_epochs() -> None:
+    follower, epochs = a_follower(asks_for_epochs=True), a_cache((2, 0))
+    assert follower.diverged(EpochEnd(-1, -1), epochs, Offset(7), Offset(5)) == 5
+    assert follower.next(epochs, Offset(5)) == Position(Offset(5), EPOCH, 2)
+
+
+def test_without_epochs_here_the_leaders_end_is_where_to_cut() -> None:
+    follower = a_follower(asks_for_epochs=True)
+    assert follower.diverged(EpochEnd(3, 4), a_cache(), Offset(7), Offset(0)) == 4
+    assert follower.diverged(EpochEnd(3, 9), a_cache(), Offset(7), Offset(0)) == 7
+
+
+def test_a_leader_without_so_late_an_epoch_says_that_the_offset_is_out_of_range() -> None:
+    with pytest.raises(BrokerError) as refused:
+        parting(Position(Offset(4), EPOCH, 7), a_cache((2, 0), (5, 3)), Offset(4))
+    assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+# Laws, of logs as a cluster makes them.
+
+
+class Records(NamedTuple):
+    """The epoch of every record, and the cache that belongs to it."""
+
+    log: list[int]
+    epochs: EpochCache
+
+    def append(self, epoch: int) -> None:
+        self.epochs.assign(epoch, len(self.log))
+        self.log.append(epoch)
+
+    def cut(self, end_offset: int) -> None:
+        del self.log[end_offset:]
+        self.epochs.truncate_from_end(end_offset)
+
+
+def in_common(one: list[int], other: list[int]) -> int:
+    """Records are the same where their epoch and offset are: an epoch has one leader, which writes an offset once."""
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[Records, Records]:
+    """A follower's log and its leader's, after some terms in which any of three led, wrote, and was copied in part."""
+    replicas = [Records([], EpochCache()) for _ in range(3)]
+    leader = replicas[0]
+    for epoch in range(draw(st.integers(1, 7))):
+        leader = replicas[draw(st.integers(0, 2))]
+        leader.epochs.assign(epoch, len(leader.log))
+        for _ in range(draw(st.integers(0, 3))):
+            leader.append(epoch)
+        for other in replicas:
+            if other is not leader and draw(st.booleans()):
+                other.cut(in_common(other.log, leader.log))
+                for copied in leader.log[len(other.log) : draw(st.integers(0, 12))]:
+                    other.append(copied)
+    follower = next(other for other in replicas if other is not leader)
+    return follower, leader
+
+
+@given(clusters(), st.booleans())
+def test_questions_end_with_the_log_cut_where_both_part_and_nowhere_before(
+    cluster: tuple[Records, Records], asks_for_epochs: bool
+) -> None:
+    own, leader = cluster
+    together = in_common(own.log, leader.log)
+    follower = a_follower(asks_for_epochs=asks_for_epochs)
+    for _ in range(2 * len(own.log) + 3):
+        question = follower.next(own.epochs, Offset(len(own.log)))
+        assert question is not None
+        ended: EpochEnd | None
+        if isinstance(question, EpochQuestion):
+            ended = EpochEnd(*leader.epochs.end_offset(question.asked_epoch, len(leader.log)))
+        elif asks_for_epochs or question.last_fetched_epoch < 0:
+            break
+        else:
+            ended = parting(question, leader.epochs, Offset(len(leader.log)))
+            if ended is None:
+                break
+        # The watermark must not matter: none is right here.
+        own.cut(follower.diverged(ended, own.epochs, Offset(len(own.log)), Offset(0)))
+        assert len(own.log) >= together
+    else:
+        pytest.fail("no end of questions")
+    assert own.log == leader.log[:together]
+    assert follower.next(own.epochs, Offset(together)) == Position(Offset(together), EPOCH, own.epochs.latest)
+
+
+@given(clusters())
+def test_a_leader_lets_a_fetch_pass_only_if_the_log_before_it_is_its_own(cluster: tuple[Records, Records]) -> None:
+    own, leader = cluster
+    if own.epochs.latest < 0:
+        return
+    position = Position(Offset(len(own.log)), EPOCH, own.epochs.latest)
+    parted = parting(position, leader.epochs, Offset(len(leader.log)))
+    if parted is None:
+        assert own.log == leader.log[: len(own.log)]
+    else:
+        assert own.log != leader.log[: len(own.log)] or own.epochs.latest not in own.log
+
+
+@given(clusters(), st.integers(-1, 8), st.integers(0, 20), st.integers(0, 20))
+def test_a_cut_lies_within_the_log_whatever_a_leader_says(
+    cluster: tuple[Records, Records], epoch: int, end_offset: int, high_watermark: int
+) -> None:
+    own, _ = cluster
+    end = len(own.log)
+    cut = a_follower().diverged(EpochEnd(epoch, end_offset), own.epochs, Offset(end), Offset(min(high_watermark, end)))
+    assert 0 <= cut <= end
+
+
+# After an offset that was out of range, and how far records count.
+
+
+def test_past_the_leaders_end_the_log_is_cut_there() -> None:
+    assert start_within(Offset(2), Offset(5), Offset(9)) == Start(Offset(5), begin_anew=False)
+
+
+def test_before_the_leaders_start_the_log_begins_anew() -> None:
+    assert start_within(Offset(6), Offset(9), Offset(4)) == Start(Offset(6), begin_anew=True)
+
+
+def test_within_the_leaders_log_it_goes_on_where_it_was() -> None:
+    for end in (2, 3, 5):
+        assert start_within(Offset(2), Offset(5), Offset(end)) == Start(Offset(end), begin_anew=False)
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+def test_the_watermark_here_never_moves_back_and_never_passes_the_log(own: int, leaders: int, end: int) -> None:
+    own = min(own, end)
+    moved = watermark(Offset(own), Offset(leaders), Offset(end))
+    assert own <= moved <= end
+    assert moved == own or moved <= leaders
+    assert moved >= min(leaders, end)

@@ -1,0 +1,404 @@
+"""A partition that is replicated: a leader and its follower, each on a log of its own, talk through their methods."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from sordini.replication.follower import EpochEnd, Position, Start
+from sordini.replication.leader import Proposal, Term
+from sordini.replication.partition import Partition
+from sordini.replication.ports import Grant, Refusal
+from sordini.replication.terms import Peers
+from sordini.replication.waiters import Waiter
+from tests.build import a_batch
+from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.unit.replication.held import ME, NAME, OTHER, SETTINGS, TOPIC_ID, checked, logs_on
+
+THIRD = BrokerId(3)
+EVERYBODY = (ME, OTHER, THIRD)
+
+
+class Asked(NamedTuple):
+    proposal: Proposal
+    answered: object
+
+
+class Notary:
+    """Who grants changes of the in-sync set: remembers what it was asked, and answers when told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.withdrawn: list[TopicPartition] = []
+
+    def propose(self, _name: TopicPartition, _topic_id: TopicId, proposal: Proposal, answered) -> None:
+        self.asked.append(Asked(proposal, answered))
+
+    def withdraw(self, topic_partition: TopicPartition) -> None:
+        self.withdrawn.append(topic_partition)
+
+    def answer(self, answer: Grant | Refusal) -> None:
+        self.asked.pop(0).answered(answer)
+
+    def grant(self) -> None:
+        proposal = self.asked[0].proposal
+        self.answer(Grant(proposal.leader_epoch, proposal.isr, proposal.partition_epoch + 1))
+
+
+def a_leader(isr: tuple[BrokerId, ...] = EVERYBODY, epoch: int = 0, **peers) -> tuple[Partition, Notary]:
+    notary = Notary()
+    log = logs_on(ForgetfulDisk()).create(NAME, TOPIC_ID, SETTINGS.log)
+    partition = Partition(NAME, TOPIC_ID, log, SETTINGS, Peers(notary, **peers))
+    partition.lead(ME, Term(LeaderEpoch(epoch), isr, EVERYBODY), 0)
+    return partition, notary
+
+
+def a_follower(epoch: int = 0, leader: BrokerId = ME) -> Partition:
+    log = logs_on(ForgetfulDisk()).create(NAME, TOPIC_ID, SETTINGS.log)
+    partition = Partition(NAME, TOPIC_ID, log, SETTINGS)
+    partition.follow(leader, Term(LeaderEpoch(epoch), EVERYBODY, EVERYBODY))
+    return partition
+
+
+def code_of(action) -> ErrorCode:
+    with pytest.raises(BrokerError) as refusal:
+        action()
+    return refusal.value.code
+
+
+def fetch(leader: Partition, follower: Partition, who: BrokerId, now_ms: int = 0) -> EpochEnd | None:
+    """One fetch from question to answer, as the fetch loop and the handler do it."""
+    asked = follower.next_question()
+    assert isinstance(asked, Position)
+    assert follower.follower is not None
+    parted = leader.fetched_by(who, asked, now_ms)
+    if parted is not None:
+        follower.cut(follower.follower, parted, 0)
+        return parted
+    piece = leader.read_replica(asked.fetch_offset, 1_000_000, whole_first=True)
+    records = b"" if piece is None else piece.read()
+    watermark, start = leader.led().high_watermark, leader.log.log_start_offset
+    if piece is not None:
+        piece.release()
+    follower.take(follower.follower, asked.fetch_offset, memoryview(records), watermark, start, 0)
+    return None
+
+
+def stored(partition: Partition) -> bytes:
+    return b"".join(segment.file().read_at(0, segment.size) for segment in partition.log.segments.all())
+
+
+def test_the_watermark_rises_with_the_second_fetch_of_the_last_in_sync_replica() -> None:
+    """The walk of document 000: the first fetch brings the records, the second says that they are there."""
+    leader, _ = a_leader()
+    followers = {OTHER: a_follower(), THIRD: a_follower()}
+    leader.append(checked(), 0, all_replicas=True)
+    for who, follower in followers.items():
+        fetch(leader, follower, who)
+        assert (follower.log.log_end_offset, follower.log.high_watermark) == (3, 0)
+    assert leader.led().high_watermark == 0
+    fetch(leader, followers[OTHER], OTHER)
+    assert leader.led().high_watermark == 0, "the third has not said that it has them"
+    fetch(leader, followers[THIRD], THIRD)
+    assert leader.led().high_watermark == 3
+    assert followers[THIRD].log.high_watermark == 3, "the fetch that moved it is answered with it"
+    assert followers[OTHER].log.high_watermark == 0
+    fetch(leader, followers[OTHER], OTHER)
+    assert followers[OTHER].log.high_watermark == 3
+    assert stored(leader) == stored(followers[OTHER]) == stored(followers[THIRD])
+
+
+def test_waiting_producers_are_answered_when_the_watermark_has_passed_their_records() -> None:
+    leader, _ = a_leader((ME, OTHER))
+    follower, told = a_follower(), []
+    end = leader.append(checked(), 0, all_replicas=True).end_offset
+    leader.commits.add(Offset(end), lambda _, code: told.append(code))
+    fetch(leader, follower, OTHER)
+    assert told == []
+    fetch(leader, follower, OTHER)
+    assert told == [ErrorCode.NONE]
+
+
+def test_what_counts_with_too_few_in_sync_is_answered_so() -> None:
+    leader, notary = a_leader((ME, OTHER), lag_ms_max=100)
+    leader.settings = SETTINGS._replace(min_insync_replicas=2)
+    told: list[ErrorCode] = []
+    end = leader.append(checked(), 0, all_replicas=True).end_offset
+    leader.commits.add(Offset(end), lambda _, code: told.append(code))
+    leader.check_isr(101)
+    notary.grant()
+    assert told == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert code_of(lambda: leader.append(checked(), 0, all_replicas=True)) == ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_a_parked_follower_is_woken_by_the_append_and_a_consumer_by_the_watermark() -> None:
+    leader, _ = a_leader((ME, OTHER))
+    follower, woken = a_follower(), []
+    Waiter(1, (leader.tail,), lambda: woken.append("follower"))
+    Waiter(1, (leader,), lambda: woken.append("consumer"))
+    assert leader.has_waiters
+    leader.append(checked(), 0, all_replicas=True)
+    leader.tell_waiters()
+    assert woken == ["follower"]
+    fetch(leader, follower, OTHER)
+    assert woken == ["follower"]
+    fetch(leader, follower, OTHER)
+    assert woken == ["follower", "consumer"]
+
+
+def test_a_consumer_that_wants_more_than_the_watermark_passed_waits_on() -> None:
+    leader, _ = a_leader((ME, OTHER))
+    follower, woken = a_follower(), []
+    size = len(a_batch())
+    Waiter(size + 1, (leader,), lambda: woken.append("consumer"))
+    leader.append(checked(), 0, all_replicas=True)
+    for _ in range(2):
+        fetch(leader, follower, OTHER)
+    leader.append(checked(), 0, all_replicas=True)
+    assert woken == []
+    for _ in range(2):
+        fetch(leader, follower, OTHER)
+    assert woken == ["consumer"]
+
+
+def test_a_fetch_of_another_epoch_is_refused_and_one_without_counts_for_nothing() -> None:
+    leader, _ = a_leader((ME, OTHER), epoch=4)
+    leader.append(checked(), 0, all_replicas=True)
+    end = Offset(3)
+    fenced = Position(end, LeaderEpoch(3), -1)
+    assert code_of(lambda: leader.fetched_by(OTHER, fenced, 0)) == ErrorCode.FENCED_LEADER_EPOCH
+    unknown = Position(end, LeaderEpoch(5), -1)
+    assert code_of(lambda: leader.fetched_by(OTHER, unknown, 0)) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert leader.fetched_by(OTHER, Position(end, LeaderEpoch(-1), -1), 0) is None
+    assert leader.led().high_watermark == 0
+    assert leader.fetched_by(OTHER, Position(end, LeaderEpoch(4), 4), 0) is None
+    assert leader.led().high_watermark == 3
+
+
+def test_a_broker_that_holds_no_replica_is_refused() -> None:
+    leader, _ = a_leader()
+    stranger = Position(Offset(0), LeaderEpoch(0), -1)
+    assert code_of(lambda: leader.fetched_by(BrokerId(9), stranger, 0)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_whose_log_parts_is_told_where_and_counts_for_nothing() -> None:
+    leader, _ = a_leader((ME, OTHER), epoch=1)
+    leader.append(checked(), 0, all_replicas=True)
+    leader.lead(ME, Term(LeaderEpoch(3), (ME, OTHER), EVERYBODY), 0)
+    leader.append(checked(), 0, all_replicas=True)
+    other = Position(Offset(6), LeaderEpoch(3), 2)
+    assert leader.fetched_by(OTHER, other, 0) == EpochEnd(1, 3)
+    assert leader.led().high_watermark == 0
+
+
+def test_a_follower_that_parted_converges_to_the_leaders_bytes() -> None:
+    """Two leaders in turn wrote different records at the same offsets."""
+    leader, _ = a_leader((ME, OTHER), epoch=0)
+    follower = a_follower()
+    leader.append(checked(), 0, all_replicas=True)
+    fetch(leader, follower, OTHER)
+    follower.lead(OTHER, Term(LeaderEpoch(1), (OTHER,), EVERYBODY), 0)
+    for _ in range(3):
+        follower.append(checked(a_batch(2, value=b"lost")), 0, all_replicas=False)
+    leader.lead(ME, Term(LeaderEpoch(2), (ME, OTHER), EVERYBODY), 0)
+    leader.append(checked(a_batch(1, value=b"kept")), 0, all_replicas=False)
+    follower.follow(ME, Term(LeaderEpoch(2), (ME, OTHER), EVERYBODY))
+    answers = [fetch(leader, follower, OTHER) for _ in range(4)]
+    assert answers == [EpochEnd(0, 3), None, None, None]
+    assert stored(follower) == stored(leader)
+    assert follower.log.epochs.entries == [(0, 0), (2, 3)]
+    assert leader.led().high_watermark == follower.log.high_watermark == 4
+
+
+@given(st.lists(st.tuples(st.sampled_from(["append", "fetch", "elect"]), st.sampled_from([0, 1, 2])), max_size=40))
+@settings(max_examples=80, deadline=None)
+def test_whoever_leads_next_all_copies_become_the_same_in_the_end(steps: list[tuple[str, int]]) -> None:
+    """Clean elections only: the next leader is one that has everything below the watermark."""
+    copies = {ME: a_leader()[0], OTHER: a_follower(), THIRD: a_follower()}
+    names, leads, epoch = (ME, OTHER, THIRD), ME, 0
+    for kind, number in steps:
+        who = names[number]
+        if kind == "append":
+            copies[leads].append(checked(), 0, all_replicas=False)
+        elif kind == "fetch" and who != leads:
+            fetch(copies[leads], copies[who], who)
+        elif kind == "elect":
+            epoch, leads = epoch + 1, who
+            term = Term(LeaderEpoch(epoch), names, names)
+            for name, copy in copies.items():
+                copy.lead(name, term, 0) if name == leads else copy.follow(leads, term)
+    for _ in range(3 + 2 * epoch):
+        for name in names:
+            if name != leads:
+                fetch(copies[leads], copies[name], name)
+    assert stored(copies[ME]) == stored(copies[OTHER]) == stored(copies[THIRD])
+    assert {copy.log.high_watermark for copy in copies.values()} == {copies[leads].log.log_end_offset}
+    assert len({tuple(copy.log.epochs.entries[:-1]) for copy in copies.values()} | set()) <= 2
+
+
+def test_a_replica_that_has_come_to_the_watermark_and_the_epochs_start_is_proposed() -> None:
+    leader, notary = a_leader((ME,))
+    leader.append(checked(), 0, all_replicas=True)
+    follower = a_follower()
+    fetch(leader, follower, OTHER)
+    assert notary.asked == []
+    fetch(leader, follower, OTHER)
+    assert [asked.proposal.isr for asked in notary.asked] == [(ME, OTHER)]
+    leader.append(checked(), 0, all_replicas=True)
+    assert leader.led().high_watermark == 3, "from the proposal on the newcomer holds the watermark"
+    notary.grant()
+    assert leader.led().isr == (ME, OTHER)
+    assert leader.led().partition_epoch == 1
+
+
+def test_a_broker_that_is_not_alive_is_not_proposed() -> None:
+    leader, notary = a_leader((ME,), may_join=lambda broker_id: broker_id == THIRD)
+    for who in (OTHER, THIRD):
+        leader.fetched_by(who, Position(Offset(0), LeaderEpoch(0), -1), 0)
+    assert [asked.proposal.isr for asked in notary.asked] == [(ME, THIRD)]
+
+
+def test_whoever_lags_leaves_only_when_that_is_granted() -> None:
+    leader, notary = a_leader((ME, OTHER), lag_ms_max=100)
+    leader.append(checked(), 0, all_replicas=True)
+    leader.check_isr(100)
+    assert notary.asked == []
+    leader.check_isr(101)
+    assert leader.led().high_watermark == 0
+    notary.grant()
+    assert (leader.led().isr, leader.led().high_watermark) == ((ME,), 3)
+
+
+@pytest.mark.parametrize("refusal", list(Refusal))
+def test_a_refused_change_leaves_the_set_as_it_was_and_the_watermark_held_while_nothing_is_known(
+    refusal: Refusal,
+) -> None:
+    leader, notary = a_leader((ME,))
+    leader.fetched_by(OTHER, Position(Offset(0), LeaderEpoch(0), -1), 0)
+    leader.append(checked(), 0, all_replicas=True)
+    notary.answer(refusal)
+    assert leader.led().isr == (ME,)
+    assert leader.led().high_watermark == (3 if refusal is Refusal.INELIGIBLE else 0)
+
+
+def test_an_answer_to_a_former_terms_proposal_changes_nothing() -> None:
+    leader, notary = a_leader((ME,))
+    leader.fetched_by(OTHER, Position(Offset(0), LeaderEpoch(0), -1), 0)
+    leader.lead(ME, Term(LeaderEpoch(1), (ME, THIRD), EVERYBODY, 7), 0)
+    assert notary.withdrawn == [NAME]
+    notary.grant()
+    assert (leader.led().isr, leader.led().partition_epoch) == ((ME, THIRD), 7)
+
+
+def test_a_grant_that_names_another_epoch_or_leaves_the_leader_out_is_not_believed() -> None:
+    for grant in (Grant(1, (ME, OTHER), 5), Grant(0, (OTHER,), 5)):
+        leader, notary = a_leader((ME,))
+        leader.fetched_by(OTHER, Position(Offset(0), LeaderEpoch(0), -1), 0)
+        notary.answer(grant)
+        assert (leader.led().isr, leader.led().partition_epoch) == ((ME,), 0)
+
+
+def test_an_answer_from_another_term_or_for_another_offset_is_thrown_away() -> None:
+    follower = a_follower()
+    former = follower.follower
+    assert former is not None
+    sent = memoryview(a_batch(3, leader_epoch=0))
+    follower.follow(OTHER, Term(LeaderEpoch(1), EVERYBODY, EVERYBODY))
+    assert follower.take(former, 0, sent, 3, 0, 0) == 0
+    assert follower.follower is not None
+    assert follower.take(follower.follower, 2, sent, 3, 0, 0) == 0
+    assert (follower.log.log_end_offset, follower.log.high_watermark) == (0, 0)
+    assert follower.cut(former, EpochEnd(0, 0), 0) is None
+    follower.go_on_from(former, Start(Offset(50), begin_anew=True), 0)
+    assert follower.log.log_end_offset == 0
+
+
+def test_a_followers_watermark_never_passes_its_log_and_never_falls() -> None:
+    follower = a_follower()
+    term = follower.follower
+    assert term is not None
+    follower.take(term, 0, memoryview(a_batch(3, leader_epoch=0)), 99, 0, 0)
+    assert follower.log.high_watermark == 3
+    follower.take(term, 3, memoryview(b""), 1, 0, 0)
+    assert follower.log.high_watermark == 3
+
+
+def test_the_leaders_log_start_is_taken_up_to_what_counts_here() -> None:
+    follower = a_follower()
+    term = follower.follower
+    assert term is not None
+    follower.take(term, 0, memoryview(a_batch(3, leader_epoch=0)), 2, 3, 0)
+    assert follower.log.log_start_offset == 2
+
+
+def test_an_empty_log_begins_where_the_leaders_first_batch_does() -> None:
+    follower = a_follower()
+    term = follower.follower
+    assert term is not None
+    follower.go_on_from(term, Start(Offset(11), begin_anew=True), 0)
+    follower.take(term, 11, memoryview(a_batch(5, base_offset=8, leader_epoch=0)), 13, 11, 0)
+    assert (follower.log.log_start_offset, follower.log.log_end_offset) == (11, 13)
+
+
+def test_while_it_is_suspended_a_leader_serves_nobody_and_then_goes_on_as_it_was() -> None:
+    leader, _ = a_leader((ME, OTHER))
+    term = leader.led()
+    leader.suspend()
+    refused = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(lambda: leader.append(checked(), 0, all_replicas=False)) == refused
+    assert code_of(lambda: leader.fetched_by(OTHER, Position(Offset(0), LeaderEpoch(0), -1), 0)) == refused
+    leader.resume()
+    assert leader.led() is term
+    leader.suspend()
+    leader.follow(OTHER, Term(LeaderEpoch(1), EVERYBODY, EVERYBODY))
+    leader.resume()
+    assert leader.leader is None, "another term began meanwhile"
+
+
+def test_producers_that_wait_go_on_waiting_when_their_leader_begins_another_term_and_no_longer_when_it_is_over() -> (
+    None
+):
+    leader, _ = a_leader((ME, OTHER))
+    follower, told = a_follower(), []
+    for _ in range(2):
+        end = leader.append(checked(), 0, all_replicas=True).end_offset
+        leader.commits.add(Offset(end), lambda _, code: told.append(code))
+    leader.lead(ME, Term(LeaderEpoch(1), (ME, OTHER), EVERYBODY), 0)
+    assert told == []
+    follower.follow(ME, Term(LeaderEpoch(1), (ME, OTHER), EVERYBODY))
+    for _ in range(2):
+        fetch(leader, follower, OTHER)
+    assert told == [ErrorCode.NONE] * 2
+    end = leader.append(checked(), 0, all_replicas=True).end_offset
+    leader.commits.add(Offset(end), lambda _, code: told.append(code))
+    leader.follow(OTHER, Term(LeaderEpoch(2), (ME, OTHER), EVERYBODY))
+    assert told[2:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_what_waits_for_the_disk_belongs_to_the_epoch_before_and_has_to_be_fetched_to_join() -> None:
+    leader, _ = a_leader((ME,))
+    leader.log.config = leader.log.config._replace(flush_messages=100)
+    leader.append(checked(), 0, all_replicas=False)
+    leader.log.config = leader.log.config._replace(flush_messages=1)
+    leader.append(checked(), 0, all_replicas=False)
+    leader.lead(ME, Term(LeaderEpoch(1), (ME,), EVERYBODY), 0)
+    assert leader.led().epoch_start_offset == 6
+
+
+@pytest.mark.parametrize("start", [0, 4])
+def test_a_log_that_ends_in_the_middle_of_the_leaders_batch_takes_it_whole(start: int) -> None:
+    follower = a_follower()
+    term = follower.follower
+    assert term is not None
+    follower.take(term, 0, memoryview(a_batch(5, leader_epoch=0)), 4, start, 0)
+    follower.log.truncate_to(5)
+    follower.take(term, 5, memoryview(a_batch(2, base_offset=5, leader_epoch=0)), 6, start, 0)
+    whole = a_batch(5, leader_epoch=0) + a_batch(9, base_offset=5, leader_epoch=0, value=b"one batch there")
+    follower.take(term, 7, memoryview(whole[len(a_batch(5)) :]), 14, start, 0)
+    assert (stored(follower), follower.log.log_end_offset, follower.log.high_watermark) == (whole, 14, 14)
+    assert follower.log.log_start_offset == start
