@@ -1,0 +1,337 @@
+"""What one replica does, decided by the product: `Leader`, `Follower` and `EpochCache` are built from a copy's tuple,
+asked, and read back into a tuple. What is not in a decider (the fence, the log) is a line or two here.
+
+Time is not in the model. Whatever depends on how long ago something was may come out either way: every subset of the
+replicas may be slow when the leader looks for those that lag, and a replica outside of the in-sync set may or may not
+count as keeping up.
+
+Steps are yielded as (what was done, the copies after it). Rules that are wrong on purpose are subclasses
+(`variants.py`, `planted.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from sordini.protocol.errors import BrokerError
+from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
+from sordini.replication.follower import (
+    EpochEnd,
+    EpochQuestion,
+    Follower,
+    Position,
+    parting,
+    start_within,
+    watermark,
+)
+from sordini.replication.leader import NEVER_MS, Leader, Proposal, Term
+from sordini.storage.epoch_cache import UNDEFINED_EPOCH, EpochCache
+from tests.model.state import (
+    EVERYBODY,
+    NOBODY,
+    NONE,
+    REPLICAS,
+    Answer,
+    Ask,
+    Command,
+    Copy,
+    Following,
+    Leading,
+    Shared,
+    mask_of,
+    members,
+)
+
+LAG_MS = 10
+NOW_MS = 1000
+
+Did = tuple[Any, ...]
+
+
+class Scope(NamedTuple):
+    """What is explored: all of the protocol at once would be too many worlds, so each scope has some of it whole."""
+
+    name: str
+    epochs: int
+    records: int
+    """In a log at most; how many are written altogether is not bounded but by the epochs."""
+    is_isr_at_once: bool = True
+    """A change of the in-sync set is proposed, carried out or refused, and answered in one step."""
+    is_exchange_at_once: bool = True
+    """A question, its answer and what comes of it are one step."""
+    asks_for_epochs: bool = False
+    """Followers cut by OffsetForLeaderEpoch before their first fetch, as protocols before 2.7-IV1; else by the
+    diverging epoch in the answer to a fetch."""
+    may_restart: bool = False
+    """A replica may lose its terms and registers anew: killed and started, or its session was over. It is told what
+    the state node says, in whatever epoch that is, and nothing that was sent or proposed before reaches anybody."""
+
+
+ELECTIONS = Scope("elections", epochs=3, records=2)
+ASKED = Scope("epochs asked for", epochs=3, records=2, asks_for_epochs=True)
+PROPOSALS = Scope("proposals in flight", epochs=2, records=2, is_isr_at_once=False)
+QUESTIONS = Scope("questions in flight", epochs=2, records=2, is_exchange_at_once=False)
+ASKED_QUESTIONS = QUESTIONS._replace(name="questions for epochs in flight", asks_for_epochs=True)
+RESTARTS = Scope("restarts", epochs=2, records=2, may_restart=True)
+SCOPES = (ASKED, ELECTIONS, QUESTIONS, ASKED_QUESTIONS, PROPOSALS, RESTARTS)
+
+
+class Rules:
+    """KIP-320, as the product has it."""
+
+    leader_type: type[Leader] = Leader
+    follower_type: type[Follower] = Follower
+
+    def __init__(self, scope: Scope = ELECTIONS) -> None:
+        self.scope = scope
+
+    # From tuples to deciders, and back.
+
+    def leader_of(self, copy: Copy, me: int, slow: int = 0) -> Leader:
+        """The decider as it was. Those in `slow` have not been caught up for long."""
+        role = copy.role
+        assert isinstance(role, Leading)
+        leader = self.leader_type(
+            BrokerId(me),
+            Term(LeaderEpoch(copy.epoch), members(role.isr), REPLICAS, role.partition_epoch),
+            high_watermark=Offset(0),
+            log_end_offset=Offset(0),
+            now_ms=NOW_MS,
+            lag_ms_max=LAG_MS,
+        )
+        leader.high_watermark = Offset(copy.high_watermark)
+        leader.epoch_start_offset = Offset(role.epoch_start)
+        for broker_id, replica in leader.replicas.items():
+            replica.end_offset = Offset(role.ends[broker_id])
+            replica.caught_up_ms = NEVER_MS if slow >> broker_id & 1 else NOW_MS
+        holding = role.isr | role.proposed | role.holders
+        leader._ends = {BrokerId(member): Offset(max(role.ends[member], 0)) for member in members(holding)}
+        leader._ends[BrokerId(me)] = Offset(len(copy.log))
+        if role.proposed:
+            isr = tuple(BrokerId(member) for member in members(role.proposed))
+            epoch = LeaderEpoch(copy.epoch)
+            leader.proposal = Proposal(isr, epoch, role.partition_epoch, (-1,) * len(isr))
+        return leader
+
+    def led_by(self, leader: Leader, copy: Copy, *, is_granted: bool = False) -> Copy:
+        """The copy, now that its leader holds this."""
+        proposed = 0 if leader.proposal is None else mask_of(leader.proposal.isr)
+        isr = mask_of(leader.isr)
+        ends = [NONE, NONE, NONE]
+        for broker_id, replica in leader.replicas.items():
+            ends[broker_id] = replica.end_offset
+        # The tuple holds every end once: the decider must not have two minds about one.
+        for broker_id, end in leader._ends.items():
+            assert broker_id == leader.broker_id or end == max(ends[broker_id], 0), (broker_id, leader._ends, ends)
+        holders = mask_of(leader._ends) & ~(isr | proposed)
+        role = Leading(
+            isr,
+            proposed,
+            is_granted,
+            leader.partition_epoch,
+            (ends[0], ends[1], ends[2]),
+            holders,
+            leader.epoch_start_offset,
+        )
+        return copy._replace(role=role, high_watermark=leader.high_watermark)
+
+    def follower_of(self, copy: Copy) -> Follower:
+        role = copy.role
+        assert isinstance(role, Following)
+        follower = self.follower_type(
+            BrokerId(role.leader), LeaderEpoch(copy.epoch), asks_for_epochs=self.scope.asks_for_epochs
+        )
+        follower._must_ask = role.must_ask
+        return follower
+
+    # The controller, and its command.
+
+    def electable(self, isr: int) -> Iterator[tuple[int, int]]:
+        """Every (leader, in-sync set) after this set: anybody of it, with all of the others or some."""
+        for left in range(1, EVERYBODY + 1):
+            if not left & ~isr:
+                for leader in members(left):
+                    yield leader, left
+
+    def accepts(self, epoch: int, copy: Copy) -> bool:
+        """Whether a LeaderAndIsr of that epoch begins a term."""
+        return epoch > copy.epoch
+
+    def is_stale(self, epoch: int, epoch_min: int) -> bool:
+        """Whether nobody accepts a command of that epoch, now that all replicas have come to `epoch_min`."""
+        return epoch <= epoch_min
+
+    def is_over(self, epoch: int, epoch_of_leader: int) -> bool:
+        """Whether the leader of an epoch will never again answer in it, now that it is in another itself."""
+        return epoch_of_leader > epoch
+
+    def commanded(self, copy: Copy, me: int, epoch: int, command: Command) -> Copy:
+        if command.leader != me:
+            role = Following(command.leader, must_ask=self.scope.asks_for_epochs)
+            return self.cut_when_commanded(copy._replace(epoch=epoch, role=role))
+        epochs = EpochCache(copy.entries)
+        epochs.assign(epoch, len(copy.log))
+        leader = self.leader_type(
+            BrokerId(me),
+            Term(LeaderEpoch(epoch), members(command.isr), REPLICAS, -1 if epoch == copy.epoch else 0),
+            high_watermark=Offset(self.watermark_of_term(copy)),
+            log_end_offset=Offset(len(copy.log)),
+            now_ms=NOW_MS,
+            lag_ms_max=LAG_MS,
+        )
+        return self.led_by(leader, copy._replace(epoch=epoch, entries=tuple(epochs.entries)))
+
+    def watermark_of_term(self, copy: Copy) -> int:
+        """What a new leader takes for committed, before anybody has fetched."""
+        return copy.high_watermark
+
+    def cut_when_commanded(self, copy: Copy) -> Copy:
+        """What becoming a follower does to the log: nothing."""
+        return copy
+
+    def restarted(self, copy: Copy, me: int, shared: Shared) -> Iterator[Copy]:
+        """A replica that registered anew, with its log and a watermark that was noted some time ago."""
+        for noted in range(copy.high_watermark + 1):
+            fresh = copy._replace(epoch=NONE, high_watermark=noted, role=Following(NOBODY, must_ask=False))
+            yield self.commanded(fresh, me, shared.epoch, Command(shared.leader, shared.isr))
+
+    # The leader's own.
+
+    def leads(self, copy: Copy, me: int) -> Iterator[tuple[Did, Copy]]:
+        """All that this leader may do by itself: append, and change the in-sync set."""
+        role = copy.role
+        assert isinstance(role, Leading)
+        if len(copy.log) < self.scope.records:
+            grown = copy._replace(log=(*copy.log, copy.epoch))
+            leader = self.leader_of(grown, me)
+            leader.appended(Offset(len(grown.log)))
+            yield ("appends", me), self.led_by(leader, grown, is_granted=role.is_granted)
+        for other in REPLICAS:
+            leader = self.leader_of(copy, me)
+            if other != me and leader.may_join(BrokerId(other)):
+                leader.expand(BrokerId(other))
+                yield ("asks in", me, other), self.led_by(leader, copy)
+        for slow in range(1, 8):
+            if not slow >> me & 1:
+                leader = self.leader_of(copy, me, slow)
+                leader.shrink(NOW_MS)
+                after = self.led_by(leader, copy, is_granted=role.is_granted)
+                if after != copy:
+                    yield ("finds slow", me, slow), after
+        if role.proposed:
+            leader = self.leader_of(copy, me)
+            assert leader.proposal is not None
+            if role.is_granted:
+                leader.granted(leader.proposal, leader.proposal.isr, role.partition_epoch + 1)
+                assert leader.partition_epoch == role.partition_epoch + 1
+                leader.partition_epoch = role.partition_epoch  # Counted anew from here, with the state node's.
+                yield ("hears of the grant", me, copy.epoch), self.led_by(leader, copy)
+            else:
+                leader.ineligible(leader.proposal)
+                yield ("is refused", me), self.led_by(leader, copy)
+
+    def grants(self, copy: Copy, me: int, shared: Shared) -> bool:
+        """Whether what this leader asked for is carried out, should it arrive now."""
+        role = copy.role
+        assert isinstance(role, Leading)
+        return (me, copy.epoch, role.partition_epoch) == (shared.leader, shared.epoch, shared.version)
+
+    # A follower's question, and what comes of it.
+
+    def asks(self, copy: Copy) -> Ask | None:
+        role = copy.role
+        assert isinstance(role, Following)
+        question = self.follower_of(copy).next(EpochCache(copy.entries), Offset(len(copy.log)))
+        if question is None:
+            return None
+        if isinstance(question, EpochQuestion):
+            return Ask(role.leader, question.leader_epoch, NONE, question.asked_epoch, is_fetch=False)
+        epoch = (
+            NONE if self.scope.asks_for_epochs else question.last_fetched_epoch
+        )  # Fetch below version 12 has no field.
+        return Ask(role.leader, question.leader_epoch, question.fetch_offset, epoch, is_fetch=True)
+
+    def is_heard(self, ask: Ask, copy: Copy) -> bool:
+        """Whether a leader answers a question with anything but an error: only in its own epoch."""
+        return ask.leader_epoch == copy.epoch
+
+    def answers(self, copy: Copy, me: int, ask: Ask, asking: int) -> Iterator[tuple[Answer, Copy]]:
+        """What a leader may say: fetches differ by how many records fit, and in who counts as keeping up."""
+        epochs, end = EpochCache(copy.entries), len(copy.log)
+        if not ask.is_fetch:
+            ended = self.epoch_end(epochs, ask.last_fetched_epoch, end)
+            yield Answer(ask.leader_epoch, NONE, (), 0, ended), copy
+            return
+        try:
+            parted = self.parted(ask, epochs, end)
+            is_outside = parted is None and ask.fetch_offset > end
+        except BrokerError:  # It knows nothing of so late an epoch.
+            parted, is_outside = None, True
+        if is_outside:
+            start = start_within(Offset(0), Offset(end), Offset(ask.fetch_offset))
+            yield Answer(ask.leader_epoch, ask.fetch_offset, (), 0, (NONE, start.offset)), copy
+            return
+        if parted is not None:
+            yield Answer(ask.leader_epoch, ask.fetch_offset, (), 0, parted), self.when_diverged(copy, me, ask, asking)
+            return
+        for noted in sorted({self.noted(copy, me, ask, asking, slow=slow) for slow in (0, 1 << asking)}):
+            records = copy.log[ask.fetch_offset :]
+            for count in range(1, len(records) + 1) if records else (0,):
+                yield Answer(ask.leader_epoch, ask.fetch_offset, records[:count], noted.high_watermark, None), noted
+
+    def parted(self, ask: Ask, epochs: EpochCache, log_end_offset: int) -> tuple[int, int] | None:
+        """Where a leader's log and that of whoever fetches part, if they do."""
+        if ask.last_fetched_epoch == UNDEFINED_EPOCH:
+            return None
+        position = Position(Offset(ask.fetch_offset), LeaderEpoch(ask.leader_epoch), ask.last_fetched_epoch)
+        return parting(position, epochs, Offset(log_end_offset))
+
+    def epoch_end(self, epochs: EpochCache, asked: int, log_end_offset: int) -> tuple[int, int]:
+        """The answer to OffsetForLeaderEpoch."""
+        return epochs.end_offset(asked, log_end_offset)
+
+    def noted(self, copy: Copy, me: int, ask: Ask, asking: int, *, slow: int) -> Copy:
+        """The leader, once it knows how far the one that fetches has come."""
+        role = copy.role
+        assert isinstance(role, Leading)
+        leader = self.leader_of(copy, me, slow)
+        leader.fetched(BrokerId(asking), Offset(ask.fetch_offset), Offset(len(copy.log)), NOW_MS)
+        return self.led_by(leader, copy, is_granted=role.is_granted)
+
+    def when_diverged(self, copy: Copy, me: int, ask: Ask, asking: int) -> Copy:
+        """The leader, when a fetch must be cut first: it counts for nothing."""
+        return copy
+
+    def is_of_this_term(self, answer: Answer, copy: Copy) -> bool:
+        return isinstance(copy.role, Following) and answer.leader_epoch == copy.epoch
+
+    def takes(self, copy: Copy, answer: Answer) -> Copy:
+        """A follower, once it has worked an answer of its term off."""
+        role = copy.role
+        assert isinstance(role, Following)
+        if answer.diverging is not None:
+            epochs, end = EpochCache(copy.entries), Offset(len(copy.log))
+            follower = self.follower_of(copy)
+            cut = follower.diverged(EpochEnd(*answer.diverging), epochs, end, Offset(copy.high_watermark))
+            return self.cut(copy, cut)._replace(role=role._replace(must_ask=follower._must_ask))
+        if answer.fetch_offset != len(copy.log):
+            return copy  # The log has moved on.
+        epochs, log = EpochCache(copy.entries), copy.log
+        for epoch in answer.records:
+            epochs.assign(epoch, len(log))
+            log = (*log, epoch)
+        high_watermark = self.watermark(copy.high_watermark, answer.high_watermark, len(log))
+        asked = role._replace(must_ask=False)
+        return copy._replace(log=log, entries=tuple(epochs.entries), high_watermark=high_watermark, role=asked)
+
+    def watermark(self, own: int, leaders: int, log_end_offset: int) -> int:
+        return watermark(Offset(own), Offset(leaders), Offset(log_end_offset))
+
+    def cut(self, copy: Copy, end_offset: int) -> Copy:
+        """Cut the log, and always the epoch cache: it may hold an epoch that never had a record."""
+        assert 0 <= end_offset <= len(copy.log)
+        epochs = EpochCache(copy.entries)
+        epochs.truncate_from_end(end_offset)
+        high_watermark = min(copy.high_watermark, end_offset)
+        return copy._replace(log=copy.log[:end_offset], entries=tuple(epochs.entries), high_watermark=high_watermark)

@@ -1,0 +1,179 @@
+"""What a world of the model is: three copies of one partition, what the coordination store says, what was sent.
+
+Everything is a tuple of small numbers, so that worlds can be compared, counted and told. Sets of replicas are bit
+masks. A record is known by its epoch and its offset: an epoch has one leader, which writes each offset once, so two
+records of one epoch at one offset are the same record, and its value would say nothing more.
+
+Renaming the replicas makes no difference to what can happen: the deciders compare the ids of brokers with each other
+and never by size, the controller may elect any member, and every replica starts alike. So of the worlds that differ
+by a renaming only, one is explored. `test_renaming_the_replicas_renames_what_can_happen` holds this up.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import NamedTuple
+
+REPLICAS = (0, 1, 2)
+NOBODY = -1
+EVERYBODY = 0b111
+NONE = -1
+"""Of an epoch or an end offset: unknown."""
+
+RENAMINGS = tuple(permutations(REPLICAS))
+"""Renaming r calls replica i `r[i]`."""
+
+
+class Leading(NamedTuple):
+    """What a leader's decider holds, without the times: those the model chooses anew at every step."""
+
+    isr: int
+    proposed: int
+    """The in-sync set that it has asked for; 0 when nothing is under way."""
+    is_granted: bool
+    """What it asked for is so; it does not know it yet."""
+    partition_epoch: int
+    """The version of the in-sync set that it knows, counted from the last that was taken up by this leader."""
+    ends: tuple[int, int, int]
+    """How far the others have come, as their fetches told; NONE for one that has not fetched, and for itself."""
+    holders: int
+    """Who holds the watermark down without being in sync or proposed."""
+    epoch_start: int
+
+
+class Following(NamedTuple):
+    leader: int
+    """NOBODY also when the leader's term is over: it will not answer any more."""
+    must_ask: bool
+
+
+class Ask(NamedTuple):
+    """A question on its way to a leader, or in its queue."""
+
+    leader: int
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    is_fetch: bool
+    """Else it is a question for the end of `last_fetched_epoch`."""
+
+
+class Answer(NamedTuple):
+    """What a leader said, on its way back."""
+
+    leader_epoch: int
+    """Of the question."""
+    fetch_offset: int
+    records: tuple[int, ...]
+    high_watermark: int
+    diverging: tuple[int, int] | None
+    """(epoch, end offset) for a copy that must be cut first, and as the answer to a question for it."""
+
+
+class Copy(NamedTuple):
+    """One replica."""
+
+    log: tuple[int, ...]
+    """The epoch of every record."""
+    entries: tuple[tuple[int, int], ...]
+    """What its epoch cache holds: (epoch, start offset); the last may start where the log ends."""
+    high_watermark: int
+    epoch: int
+    """Of its term; NONE before the first LeaderAndIsr."""
+    role: Leading | Following
+    under_way: Ask | Answer | None
+    """Its fetch; always None where an exchange is one step."""
+
+
+class Command(NamedTuple):
+    """A LeaderAndIsr, as the controller sent it for one epoch. It may arrive at any time, again, or never."""
+
+    leader: int
+    isr: int
+
+
+class Shared(NamedTuple):
+    """The partition's state node, and all LeaderAndIsr that could still make a difference to anybody."""
+
+    leader: int
+    epoch: int
+    isr: int
+    version: int
+    """Counted from what the leader of this epoch knows: 1 when a grant is on its way to it, else 0."""
+    sent: tuple[Command | None, ...]
+    """By epoch; None for one that every replica is past."""
+
+
+class World(NamedTuple):
+    copies: tuple[Copy, Copy, Copy]
+    shared: Shared
+
+
+def members(mask: int) -> list[int]:
+    return [replica for replica in REPLICAS if mask >> replica & 1]
+
+
+def mask_of(replicas: object) -> int:
+    return sum(1 << replica for replica in replicas)  # type: ignore[attr-defined]
+
+
+def start() -> World:
+    """A new partition: the first leader is named and everybody is in sync, but nobody has heard of it."""
+    empty = Copy((), (), 0, NONE, Following(NOBODY, must_ask=False), None)
+    return World((empty, empty, empty), Shared(0, 0, EVERYBODY, 0, (Command(0, EVERYBODY),)))
+
+
+def _renamed_mask(mask: int, renaming: tuple[int, ...]) -> int:
+    return sum(1 << renaming[replica] for replica in REPLICAS if mask >> replica & 1)
+
+
+def _renamed_id(replica: int, renaming: tuple[int, ...]) -> int:
+    return NOBODY if replica == NOBODY else renaming[replica]
+
+
+def renamed_copy(copy: Copy, renaming: tuple[int, ...]) -> Copy:
+    role, under_way = copy.role, copy.under_way
+    if isinstance(role, Leading):
+        ends = [NONE, NONE, NONE]
+        for replica, end in enumerate(role.ends):
+            ends[renaming[replica]] = end
+        role = role._replace(
+            isr=_renamed_mask(role.isr, renaming),
+            proposed=_renamed_mask(role.proposed, renaming),
+            holders=_renamed_mask(role.holders, renaming),
+            ends=(ends[0], ends[1], ends[2]),
+        )
+    else:
+        role = role._replace(leader=_renamed_id(role.leader, renaming))
+    if isinstance(under_way, Ask):
+        under_way = under_way._replace(leader=renaming[under_way.leader])
+    return copy._replace(role=role, under_way=under_way)
+
+
+def renamed_shared(shared: Shared, renaming: tuple[int, ...]) -> Shared:
+    sent = tuple(
+        None if command is None else Command(renaming[command.leader], _renamed_mask(command.isr, renaming))
+        for command in shared.sent
+    )
+    isr = _renamed_mask(shared.isr, renaming)
+    return shared._replace(leader=renaming[shared.leader], isr=isr, sent=sent)
+
+
+def looks(copy: Copy) -> object:
+    """What of a copy does not change when replicas are renamed; by this worlds are sorted."""
+    role, under_way = copy.role, copy.under_way
+    if isinstance(role, Leading):
+        known: object = (
+            role.isr.bit_count(),
+            role.proposed.bit_count(),
+            role.is_granted,
+            role.partition_epoch,
+            tuple(sorted(role.ends)),
+            role.holders.bit_count(),
+            role.epoch_start,
+        )
+    else:
+        known = (role.leader == NOBODY, role.must_ask)
+    if isinstance(under_way, Ask):
+        under_way = under_way._replace(leader=0)
+    return (copy[:4], known, under_way)

@@ -1,0 +1,105 @@
+"""A way through the worlds, told so that a person can follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.model.rules import Did
+from tests.model.state import EVERYBODY, NOBODY, NONE, Answer, Ask, Copy, Following, Leading, World, members
+
+NAMES = "ABC"
+
+
+def told(way: list[tuple[Did, World]], broken: str) -> str:
+    """One line for what was done and one for the world after it, at every step."""
+    lines = ["Every copy as [epochs of its records], `|` where its high watermark is."]
+    for number, (did, world) in enumerate(way):
+        lines += [f"{number:3}. {_done(did)}", f"       {_seen(world)}"]
+    lines.append(f"     Broken: {broken}.")
+    return "\n".join(lines)
+
+
+def _done(did: Did) -> str:
+    match did:
+        case ("starts",):
+            return f"A new partition: {NAMES[0]} is to lead in epoch 0, all are in sync; nobody was told yet."
+        case ("elects", leader, epoch, isr):
+            return f"The controller elects {NAMES[leader]} for epoch {epoch}; in sync: {_set(isr)}."
+        case ("is told", me, epoch, command):
+            role = "leads" if command.leader == me else f"follows {NAMES[command.leader]}"
+            return f"LeaderAndIsr of epoch {epoch} reaches {NAMES[me]}: it {role}, in sync: {_set(command.isr)}."
+        case ("restarts", me, high_watermark):
+            return f"{NAMES[me]} registers anew and is told what the state node says; it had noted {high_watermark}."
+        case ("appends", me):
+            return f"{NAMES[me]} appends a record."
+        case ("asks in", me, other):
+            return f"{NAMES[me]} proposes {NAMES[other]} for the in-sync set."
+        case ("finds slow", me, slow):
+            return f"{NAMES[me]} finds {_set(slow)} slow."
+        case ("hears of the grant", me, _):
+            return f"{NAMES[me]} is told that its proposal was carried out."
+        case ("is refused", me):
+            return f"{NAMES[me]}'s proposal is refused."
+        case ("gives up", me):
+            return f"{NAMES[me]} hears nothing of its proposal and takes that for a refusal."
+        case ("is granted", me):
+            return f"{NAMES[me]}'s proposal is carried out."
+        case ("asks", me, ask):
+            return f"{NAMES[me]} {_asked(ask)}; that is on its way."
+        case ("loses", me):
+            return f"What {NAMES[me]} asked, or the answer, is lost."
+        case ("takes the answer", me, answer):
+            return f"The answer reaches {NAMES[me]}: {_answered(answer)}."
+        case ("exchanges", me, other, ask, answer):
+            return f"{NAMES[me]} {_asked(ask)}. {NAMES[other]} answers: {_answered(answer)}."
+    return str(did)
+
+
+def _asked(ask: Ask) -> str:
+    to = f"{NAMES[ask.leader]}, in epoch {ask.leader_epoch},"
+    if not ask.is_fetch:
+        return f"asks {to} where epoch {ask.last_fetched_epoch} ended"
+    after = "" if ask.last_fetched_epoch == NONE else f", after a record of epoch {ask.last_fetched_epoch}"
+    return f"fetches from {to} at {ask.fetch_offset}{after}"
+
+
+def _answered(answer: Answer) -> str:
+    if answer.diverging is not None:
+        epoch, end_offset = answer.diverging
+        return f"cut at {end_offset}" if epoch == NONE else f"epoch {epoch} ended at {end_offset}"
+    records = f"records of epochs {list(answer.records)}" if answer.records else "nothing new"
+    return f"{records}, high watermark {answer.high_watermark}"
+
+
+def _seen(world: World) -> str:
+    copies = "  ".join(f"{NAMES[me]} {_copy(copy)}" for me, copy in enumerate(world.copies))
+    node = world.shared
+    return f"{copies}  state node: {NAMES[node.leader]} in epoch {node.epoch}, in sync: {_set(node.isr)}"
+
+
+def _copy(copy: Copy) -> str:
+    return f"{''.join(_log(copy))} {_role(copy)}{'' if copy.under_way is None else ' (asking)'};"
+
+
+def _log(copy: Copy) -> Iterator[str]:
+    yield "["
+    for offset, epoch in enumerate((*copy.log, NONE)):
+        if offset == copy.high_watermark:
+            yield "|"
+        if epoch != NONE:
+            yield str(epoch)
+    yield "]"
+
+
+def _role(copy: Copy) -> str:
+    role = copy.role
+    if isinstance(role, Following):
+        follows = "idle" if role.leader == NOBODY else f"follows {NAMES[role.leader]}"
+        return f"{follows} in {copy.epoch}" if copy.epoch != NONE else "new"
+    assert isinstance(role, Leading)
+    proposed = f"+?{_set(role.proposed)}" if role.proposed else ""
+    return f"leads in {copy.epoch} with {_set(role.isr)}{proposed}"
+
+
+def _set(mask: int) -> str:
+    return "all" if mask == EVERYBODY else "".join(NAMES[member] for member in members(mask))
