@@ -16,7 +16,7 @@ from sordini.broker.configuration.logger_levels import LoggerLevels
 from sordini.broker.configuration.receiver import ConfigReceiver, read_settings, warn_of_format
 from sordini.broker.configuration.settings import INT32_MAX
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.dispatch import Dispatcher, Route
+from sordini.broker.dispatch import Call, Dispatcher, Route
 from sordini.broker.fetch_sessions import FetchSessions
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.internal_topic import OffsetsTopic
@@ -25,30 +25,39 @@ from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.cluster import ClusterHandler
 from sordini.broker.handlers.configs import ConfigsHandler
-from sordini.broker.handlers.coordinators import CoordinatorsHandler
+from sordini.broker.handlers.control import ControlHandler
+from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
+from sordini.broker.handlers.coordinators import TRANSACTIONS_TOPIC, CoordinatorsHandler
 from sordini.broker.handlers.fetch import FetchHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
+from sordini.broker.handlers.guard import check_between_brokers, guarded
 from sordini.broker.handlers.log_dirs import LogDirsHandler
+from sordini.broker.handlers.markers import MarkersHandler
 from sordini.broker.handlers.metadata import MetadataHandler
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.partitions import PartitionsHandler
 from sordini.broker.handlers.produce import ProduceHandler
 from sordini.broker.handlers.producer_ids import ProducerIdHandler
 from sordini.broker.handlers.records import RecordsHandler
+from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
 from sordini.broker.identity import BrokerIdentity
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
-from sordini.broker.network.ports import Log
+from sordini.broker.network.ports import Log, Network
 from sordini.broker.partition_admin import PartitionAdmin
+from sordini.broker.peering import Myself, Peering, World, peering_of
 from sordini.broker.topic_admin import TopicAdmin
+from sordini.protocol.types import NO_TOPIC_ID
+from sordini.replication import replica_set
 from sordini.replication.controller.configs import ConfigChanges
 from sordini.replication.controller.paths import topic_entity
-from sordini.replication.controller.producer_ids import ProducerIdBlocks
+from sordini.replication.controller.requests import ControllerRequests
 from sordini.replication.controller.topics import topic_ids
+from sordini.replication.inter_broker import versions_for
 from sordini.replication.ports import Session
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.cleaner import LogCleaner, Worker
@@ -70,6 +79,7 @@ class Surroundings(NamedTuple):
     call_later: CallLater
     log: Log
     worker: Worker
+    network: Network
 
     @property
     def config(self) -> Config:
@@ -94,6 +104,7 @@ class Assembly(NamedTuple):
     groups: GroupCoordinator
     receiver: CommandReceiver
     dispatcher: Dispatcher
+    peering: Peering
     cleaner: LogCleaner
 
 
@@ -112,13 +123,38 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     """Put the parts together; nothing runs yet."""
     config, broker_id, clock, log = around.config, around.identity.broker_id, around.clock, around.log
     session, spawn, draw = around.session, around.spawn, around.randomness.getrandbits
-    metadata = MetadataCache(around.identity.cluster_id)
-    replicas = ReplicaSet(broker_id, logs, topic_configs.settings_of, metadata.exists, metadata.name_of, clock.now_ms)
-    topic_admin = TopicAdmin(broker_id, session, metadata, topic_configs, config, topic_ids(draw), spawn)
+    protocol = config.inter_broker_protocol_version
+    with_ids = versions_for(protocol.release, protocol.step).uses_topic_ids
+    metadata = MetadataCache(around.identity.cluster_id, uses_topic_ids=with_ids)
+    dispatcher = Dispatcher(spawn, log)
+    peering = peering_of(
+        Myself(broker_id, lambda: receiver.broker_epoch, session),
+        around.dynamic,
+        topic_configs,
+        metadata,
+        dispatcher,
+        World(around.network, clock, spawn, log),
+    )
+    replicas = ReplicaSet(
+        broker_id,
+        logs,
+        replica_set.Surroundings(
+            topic_configs.settings_of,
+            metadata.exists,
+            metadata.name_of,
+            clock.now_ms,
+            clock.monotonic_ms,
+            fetching=peering.fetchers,
+            peers=peering.peers,
+            asks_for_epochs=not peering.versions.truncates_on_fetch,
+        ),
+    )
+    new_topic_id = topic_ids(draw) if with_ids else lambda: NO_TOPIC_ID
+    topic_admin = TopicAdmin(broker_id, session, metadata, topic_configs, config, new_topic_id, spawn)
     offsets_topic = OffsetsTopic(config, topic_admin, metadata, spawn, log)
     ports = Ports(clock, around.call_later, spawn, around.randomness, log)
     groups = replicas.listener = GroupCoordinator(config, offsets_topic, ports)
-    receiver = CommandReceiver(broker_id, replicas, metadata, topic_configs, log)
+    receiver = CommandReceiver(replicas, metadata, topic_configs, log)
     receiver.on_deleted = groups.partitions_deleted
     config_receiver = ConfigReceiver(broker_id, around.dynamic, topic_configs, replicas, log)
     config_changes = ConfigChanges(session, config_receiver.changed, clock, log)
@@ -139,7 +175,8 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         offsets_topic=offsets_topic,
         groups=groups,
         receiver=receiver,
-        dispatcher=Dispatcher(spawn, log),
+        dispatcher=dispatcher,
+        peering=peering,
         cleaner=cleaner_of(around.dynamic, logs, around.worker, clock.now_ms, log),
     )
     parts.dispatcher.add(_routes(around, parts))
@@ -150,14 +187,32 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
     """Who serves what: the table of all handlers."""
     config, clock, broker_id = around.config, around.clock, around.identity.broker_id
     metadata, replicas, groups, later = parts.metadata, parts.replicas, parts.groups, parts.dispatcher.later
-    note_bytes_max = config.offset_metadata_max_bytes
+    note_bytes_max, listener = config.offset_metadata_max_bytes, parts.peering.listener
+
+    def check_broker(call: Call) -> None:
+        check_between_brokers(call, listener)
+
+    followers = ReplicaFetches(check_broker, parts.peering.quotas.leader)
+    requests = ControllerRequests(lambda: parts.partition_admin.controller)
     return [
-        ProduceHandler(replicas, clock, later).route(),
-        FetchHandler(replicas, parts.sessions, clock, around.call_later, bytes_max=config.fetch_max_bytes).route(),
-        *OffsetsHandler(replicas).routes(),
+        ProduceHandler(
+            replicas, clock, later, around.call_later, lambda: TRANSACTIONS_TOPIC in metadata.topics
+        ).route(),
+        FetchHandler(
+            replicas,
+            parts.sessions,
+            clock,
+            around.call_later,
+            followers=followers,
+            bytes_max=config.fetch_max_bytes,
+        ).route(),
+        *OffsetsHandler(replicas, check_broker).routes(),
         *RecordsHandler(replicas).routes(),
-        LogDirsHandler(parts.logs).route(),
-        ProducerIdHandler(ProducerIdBlocks(around.session, broker_id), later).route(),
+        *LogDirsHandler(parts.logs, around.log).routes(),
+        MarkersHandler(replicas, clock, listener, later, around.call_later).route(),
+        ProducerIdHandler(parts.peering.producer_ids, later).route(),
+        *ControlHandler(parts.receiver.receive, listener, later).routes(),
+        *guarded(ControllerRequestsHandler(requests, later).routes(), check_broker),
         ApiVersionsHandler().route(),
         *SaslHandler().routes(),
         *ClusterHandler(metadata).routes(),

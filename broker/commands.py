@@ -6,6 +6,7 @@ time and carry the epochs by which a command of a controller, or for a broker, o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 
 from sordini.broker.configuration.topic_configs import TopicConfigs
@@ -17,12 +18,15 @@ from sordini.replication.controller.cluster import (
     Answer,
     Command,
     LeaderAndIsr,
-    PartitionInfo,
     StopReplica,
     UpdateMetadata,
 )
+from sordini.replication.ports import ConnectionLoss, SessionExpired
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
+
+RETRY_DELAY_S = 0.1
+"""Between two attempts to read from a store that does not answer."""
 
 
 class CommandReceiver:
@@ -30,41 +34,67 @@ class CommandReceiver:
 
     def __init__(
         self,
-        broker_id: BrokerId,
         replicas: ReplicaSet,
         metadata: MetadataCache,
         topic_configs: TopicConfigs,
         log: Log,
     ) -> None:
-        self._broker_id = broker_id
         self._replicas = replicas
         self._metadata = metadata
         self._topic_configs = topic_configs
         self._log = log
+        self._turn = asyncio.Lock()  # Whoever waits for it longest has it next.
         self._controller_epoch = -1
         self.broker_epoch = -1
         self.on_deleted: Callable[[Collection[TopicPartition]], None] = _nobody
         """Is told of partitions that are gone from the cluster."""
 
     async def receive(self, command: Command) -> Answer:
-        """Carry out one command; what fails for one partition is that partition's error code in the answer."""
-        if command.controller_epoch < self._controller_epoch:
-            return Answer(error=ErrorCode.STALE_CONTROLLER_EPOCH)
-        if -1 < command.broker_epoch < self.broker_epoch:
-            return Answer(error=ErrorCode.STALE_BROKER_EPOCH)
-        self._controller_epoch = command.controller_epoch
+        """Carry out one command; what fails for one partition is that partition's error code in the answer.
+
+        One that comes while another is carried out waits for its turn, and is judged by the epochs of then.
+        """
+        async with self._turn:
+            return await self._carry_out(command)
+
+    async def _carry_out(self, command: Command) -> Answer:
+        refusal = self._refusal(command)
+        if refusal is not None:
+            return refusal
         if isinstance(command, LeaderAndIsr):
-            return await self._become(command)
+            await self._read_configs({info.topic_partition.topic for info in command.partitions})
+            # The store may have been away for long, and this broker registered anew since.
+            return self._refusal(command) or self._become(command)
+        self._controller_epoch = command.controller_epoch
         if isinstance(command, StopReplica):
             return self._stop(command)
         return self._learn(command)
 
-    async def _become(self, command: LeaderAndIsr) -> Answer:
-        await self._topic_configs.load({info.topic_partition.topic for info in command.partitions})
+    def _refusal(self, command: Command) -> Answer | None:
+        """Why a command is not carried out: it is of a controller, or for a life of this broker, of the past."""
+        if command.controller_epoch < self._controller_epoch:
+            return Answer(error=ErrorCode.STALE_CONTROLLER_EPOCH)
+        if -1 < command.broker_epoch < self.broker_epoch:
+            return Answer(error=ErrorCode.STALE_BROKER_EPOCH)
+        return None
+
+    async def _read_configs(self, topics: Collection[str]) -> None:
+        """Read how topics are configured that are not known yet: changes of the others are heard of as they are made.
+
+        However long the store is away: the controller does not repeat a command that was refused.
+        """
+        while new := [topic for topic in topics if not self._topic_configs.knows(topic)]:
+            try:
+                await self._topic_configs.load(new)
+            except (ConnectionLoss, SessionExpired):
+                await asyncio.sleep(RETRY_DELAY_S)
+
+    def _become(self, command: LeaderAndIsr) -> Answer:
+        self._controller_epoch = command.controller_epoch
         errors: dict[TopicPartition, int] = {}
         for info in command.partitions:
             try:
-                self._become_one(info)
+                self._replicas.become(info)
             except BrokerError as error:
                 errors[info.topic_partition] = error.code
                 if error.code != ErrorCode.STALE_CONTROLLER_EPOCH:
@@ -73,28 +103,15 @@ class CommandReceiver:
                 errors[info.topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
         return Answer(partitions=errors)
 
-    def _become_one(self, info: PartitionInfo) -> None:
-        if self._broker_id not in info.replicas:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "this broker holds no copy of it")
-        state = info.state
-        if state.leader != self._broker_id:
-            self._replicas.stop(info.topic_partition, delete=False)
-            return
-        self._replicas.lead(
-            info.topic_partition,
-            info.topic_id,
-            state.leader_epoch,
-            list(state.isr),
-            len(info.replicas),
-            is_new=info.is_new,
-        )
-
     def _stop(self, command: StopReplica) -> Answer:
         errors: dict[TopicPartition, int] = {}
         for stopped in command.partitions:
             try:
-                self._replicas.stop(stopped.topic_partition, delete=stopped.delete)
-            except (BrokerError, StorageError) as error:
+                self._replicas.stop(stopped.topic_partition, leader_epoch=stopped.leader_epoch, delete=stopped.delete)
+            except BrokerError as error:
+                errors[stopped.topic_partition] = error.code
+                continue
+            except StorageError as error:
                 # What cannot be deleted now, the controller asks for again when this broker comes back.
                 errors[stopped.topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
                 self._log.warning("log not deleted", partition=str(stopped.topic_partition), reason=str(error))

@@ -18,7 +18,7 @@ from sordini.broker.network.ports import Log, Parts, Peer, Pending, release_part
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
-from sordini.protocol.headers import read_request_header, read_rest_of_header
+from sordini.protocol.headers import read_request_header, read_rest_of_header, request_header_version
 
 KEY_AND_VERSION = struct.Struct(">hh")
 LANE_NUMBER = struct.Struct(">I")
@@ -54,7 +54,7 @@ class Lane:
         "encode",
         "errors",
         "flexible_answer",
-        "flexible_request",
+        "header_version",
         "is_fallback",
         "requests",
         "route",
@@ -70,7 +70,7 @@ class Lane:
         self.encode = schema.encoder(api.response, version)
         # The answer to ApiVersions is read before the client knows what we speak: its header never has tags.
         self.flexible_answer = version >= api.flexible_from and api.key != ApiKey.API_VERSIONS
-        self.flexible_request = version >= api.flexible_from
+        self.header_version = request_header_version(api, version)
         self.is_fallback = is_fallback
         self.requests = 0
         self.errors = 0
@@ -147,7 +147,7 @@ class Dispatcher:
                 header, _ = read_request_header(frame)
                 call = Call(lane, peer, header.correlation_id, header.client_id, None)
                 return call.frame(lane.route.refuse(None, ErrorCode.UNSUPPORTED_VERSION))
-        correlation_id, client_id, position = read_rest_of_header(frame, flexible=lane.flexible_request)
+        correlation_id, client_id, position = read_rest_of_header(frame, lane.header_version)
         body, _ = lane.decode(frame, position)
         lane.requests += 1
         call = Call(lane, peer, correlation_id, client_id, body)

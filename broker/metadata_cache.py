@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 
 CACHED_ANSWERS_MAX = 256
 CACHED_BYTES_MAX = 32 * 1024 * 1024
@@ -45,8 +45,10 @@ class TopicMetadata(NamedTuple):
 class MetadataCache:
     """The latest picture, and answers drawn from it."""
 
-    def __init__(self, cluster_id: str) -> None:
+    def __init__(self, cluster_id: str, *, uses_topic_ids: bool = True) -> None:
+        """`uses_topic_ids`: the protocol between brokers has them (2.8 and later); else clients are told none."""
         self.cluster_id = cluster_id
+        self.uses_topic_ids = uses_topic_ids
         self.controller_id = BrokerId(-1)
         self.brokers: dict[BrokerId, BrokerMetadata] = {}
         self.topics: dict[str, TopicMetadata] = {}
@@ -72,12 +74,15 @@ class MetadataCache:
 
     def set_partition(self, topic: str, topic_id: TopicId, index: int, partition: PartitionMetadata) -> None:
         """Take one partition's new state."""
+        if not self.uses_topic_ids:
+            topic_id = NO_TOPIC_ID
         known = self.topics.get(topic)
         if known is None or known.topic_id != topic_id:
             if known is not None:
                 self._names.pop(known.topic_id, None)
             known = self.topics[topic] = TopicMetadata(topic, topic_id, {})
-            self._names[topic_id] = topic
+            if topic_id != NO_TOPIC_ID:  # Topics of old protocols share the lack of one.
+                self._names[topic_id] = topic
         known.partitions[index] = partition
 
     def drop_partition(self, topic: str, index: int) -> None:

@@ -32,8 +32,9 @@ from sordini.broker.network.notify import ServiceManager
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.pid_file import PidFile, PidFileRefused
-from sordini.broker.server import Ports, Server, StartRefused
+from sordini.broker.server import Server
 from sordini.broker.signals import Reactions, SignalThread, block_signals
+from sordini.broker.startup import Ports, StartRefused
 from sordini.replication.ports import CoordinationStore, StoreUnusable
 from sordini.storage.disk import SystemDisk
 

@@ -16,6 +16,7 @@ from sordini.broker.configuration.cleaner_keys import CleanerSettings, check_cle
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.configuration.listeners import Endpoint, advertised_endpoints, read_endpoints, read_protocol_map
 from sordini.broker.configuration.log_keys import LogSettings
+from sordini.broker.configuration.membership_keys import MembershipSettings, check_membership
 from sordini.broker.configuration.network_keys import NetworkSettings
 from sordini.broker.configuration.protocol_version import (
     ONE_FORMAT,
@@ -23,6 +24,7 @@ from sordini.broker.configuration.protocol_version import (
     protocol_version,
     read_version,
 )
+from sordini.broker.configuration.replica_keys import ReplicaSettings, check_replica
 from sordini.broker.configuration.settings import (
     ConfigError,
     Setting,
@@ -31,26 +33,12 @@ from sordini.broker.configuration.settings import (
     integer,
     setting,
     settings_of,
-    string,
 )
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(NetworkSettings, LogSettings, CleanerSettings, GroupSettings):
+class Config(MembershipSettings, NetworkSettings, LogSettings, ReplicaSettings, CleanerSettings, GroupSettings):
     """Every key this broker honours; see `meaning` of each."""
-
-    broker_id: int = setting(
-        "broker.id",
-        integer(-1),
-        -1,
-        "This broker's number; -1 takes a free one above reserved.broker.max.id.",
-    )
-    reserved_broker_max_id: int = setting(
-        "reserved.broker.max.id",
-        integer(0),
-        1000,
-        "Numbers up to this one are never given out automatically.",
-    )
 
     inter_broker_protocol_version: ProtocolVersion = setting(  # noqa: RUF009 - a frozen value, as the others'
         "inter.broker.protocol.version",
@@ -97,28 +85,19 @@ class Config(NetworkSettings, LogSettings, CleanerSettings, GroupSettings):
         1000,
         "Incremental fetch sessions kept at once.",
     )
-    zookeeper_connect: str = setting(
-        "zookeeper.connect", string, "", "host:port,.../chroot of a ZooKeeper; empty keeps the same in a local file."
-    )
-    zookeeper_connection_timeout_ms: int | None = setting(
-        "zookeeper.connection.timeout.ms",
-        integer(1),
-        None,
-        "How long to wait for ZooKeeper; unset is the session timeout.",
-    )
-    zookeeper_session_timeout_ms: int = setting(
-        "zookeeper.session.timeout.ms", integer(1), 18000, "How long a silent broker's registration lives."
-    )
 
     def __post_init__(self) -> None:
+        check_membership(self)
+        check_replica(self)
         # Parsed once here so that a wrong listener stops the start with the other wrong values.
         endpoints = self.endpoints
-        advertised_endpoints(self.advertised_listeners, endpoints, self.protocols)
-        if self.inter_broker_listener_name not in {endpoint.name for endpoint in endpoints}:
-            names = ", ".join(endpoint.name for endpoint in endpoints)
+        advertised = advertised_endpoints(self.advertised_listeners, endpoints, self.protocols)
+        # A registration without it would stop every controller of the cluster.
+        if self.inter_broker_listener_name not in {endpoint.name for endpoint in advertised}:
+            names = ", ".join(endpoint.name for endpoint in advertised)
             raise ConfigError(
                 f"inter.broker.listener.name={self.inter_broker_listener_name!r} is not valid: "
-                f"allowed is a name from listeners ({names})"
+                f"allowed is a name from {'advertised.' if self.advertised_listeners else ''}listeners ({names})"
             )
         protocol, wanted = self.inter_broker_protocol_version, read_version(self.log_message_format_version)
         if wanted.magic > protocol.magic:

@@ -10,7 +10,7 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.protocol_version import ZSTD
 from sordini.broker.configuration.topic_config import TopicConfig, stored_format
 from sordini.protocol.records.produced import ProduceRules
-from sordini.replication.partition import PartitionSettings
+from sordini.replication.terms import PartitionSettings
 from sordini.storage.log_config import NEVER, LogConfig
 
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -29,6 +29,10 @@ class TopicConfigs:
         self._topics: dict[str, TopicConfig] = {}
         broker.on_change(self._inherit)
 
+    def knows(self, topic: str) -> bool:
+        """Whether the topic's overrides have been read."""
+        return topic in self._topics
+
     async def load(self, topics: Iterable[str]) -> None:
         """Read the overrides of topics anew."""
         names = list(topics)
@@ -36,6 +40,10 @@ class TopicConfigs:
             names, await asyncio.gather(*(self._read_overrides(name) for name in names)), strict=True
         ):
             self._topics[name] = self.resolve(overrides)
+
+    async def reload(self) -> None:
+        """Read the overrides of all topics known here anew."""
+        await self.load(self._topics)
 
     def set(self, topic: str, overrides: Mapping[str, str]) -> None:
         """Take overrides as somebody else has read them; to have none makes no topic known that has gone."""

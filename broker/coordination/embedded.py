@@ -220,6 +220,10 @@ class EmbeddedSession:
     def state(self) -> SessionState:
         return self._state
 
+    @property
+    def lives_until_ms(self) -> None:
+        return None
+
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
 

@@ -7,13 +7,18 @@ read, both through the same `post`. It also keeps a client from opening a second
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
 
+from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.handlers.utils import AsyncResult
-from kazoo.retry import RetryFailedError
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.retry import KazooRetry, RetryFailedError
+
+from sordini.broker.clock import SystemClock
 
 
 class OrderedResult(AsyncResult):  # type: ignore[misc]
@@ -65,3 +70,43 @@ class OneDoorHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """Sleep between attempts to connect; after the end of the session, stop attempting."""
         if self.ended.wait(seconds):
             raise RetryFailedError("the session has ended")
+
+
+class NotingClient(KazooClient):  # type: ignore[misc]
+    """kazoo's client on a connection that takes notes."""
+
+    _connection: Any
+
+    def __init__(self, hosts: str, handler: OneDoorHandler, *, timeout_ms: int, connection_retry: KazooRetry) -> None:
+        # What is a warning to kazoo the broker says in its own words; an error of kazoo's own is still to be seen.
+        logger = logging.getLogger("kazoo")
+        logger.setLevel(logging.ERROR)
+        super().__init__(
+            hosts, timeout=timeout_ms / 1000, handler=handler, connection_retry=connection_retry, logger=logger
+        )
+        self.notes = self._connection = NotingConnection(self, self._connection.retry_sleeper, timeout_ms)
+
+
+class NotingConnection(ConnectionHandler):  # type: ignore[misc]
+    """kazoo's connection, with two notes. Its thread writes them; they are plain numbers, so any may read them."""
+
+    def __init__(self, client: NotingClient, retry: KazooRetry, session_timeout_ms: int) -> None:
+        super().__init__(client, retry, logger=client.logger)
+        self._clock = SystemClock()  # The one kazoo's own deadlines are on; nothing here can be simulated.
+        self.session_timeout_ms = session_timeout_ms
+        """What was asked for, and what the server granted once it has: it has bounds of its own."""
+        self.heard_ms = self._clock.monotonic_ms()
+        """When a whole message of the server's came last, on the monotonic clock."""
+
+    def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
+        read_timeout_ms, connect_timeout_ms = super()._connect(host, hostip, port)
+        # kazoo takes a server for dead after two thirds of the timeout that was granted, and forgets the whole.
+        self.session_timeout_ms = round(read_timeout_ms * 3 / 2)
+        self.heard_ms = self._clock.monotonic_ms()
+        return read_timeout_ms, connect_timeout_ms
+
+    def _read_header(self, timeout: float) -> Any:
+        message = super()._read_header(timeout)
+        # Here and not later: when the answer is known to somebody, so is when it came.
+        self.heard_ms = self._clock.monotonic_ms()
+        return message

@@ -19,11 +19,10 @@ from functools import partial
 from typing import Any
 
 from kazoo import exceptions as kazoo_exceptions
-from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 
-from sordini.broker.coordination.kazoo_handler import OneDoorHandler, OrderedResult
+from sordini.broker.coordination.kazoo_handler import NotingClient, OneDoorHandler, OrderedResult
 from sordini.broker.coordination.tree import check_path
 from sordini.replication.controller.paths import parents
 from sordini.replication.ports import (
@@ -65,6 +64,9 @@ _WATCH_KINDS = {
     EventType.DELETED: WatchKind.DELETED,
     EventType.CHILD: WatchKind.CHILDREN,
 }
+CLOSE_WAIT_MS_MAX = 2_000
+"""For ZooKeeper to take note of a session's end. One that hangs is not worth a broker's whole time to stop."""
+
 _NOT_THIS_ONE = (kazoo_exceptions.RolledBackError, kazoo_exceptions.RuntimeInconsistency)
 """What ZooKeeper answers for the operations of a refused multi that were not the reason."""
 
@@ -84,15 +86,19 @@ class ZooKeeperStore:
     async def open_session(self) -> ZooKeeperSession:
         """Connect, and make the chroot if it is absent. Raises StoreUnusable when nobody answers in time."""
         session = ZooKeeperSession(self._hosts, self._chroot, self._session_timeout_ms)
+        self._sessions = [other for other in self._sessions if not other.is_over]
+        self._sessions.append(session)
+        is_open = False
         try:
             await asyncio.wait_for(session.connected(), self._connection_timeout_ms / 1000)
+            is_open = True
         except TimeoutError:
-            await session.close()
             raise StoreUnusable(
                 f"no ZooKeeper at {self._hosts} answered within {self._connection_timeout_ms} ms"
             ) from None
-        self._sessions = [other for other in self._sessions if not other.is_over]
-        self._sessions.append(session)
+        finally:
+            if not is_open:  # Whoever is told of no session, cancelled or not, must not have one.
+                session.end()
         return session
 
     async def close(self) -> None:
@@ -105,7 +111,6 @@ class ZooKeeperSession:
     def __init__(self, hosts: str, chroot: str, session_timeout_ms: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._chroot = chroot
-        self._session_timeout_ms = session_timeout_ms
         self._session_id = 0
         self._state = SessionState.SUSPENDED
         self._listeners: list[Callable[[SessionState], None]] = []
@@ -114,12 +119,8 @@ class ZooKeeperSession:
         self._child_watches: dict[str, dict[Watch, None]] = {}
         self._first_connected: asyncio.Future[None] = self._loop.create_future()
         self._handler = OneDoorHandler(self._post, self._answered)
-        self._client = KazooClient(
-            hosts,
-            timeout=session_timeout_ms / 1000,
-            handler=self._handler,
-            connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0, sleep_func=self._handler.sleep_func),
-        )
+        retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0, sleep_func=self._handler.sleep_func)
+        self._client = NotingClient(hosts, self._handler, timeout_ms=session_timeout_ms, connection_retry=retry)
         self._client.add_listener(self._state_on_the_thread)
         self._client.start_async()
 
@@ -130,6 +131,11 @@ class ZooKeeperSession:
     @property
     def state(self) -> SessionState:
         return self._state
+
+    @property
+    def lives_until_ms(self) -> int:
+        notes = self._client.notes
+        return int(notes.heard_ms + notes.session_timeout_ms)
 
     @property
     def is_over(self) -> bool:
@@ -192,9 +198,18 @@ class ZooKeeperSession:
         return await self._multi(operations, numbered=True)
 
     async def close(self) -> None:
-        if not self.is_over:
-            self._finish(SessionState.CLOSED)
-            await self._release()
+        released = self.end()
+        if released is not None:
+            await released
+
+    def end(self) -> asyncio.Future[None] | None:
+        """As `close`, without waiting for it: what is done once ZooKeeper knows, or is not waited for any longer."""
+        if self.is_over:
+            return None
+        is_connected = self._state is SessionState.CONNECTED
+        self._finish(SessionState.CLOSED)
+        # Whoever has no connection has nobody to say goodbye to: the session ends by its timeout.
+        return self._release(CLOSE_WAIT_MS_MAX if is_connected else 0)
 
     # Calls.
 
@@ -306,7 +321,7 @@ class ZooKeeperSession:
             self._child_watches.clear()
         else:
             self._finish(SessionState.EXPIRED)
-            self._release()
+            self._release(0)
         for listener in self._listeners:
             self._loop.call_soon(listener, self._state)
 
@@ -322,11 +337,11 @@ class ZooKeeperSession:
                 future.set_exception(kazoo_exceptions.SessionExpiredError())
         self._pending.clear()
 
-    def _release(self) -> asyncio.Future[None]:
-        """Let kazoo's thread end, from a thread, because it waits; done at the latest after a session timeout."""
+    def _release(self, wait_ms_max: int) -> asyncio.Future[None]:
+        """Let kazoo's thread end, from a thread, because it waits; nobody waits for it longer than he wants to."""
         released = self._loop.create_future()
         self._handler.spawn(self._stop_client, released)
-        deadline = self._loop.call_later(self._session_timeout_ms / 1000, _resolve, released)
+        deadline = self._loop.call_later(wait_ms_max / 1000, _resolve, released)
         released.add_done_callback(lambda _: deadline.cancel())
         return released
 

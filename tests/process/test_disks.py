@@ -13,7 +13,8 @@ import pytest
 
 from sordini.protocol.errors import ErrorCode
 from tests.build import a_batch
-from tests.outside.processes import OutsideProcess, SordiniProcess
+from tests.outside.failing import failing
+from tests.outside.processes import SordiniProcess
 from tests.process.wire import Client
 
 Start = Callable[..., SordiniProcess]
@@ -99,48 +100,6 @@ def test_a_full_disk_refuses_the_other_serves_on_and_room_heals_it(small_disk: O
     assert [rows[full].base_offset, rows[1 - full].base_offset] == [3, 12]
     assert len(client.fetch("orders", full)) == 2 * len(LARGE)
     assert small_disk.stop() == 0
-
-
-class Injector(OutsideProcess):
-    """strace, making one system call on one file of a running process fail."""
-
-    name = "strace"
-
-    def __init__(self, directory: Path, pid: int, call: str, path: Path) -> None:
-        super().__init__(directory)
-        self._arguments = [
-            "-f",
-            "-p",
-            str(pid),
-            "-P",
-            str(path),
-            "-e",
-            f"trace={call}",
-            "-e",
-            f"inject={call}:error=EIO",
-        ]
-
-    def command(self) -> list[str]:
-        return ["strace", *self._arguments]
-
-    def is_ready(self) -> bool:
-        return "attached" in self.output()
-
-
-@contextlib.contextmanager
-def failing(broker: SordiniProcess, call: str, path: Path) -> Iterator[None]:
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not here to make a disk fail: `apt-get install strace`")
-    injector = Injector(broker.directory, broker.pid, call, path)
-    injector.launch()
-    try:
-        injector.wait_until(injector.is_ready, 10, "attach")
-    except AssertionError:
-        pytest.skip(f"strace may not attach to a process here: {injector.output().strip()}")
-    try:
-        yield
-    finally:
-        injector.stop()
 
 
 def directory_of(broker: SordiniProcess, partition: str) -> Path:

@@ -7,14 +7,18 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sordini.broker.local_channel import LocalChannel
+from sordini.broker.control_wire import ControlWire
 from sordini.broker.network.ports import Pending
+from sordini.broker.network.sockets import SystemNetwork
+from sordini.broker.peers.channel import WireChannel
+from sordini.broker.peers.links import PeerLinks
 from sordini.protocol.api import ApiKey
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.controller import cluster, paths, topics, znodes
 from sordini.replication.controller.cluster import PartitionState, TopicAssignment
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.registration import Registration
+from sordini.replication.inter_broker import OLDEST
 from sordini.replication.ports import Create
 from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker, answer_of, topic_id_of
 
@@ -22,7 +26,7 @@ from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker, answer_of
 class GovernedBroker:
     """Broker 1, which the controller of its own process commands."""
 
-    def __init__(self, broker: UnitBroker, controller: Controller, channel: LocalChannel) -> None:
+    def __init__(self, broker: UnitBroker, controller: Controller, channel: WireChannel) -> None:
         self.broker = broker
         self.controller = controller
         self._channel = channel
@@ -93,7 +97,15 @@ async def governed(broker: UnitBroker) -> AsyncIterator[GovernedBroker]:
         tasks.add(task)
         return task
 
-    channel = LocalChannel({ME: broker.parts.receiver.receive}, spawn)
+    channel = WireChannel(
+        ME,
+        broker.parts.receiver.receive,
+        ControlWire(OLDEST, "PLAINTEXT"),
+        lambda addresses: PeerLinks(SystemNetwork(), addresses),
+        "PLAINTEXT",
+        spawn,
+        broker.log,
+    )
     me = cluster.Broker(ME, 0, (cluster.Endpoint("PLAINTEXT", *ADDRESS),))
     broker.parts.receiver.broker_epoch = await Registration(
         broker.session, me, broker.clock, broker.log, session_timeout_ms=1000

@@ -17,7 +17,7 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.identity import BrokerIdentity
 from sordini.broker.metadata_cache import BrokerMetadata, PartitionMetadata
-from sordini.broker.network.ports import Parts, Peer, Pending
+from sordini.broker.network.ports import ListeningSocket, Parts, Peer, Pending, Socket, SocketOptions
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.headers import read_response_header, request_header
@@ -54,6 +54,16 @@ def a_peer(listener: str = "PLAINTEXT") -> Peer:
 
 async def inline(call: Callable[[], Any]) -> Any:
     return call()
+
+
+class NoNetwork:
+    """There is no other broker, and nobody connects."""
+
+    def listen(self, host: str, port: int, options: SocketOptions) -> list[ListeningSocket]:
+        raise AssertionError(f"nobody listens on {host}:{port} here")
+
+    async def connect(self, address: tuple[str, int], options: SocketOptions, timeout_ms: int) -> Socket:
+        raise ConnectionRefusedError(f"there is nobody at {address}")
 
 
 class Timers:
@@ -112,7 +122,7 @@ class UnitBroker:
         call_later = self.timers.call_later
         worker = CleaningHere(disk)
         around = Surroundings(
-            self.dynamic, identity, session, self.clock, chance, self.spawn, call_later, self.log, worker
+            self.dynamic, identity, session, self.clock, chance, self.spawn, call_later, self.log, worker, NoNetwork()
         )
         self.parts: Assembly = assemble(around, configs, self.logs)
         self.logs.on_offline = self.parts.replicas.directory_failed

@@ -27,7 +27,7 @@ from sordini.replication.controller.cluster import (
     StopReplica,
     UpdateMetadata,
 )
-from sordini.replication.replica_set import ReplicaSet
+from sordini.replication.replica_set import ReplicaSet, Surroundings
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.unit.broker.network.helpers import ListLog
 from tests.unit.broker.parts import ME, OTHER, topic_id_of
@@ -69,10 +69,11 @@ class Receiving:
         self.logs = logs_on(ForgetfulDisk(), *directories)
         self.metadata = MetadataCache("a-cluster")
         self.configs = TopicConfigs(DynamicConfig(build_config({})[0]), self.read_overrides)
-        self.replicas = ReplicaSet(
-            ME, self.logs, self.configs.settings_of, self.metadata.exists, self.metadata.name_of, lambda: 0
+        around = Surroundings(
+            self.configs.settings_of, self.metadata.exists, self.metadata.name_of, lambda: 0, lambda: 0
         )
-        self.receiver = CommandReceiver(ME, self.replicas, self.metadata, self.configs, self.log)
+        self.replicas = ReplicaSet(ME, self.logs, around)
+        self.receiver = CommandReceiver(self.replicas, self.metadata, self.configs, self.log)
         self.receive = self.receiver.receive
 
     async def read_overrides(self, topic: str) -> Mapping[str, str]:

@@ -95,3 +95,15 @@ def test_the_epoch_starts_over_after_its_largest() -> None:
     plan.session.epoch = 2**31 - 1
     sessions.plan(a_fetch(1, 2**31 - 1, {}), VERSION, 0)
     assert plan.session.epoch == 1
+
+
+def test_a_followers_session_pushes_out_a_consumers_and_never_the_other_way_round() -> None:
+    sessions = some_sessions(slots=2)
+    large = dict.fromkeys(range(50), 0)
+    sessions.plan(a_fetch(0, 0, large), VERSION, 0)
+    sessions.plan(a_fetch(0, 0, {0: 0}), VERSION, 0, privileged=True)
+    follower = sessions.plan(a_fetch(0, 0, {0: 0}), VERSION, 0, privileged=True)
+    assert follower.session is not None, "a large session of a consumer's goes before a small one of a follower's"
+    assert sessions.plan(a_fetch(0, 0, large), VERSION, 0).session is None
+    assert sessions.plan(a_fetch(0, 0, {0: 0}), VERSION, 0, privileged=True).session is None, "it is no larger"
+    assert sessions.plan(a_fetch(0, 0, large), VERSION, 0, privileged=True).session is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sordini.broker import metadata_cache
 from sordini.broker.metadata_cache import MetadataCache
-from sordini.protocol.types import BrokerId
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId
 from tests.unit.broker.parts import ME, OTHER, known_broker, led, topic_id_of
 
 OLD_ID = topic_id_of("old")
@@ -37,6 +37,25 @@ def test_a_topic_made_again_has_its_new_id_and_none_of_its_old_partitions() -> N
     assert cache.name_of(NEW_ID) == "orders"
     assert cache.name_of(OLD_ID) is None
     assert cache.topics["orders"].partitions == {0: led(epoch=1)}
+
+
+def test_topics_without_ids_are_found_by_name_alone() -> None:
+    cache = MetadataCache("a-cluster")
+    for name in ("orders", "bills"):
+        cache.set_partition(name, NO_TOPIC_ID, 0, led())
+        cache.set_partition(name, NO_TOPIC_ID, 1, led())
+    assert cache.name_of(NO_TOPIC_ID) is None
+    assert {name: len(topic.partitions) for name, topic in cache.topics.items()} == {"orders": 2, "bills": 2}
+    cache.drop_partition("orders", 0)
+    cache.drop_partition("orders", 1)
+    assert list(cache.topics) == ["bills"]
+
+
+def test_under_a_protocol_without_topic_ids_nobody_is_told_one() -> None:
+    cache = MetadataCache("a-cluster", uses_topic_ids=False)
+    cache.set_partition("orders", OLD_ID, 0, led())
+    assert cache.topics["orders"].topic_id == NO_TOPIC_ID
+    assert cache.name_of(OLD_ID) is None
 
 
 def test_a_topic_is_gone_with_its_last_partition() -> None:

@@ -14,7 +14,7 @@ from sordini.broker.cli.options import Failure
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
-from sordini.protocol.headers import RequestHeader, read_rest_of_header, response_header
+from sordini.protocol.headers import RequestHeader, read_rest_of_header, request_header_version, response_header
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -34,8 +34,7 @@ class Peer:
         frame = memoryview(data)[4:]
         assert len(frame) == struct.unpack_from(">i", data)[0]
         key, version = struct.unpack_from(">hh", frame)
-        flexible = version >= APIS[key].flexible_from
-        correlation_id, client_id, _ = read_rest_of_header(frame, flexible=flexible)
+        correlation_id, client_id, _ = read_rest_of_header(frame, request_header_version(APIS[key], version))
         header = RequestHeader(key, version, correlation_id, client_id)
         self.asked.append(header)
         body = self._answer(header)

@@ -95,8 +95,11 @@ def test_a_coarser_keys_default_is_told_only_beside_a_value_that_was_set() -> No
 def test_every_dynamic_key_that_topics_do_not_inherit_has_somebody_who_hears_of_it() -> None:
     inherited = {key.key for topic in TOPIC_SETTINGS.values() for key in topic.inherits}
     alone = {key for key, (_, declared) in SETTINGS.items() if declared.is_dynamic} - inherited
-    # The cleaner listens to its own, the network to the next three, the settings of partitions take the others.
+    # The cleaner listens to its own, the network to the next three, throttles and fetchers to those of replication, the
+    # settings of partitions take the others.
     assert alone == {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.buffer.load.factor",
@@ -106,6 +109,7 @@ def test_every_dynamic_key_that_topics_do_not_inherit_has_somebody_who_hears_of_
         "max.connections",
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",
+        "num.replica.fetchers",
         "producer.id.expiration.ms",
         "sordini.expanded.bytes.max",
         "sordini.validate.compressed",

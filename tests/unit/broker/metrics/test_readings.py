@@ -24,6 +24,7 @@ from sordini.protocol.messages.fetch import FetchRequest
 from sordini.protocol.messages.metadata import MetadataRequest
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.types import TopicPartition
+from sordini.replication.leader import Term
 from tests.build import a_batch
 from tests.unit.broker.network.helpers import WarmCache
 from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker
@@ -126,7 +127,7 @@ async def test_a_partition_with_too_few_in_sync_replicas_refuses_writes_and_is_c
     await scraped.broker.lead("orders", isr=(ME, OTHER))
     (partition,) = scraped.broker.parts.replicas
     assert not partition.is_under_min_isr
-    partition.lead(ME, partition.led().leader_epoch, [ME], 2)
+    partition.lead(ME, Term(partition.led().leader_epoch, (ME,), (ME, OTHER)), 0)
     assert scraped["sordini_partitions_under_min_isr"] == {(): 1}
     assert scraped.produce("orders", 1) == ErrorCode.NOT_ENOUGH_REPLICAS
     partition.resign()

@@ -1,0 +1,176 @@
+"""A broker's place in its cluster: registered, standing for controller, and both anew in every session.
+
+    a session -> registered: the broker epoch -> settings read -> a controller of this session stands for election
+    the session has ended -> terms are over, commands of the former life are refused -> a new session, from the top
+
+A session ends when the coordination store has not heard of the broker for too long; a cluster then gives it up. That
+is no reason to end a broker: it comes back as itself, with a newer epoch. While the store is away for less than that,
+nothing changes but what `fencing.py` says. Nothing here holds up the loop, however long a store is silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, assert_never
+
+from sordini.broker.coordination.current import CurrentSession
+from sordini.broker.fencing import Fence
+from sordini.replication.controller.cluster import Cluster
+from sordini.replication.controller.controller import Controller
+from sordini.replication.ports import (
+    ConnectionLoss,
+    CoordinationError,
+    CoordinationStore,
+    Log,
+    Session,
+    SessionExpired,
+    SessionState,
+)
+
+RETRY_DELAY_S = 0.1
+"""After a call that was lost with its connection: long enough not to spin."""
+RENEWAL_PAUSE_S = 1.0
+"""Between attempts to open a session while the store is away."""
+LEAVE_S_MAX = 2.0
+"""For a store to take note that this broker is no controller any more."""
+
+
+class Hooks(NamedTuple):
+    """What a place in the cluster means to the rest of the broker."""
+
+    register: Callable[[Session], Awaitable[int]]
+    """Take the broker's id in a session; the broker epoch. Raises RegistrationRefused."""
+    known_as: Callable[[int], None]
+    """Commands for a broker epoch below this one are for a former life."""
+    read_settings: Callable[[], Awaitable[None]]
+    """What changed in the store while nobody looked."""
+    candidate: Callable[[Session], Controller]
+    """Somebody who stands for controller in a session."""
+
+
+class Membership:
+    """The place of one broker. `join` takes it, `run` keeps it, `leave` gives it up."""
+
+    def __init__(self, store: CoordinationStore, session: CurrentSession, hooks: Hooks, fence: Fence, log: Log) -> None:
+        self._store = store
+        self._session = session
+        self._hooks = hooks
+        self._fence = fence
+        self._log = log
+        self._reachable = asyncio.Event()
+        self._reachable.set()
+        self._is_over = False
+        self.broker_epoch = -1
+        """The epoch of this life; between two lives one that nobody else has and no controller accepts."""
+        self.controller: Controller | None = None
+        """Who stands for controller in the session of the moment, or did in the last."""
+        session.on_state(self._session_changed)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
+        return self.controller is not None and self.controller.is_active
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """What the controller in this process knows; None while it is in another."""
+        return None if self.controller is None else self.controller.cluster
+
+    async def join(self, registered: Callable[[], None] = lambda: None) -> None:
+        """Take the place; returns once this broker is registered and who is controller has been decided.
+
+        `registered` is called in between: from then on the controller connects and commands. Waits for as long as the
+        store is away. Raises RegistrationRefused, StoreUnusable.
+        """
+        anew = False
+        while not await self._take_place(self._session.current, registered, anew=anew):
+            await self._renew()
+            anew = True
+
+    async def run(self) -> None:
+        """Keep the place through all sessions, until cancelled. Raises as `join`."""
+        while True:
+            assert self.controller is not None, "not joined"
+            await self.controller.over()
+            taken = False
+            while not taken:
+                await self._renew()
+                taken = await self._take_place(self._session.current, lambda: None, anew=True)
+
+    async def leave(self) -> None:
+        """Resign as controller, so that another can be elected at once. The registration ends with the session.
+
+        A store that hangs is not waited for: then the reign ends with the session, too.
+        """
+        if self.controller is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_S_MAX):
+                    await self.controller.stop()
+
+    async def _take_place(self, session: Session, registered: Callable[[], None], *, anew: bool) -> bool:
+        """Whether this session lasted until all was done."""
+        while True:
+            try:
+                self._become(await self._hooks.register(session))
+                registered()
+                if anew:
+                    await self._hooks.read_settings()
+                self.controller = self._hooks.candidate(session)
+                await self.controller.start()
+            except SessionExpired:
+                return False
+            except ConnectionLoss:
+                # Nobody knows what was done; each step finds what it did before.
+                await asyncio.sleep(RETRY_DELAY_S)
+                await self._reachable.wait()
+            else:
+                return True
+
+    def _become(self, broker_epoch: int) -> None:
+        if broker_epoch != self.broker_epoch:
+            self._log.info("registered", session=f"{self._session.session_id:#x}", broker_epoch=broker_epoch)
+        self.broker_epoch = broker_epoch
+        self._hooks.known_as(broker_epoch)
+
+    async def _renew(self) -> None:
+        """Open a new session, however long the store is away."""
+        self._end_life()
+        while True:
+            try:
+                session = await self._store.open_session()
+            except CoordinationError as error:
+                self._log.warning("no new session with the coordination store yet, trying on", reason=str(error))
+                await asyncio.sleep(RENEWAL_PAUSE_S)
+            else:
+                self._session.replace(session)
+                self._is_over = False
+                return
+
+    def _end_life(self) -> None:
+        """The session has expired: told by its state, or by a call that was faster to hear of it."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._log.warning("session has expired; leading nothing until this broker is registered anew")
+        # First: from here on nothing that was meant for the former life may begin a term.
+        self.broker_epoch += 1
+        self._hooks.known_as(self.broker_epoch)
+        self._fence.over()
+
+    def _session_changed(self, state: SessionState) -> None:
+        match state:
+            case SessionState.CONNECTED:
+                self._reachable.set()
+                self._fence.answers()
+            case SessionState.SUSPENDED:
+                self._reachable.clear()
+                self._fence.silent(self._session.lives_until_ms)
+            case SessionState.EXPIRED:
+                self._reachable.set()
+                self._end_life()
+            case SessionState.CLOSED:
+                self._reachable.set()
+            case _:
+                assert_never(state)

@@ -1,0 +1,173 @@
+"""The steps of a broker's start that need no broker yet: opening logs, listening, who else is in the cluster.
+
+Each refuses the start, with a text that says why and what to do about it, when the broker could not serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from sordini.broker.clock import Clock
+from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.listeners import Endpoint, advertised_endpoints
+from sordini.broker.configuration.protocol_version import read_version
+from sordini.broker.configuration.settings import INT64_MAX, ConfigError
+from sordini.broker.configuration.topic_configs import TopicConfigs
+from sordini.broker.delete_policies import load_policies
+from sordini.broker.identity import BrokerIdentity
+from sordini.broker.network.limits import Listener
+from sordini.broker.network.ports import Log, Network, PageCache, SocketOptions
+from sordini.broker.network.server import SocketServer
+from sordini.replication.controller import cluster
+from sordini.replication.controller.registration import RegistrationRefused, other_brokers, refuse_taken_endpoints
+from sordini.replication.inter_broker import versions_for
+from sordini.replication.ports import (
+    ConnectionLoss,
+    CoordinationError,
+    CoordinationStore,
+    Session,
+    SessionExpired,
+    StoreUnusable,
+)
+from sordini.storage.cleaner import Worker
+from sordini.storage.disk import Disk
+from sordini.storage.errors import StorageError
+from sordini.storage.home import Randomness
+from sordini.storage.log_manager import Identity, LogManager, StoreConfig
+
+if TYPE_CHECKING:
+    from sordini.broker.dispatch import Dispatcher
+    from sordini.broker.metrics.endpoint import MetricsEndpoint
+
+OLDEST_IN_CLUSTER = read_version("2.7-IV0")
+"""Requests between brokers of older protocols are not known here."""
+
+FEATURES_BY_MAXIMUM = read_version("3.3-IV0")
+"""From here on /feature has version 2 (KIP-778)."""
+
+
+class StartRefused(Exception):  # noqa: N818 - says what it is.
+    """The broker cannot start; the text says why and what to do about it."""
+
+
+EXPECTED = (StoreUnusable, StorageError, RegistrationRefused)
+"""What may end a broker without a bug."""
+
+
+LOST = (ConnectionLoss, SessionExpired)
+"""Calls that fail so are repeated by a broker that runs; one that starts is better started again."""
+
+
+def store_lost(error: CoordinationError) -> StartRefused:
+    """What to say then."""
+    return StartRefused(f"the coordination store went away while the broker started ({error})")
+
+
+class Ports(NamedTuple):
+    """The world, as the server sees it."""
+
+    clock: Clock
+    randomness: Randomness
+    disk: Disk
+    network: Network
+    page_cache: PageCache
+    open_store: Callable[[], Awaitable[CoordinationStore]]
+    worker: Worker
+    """Who compacts."""
+
+
+def open_logs(
+    config: Config, ports: Ports, identity: BrokerIdentity, topic_configs: TopicConfigs, log: Log
+) -> LogManager:
+    """Lock the log directories and load what is in them."""
+    try:
+        policies = load_policies(config.log_delete_policy)
+    except ConfigError as error:
+        raise StartRefused(str(error)) from error
+    logs = LogManager(
+        ports.disk,
+        config.log_directories,
+        Identity(identity.broker_id, identity.cluster_id),
+        lambda partition: topic_configs.settings_of(partition.topic).log,
+        ports.randomness,
+        StoreConfig(
+            open_files_max=config.open_segments_max,
+            retention_check_interval_ms=config.log_retention_check_interval_ms,
+            recovery_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
+            log_start_checkpoint_interval_ms=config.log_flush_start_offset_checkpoint_interval_ms,
+            high_watermark_checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
+            # Unset it is never, and a topic's flush.ms would promise nothing.
+            flush_check_interval_ms=config.log_flush_scheduler_interval_ms % INT64_MAX,
+            delete_policies=policies,
+        ),
+    )
+
+    def tell(finding: str) -> None:
+        log.warning("found in the logs", what=finding)
+
+    logs.on_finding = tell
+    for finding in logs.open(ports.clock.now_ms()):
+        log.warning("found at start", what=finding)
+    return logs
+
+
+def bind(config: Config, sockets: SocketServer) -> tuple[list[Endpoint], tuple[cluster.Endpoint, ...]]:
+    """Bind every listener; where they listen, and what to tell others.
+
+    A port of 0 is the system's choice, told as it came out.
+    """
+    options = SocketOptions(
+        send_buffer_bytes=config.socket_send_buffer_bytes,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        backlog=config.socket_listen_backlog_size,
+        user_timeout_ms=config.tcp_user_timeout_ms,
+    )
+    try:
+        sockets.bind([Listener(end.name, end.host, end.port, end.protocol, options) for end in config.endpoints])
+    except OSError as error:
+        raise StartRefused(str(error.strerror)) from error
+    bound = [end._replace(port=sockets.address(end.name)[1]) for end in config.endpoints]
+    told = advertised_endpoints(config.advertised_listeners, tuple(bound), config.protocols)
+    return bound, tuple(cluster.Endpoint(end.name, end.host, end.port, end.protocol) for end in told)
+
+
+async def join_company(config: Config, session: Session, me: cluster.Broker) -> None:
+    """Refuse to be one of several brokers that could not work together."""
+    try:
+        others = await other_brokers(session, me.broker_id)
+    except LOST as error:
+        raise store_lost(error) from error
+    if others and config.inter_broker_protocol_version < OLDEST_IN_CLUSTER:
+        numbers = ", ".join(str(other.broker_id) for other in others)
+        raise StartRefused(
+            f"inter.broker.protocol.version={config.inter_broker_protocol_version} is not enough for a cluster, and "
+            f"zookeeper.connect={config.zookeeper_connect} is one with broker {numbers}: allowed there is "
+            f"{OLDEST_IN_CLUSTER} or newer, the same on all its brokers"
+        )
+    refuse_taken_endpoints(me, others)
+
+
+def conventions_of(config: Config) -> cluster.Conventions:
+    """What the controller counts on, by the protocol that all brokers of the cluster speak."""
+    protocol = config.inter_broker_protocol_version
+    return cluster.Conventions(
+        config.inter_broker_listener_name,
+        versions_for(protocol.release, protocol.step).uses_topic_ids,
+        2 if protocol >= FEATURES_BY_MAXIMUM else 1,
+    )
+
+
+async def listen_for_metrics(config: Config, dispatcher: Dispatcher, log: Log) -> MetricsEndpoint | None:
+    """What times requests and is scraped, where that is wanted."""
+    if config.metrics_port < 0:
+        return None
+    from sordini.broker.metrics.endpoint import MetricsEndpoint  # Late: its library takes 100 ms to import.
+
+    metrics = MetricsEndpoint(dispatcher, log)
+    try:
+        host, port = await metrics.listen(config.metrics_host, config.metrics_port)
+    except OSError as error:
+        raise StartRefused(str(error.strerror)) from error
+    log.info("metrics are served", host=host, port=port)
+    return metrics

@@ -1,0 +1,84 @@
+"""A broker's ties to its cluster, put together in one place: its membership, the controller it may be, its farewell."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sordini.broker.assembly import Assembly, Surroundings
+from sordini.broker.configuration.receiver import load_layers
+from sordini.broker.coordination.current import CurrentSession
+from sordini.broker.fencing import Fence
+from sordini.broker.membership import Hooks, Membership
+from sordini.broker.peers.channel import WireChannel
+from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
+from sordini.broker.startup import conventions_of
+from sordini.replication.controller.cluster import Broker
+from sordini.replication.controller.controller import Controller
+from sordini.replication.controller.registration import Registration
+from sordini.replication.controller.topics import topic_ids
+from sordini.replication.ports import CoordinationStore, Session
+
+
+class Ties(NamedTuple):
+    """What binds a broker to others; nothing of it runs yet."""
+
+    membership: Membership
+    channel: WireChannel
+    leaving: Leaving
+
+
+def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore, parts: Assembly, me: Broker) -> Ties:
+    """Put the ties together."""
+    config, peering = around.config, parts.peering
+    channel = WireChannel(
+        me.broker_id,
+        parts.receiver.receive,
+        peering.wire,
+        peering.dial,
+        peering.listener,
+        around.spawn,
+        around.log,
+    )
+    fence = Fence(parts.replicas, around.clock, around.call_later, around.log)
+    membership = Membership(store, session, _hooks(around, parts, me, channel), fence, around.log)
+    leaving = Leaving(
+        me.broker_id,
+        lambda: membership.broker_epoch,
+        session,
+        peering.dial,
+        peering.serve_locally,
+        LeavingRules(
+            peering.listener,
+            config.controlled_shutdown_max_retries,
+            config.controlled_shutdown_retry_backoff_ms,
+            config.controller_socket_timeout_ms,
+        ),
+        around.log,
+    )
+    return Ties(membership, channel, leaving)
+
+
+def _hooks(around: Surroundings, parts: Assembly, me: Broker, channel: WireChannel) -> Hooks:
+    config, clock, log = around.config, around.clock, around.log
+
+    async def register(session: Session) -> int:
+        timeout_ms = config.zookeeper_session_timeout_ms
+        return await Registration(session, me, clock, log, session_timeout_ms=timeout_ms).register()
+
+    def known_as(broker_epoch: int) -> None:
+        parts.receiver.broker_epoch = broker_epoch
+
+    async def read_settings() -> None:
+        await load_layers(around.session, me.broker_id, around.dynamic, log)
+        await parts.topic_configs.reload()
+        parts.replicas.reconfigure()
+
+    def candidate(session: Session) -> Controller:
+        ids = topic_ids(around.randomness.getrandbits)
+        controller = Controller(
+            session, me.broker_id, channel, clock, log, topic_ids=ids, conventions=conventions_of(config)
+        )
+        parts.partition_admin.controller = controller
+        return controller
+
+    return Hooks(register, known_as, read_settings, candidate)

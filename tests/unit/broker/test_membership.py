@@ -1,0 +1,257 @@
+"""A broker's place in its cluster, through the ends of its sessions and a store that is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from sordini.broker import membership as module
+from sordini.broker.coordination.current import CurrentSession
+from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from sordini.broker.fencing import Fence
+from sordini.broker.membership import Hooks, Membership
+from sordini.protocol.types import BrokerId, TopicId
+from sordini.replication.controller import paths
+from sordini.replication.controller.cluster import Broker, Endpoint
+from sordini.replication.controller.controller import Controller
+from sordini.replication.controller.registration import DuplicateBrokerId, Registration, ensure_base_paths
+from sordini.replication.ports import ConnectionLoss, Session, SessionExpired, SessionState, StoreUnusable
+from tests.unit.broker.network.helpers import ListLog, StillClock
+from tests.unit.broker.parts import Timers, inline
+from tests.unit.broker.test_fencing import Terms
+from tests.unit.replication.controller.conftest import Brokers
+
+ME = Broker(BrokerId(4), 0, (Endpoint("PLAINTEXT", "h", 9092),))
+NODE = paths.broker(ME.broker_id)
+
+
+class Away:
+    """The store, which can be away: then it opens no sessions."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+        self.is_away = False
+        self.refused = asyncio.Event()
+
+    async def open_session(self) -> EmbeddedSession:
+        if self.is_away:
+            self.refused.set()
+            raise StoreUnusable("nobody answers")
+        return await self._store.open_session()
+
+    async def close(self) -> None: ...
+
+
+class Life:
+    """A membership with the store, the session of the moment, and all that it told the rest of the broker."""
+
+    def __init__(self, store: EmbeddedStore, session: EmbeddedSession, watcher: EmbeddedSession) -> None:
+        self.store, self.watcher = Away(store), watcher
+        self.session = CurrentSession(session)
+        self.log, self.clock, self.terms, self.brokers = ListLog(), StillClock(), Terms(), Brokers()
+        self.told: list[Any] = []
+        self.failures: list[Exception] = []
+        """What registering fails with, one each time, before it succeeds."""
+        self.again = asyncio.Event()
+        """There is a candidate."""
+        fence = Fence(self.terms, self.clock, Timers().call_later, self.log)
+        hooks = Hooks(self._register, self._known_as, self._read_settings, self._candidate)
+        self.membership = Membership(self.store, self.session, hooks, fence, self.log)
+        self.keeping: asyncio.Task[None] | None = None
+
+    async def _register(self, session: Session) -> int:
+        if self.failures:
+            raise self.failures.pop(0)
+        return await Registration(session, ME, self.clock, self.log, session_timeout_ms=0).register()
+
+    def _known_as(self, epoch: int) -> None:
+        self.told.append(epoch)
+
+    async def _read_settings(self) -> None:
+        self.told.append("settings")
+
+    def _candidate(self, session: Session) -> Controller:
+        self.again.set()
+        return Controller(
+            session, ME.broker_id, self.brokers, self.clock, self.log, topic_ids=lambda: TopicId(bytes(16))
+        )
+
+    async def expire(self) -> None:
+        self.again.clear()
+        current = self.session.current
+        assert isinstance(current, EmbeddedSession)
+        await current.expire()
+
+    async def back(self) -> None:
+        """Wait until it has its place anew."""
+        await asyncio.wait_for(self.again.wait(), 20)
+        assert self.membership.controller is not None
+        await self.membership.controller.caught_up()
+
+    async def epoch_in_store(self) -> int:
+        stat = await self.watcher.exists(NODE)
+        assert stat is not None
+        assert stat.ephemeral_owner == self.session.session_id
+        return stat.czxid
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RENEWAL_PAUSE_S", 0)
+    monkeypatch.setattr(module, "RETRY_DELAY_S", 0)
+
+
+@pytest.fixture
+async def life() -> AsyncIterator[Life]:
+    store = await EmbeddedStore.open(":memory:", inline, StillClock())
+    watcher = await store.open_session()
+    await ensure_base_paths(watcher)
+    life = Life(store, await store.open_session(), watcher)
+    yield life
+    if life.keeping is not None:
+        life.keeping.cancel()
+        await asyncio.wait([life.keeping])
+    await life.membership.leave()
+    await store.close()
+
+
+async def joined(life: Life) -> int:
+    """The first epoch, of a membership that is kept from now on."""
+    await life.membership.join()
+    life.keeping = asyncio.create_task(life.membership.run())
+    return life.membership.broker_epoch
+
+
+async def test_a_broker_takes_its_place_before_anybody_can_command_it(life: Life) -> None:
+    order: list[str] = []
+    await life.membership.join(
+        lambda: order.append(f"registered, {'no' if not life.again.is_set() else 'a'} candidate")
+    )
+    assert order == ["registered, no candidate"]
+    assert life.membership.is_active
+    assert life.told == [await life.epoch_in_store()], "and settings were read before: nothing is read twice"
+
+
+async def test_when_its_session_expires_it_comes_back_with_a_newer_epoch(life: Life) -> None:
+    first = await joined(life)
+    await life.expire()
+    await life.back()
+    second = await life.epoch_in_store()
+    assert second > first
+    assert life.terms.told == ["end"]
+    assert life.told == [first, first + 1, second, "settings"], "settings are read anew once it is registered"
+    assert life.membership.broker_epoch == second
+    assert life.membership.is_active
+
+
+async def test_between_two_lives_commands_of_the_former_are_refused_before_terms_end(life: Life) -> None:
+    first = await joined(life)
+    life.store.is_away = True
+    ended: list[int] = []
+    life.terms.end_terms = lambda: ended.append(life.membership.broker_epoch)  # type: ignore[method-assign]
+    await life.expire()
+    await asyncio.wait_for(life.store.refused.wait(), 20)
+    assert ended == [first + 1]
+    assert not life.membership.is_active
+    life.store.is_away = False
+    await life.back()
+
+
+async def test_it_tries_for_as_long_as_the_store_is_away(life: Life) -> None:
+    await joined(life)
+    life.store.is_away = True
+    await life.expire()
+    for _ in range(5):
+        life.store.refused.clear()
+        await asyncio.wait_for(life.store.refused.wait(), 20)
+    life.store.is_away = False
+    await life.back()
+    assert await life.epoch_in_store() == life.membership.broker_epoch
+    reasons = [fields["reason"] for event, fields in life.log.at("warning") if "no new session" in event]
+    assert len(reasons) >= 5
+    assert set(reasons) == {"nobody answers"}
+
+
+async def test_session_after_session_may_end(life: Life) -> None:
+    epochs = [await joined(life)]
+    for _ in range(3):
+        await life.expire()
+        await life.back()
+        epochs.append(await life.epoch_in_store())
+    assert epochs == sorted(set(epochs))
+    assert life.terms.told == ["end"] * 3
+
+
+@pytest.mark.parametrize("failure", [ConnectionLoss(), SessionExpired()])
+async def test_a_store_lost_while_it_registers_is_tried_again(life: Life, failure: Exception) -> None:
+    life.failures = [failure, failure]
+    await life.membership.join()
+    assert await life.epoch_in_store() == life.membership.broker_epoch
+    # The call may be faster than the state to say that the session is over.
+    assert life.terms.told == (["end"] * 2 if isinstance(failure, SessionExpired) else [])
+
+
+async def test_while_the_connection_is_away_it_waits_instead_of_trying(life: Life) -> None:
+    tell = life.membership._session_changed
+    tell(SessionState.SUSPENDED)
+    life.failures = [ConnectionLoss(), ConnectionLoss()]
+    joining = asyncio.create_task(life.membership.join())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(life.failures) == 1, "one try, and then nothing until there is news"
+    tell(SessionState.CONNECTED)
+    await joining
+    assert not life.failures
+
+
+async def test_an_id_that_somebody_else_took_meanwhile_ends_the_broker(life: Life) -> None:
+    await joined(life)
+    life.store.is_away = True
+    await life.expire()
+    await asyncio.wait_for(life.store.refused.wait(), 20)
+    await life.watcher.create(NODE, b"", ephemeral=True)
+    life.store.is_away = False
+    assert life.keeping is not None
+    with pytest.raises(DuplicateBrokerId, match="broker id 4"):
+        await asyncio.wait_for(asyncio.shield(life.keeping), 20)
+
+
+async def test_who_leaves_gives_up_the_reign_and_keeps_the_registration_until_the_session_ends(life: Life) -> None:
+    await joined(life)
+    assert life.keeping is not None
+    life.keeping.cancel()
+    await life.membership.leave()
+    assert await life.watcher.exists(paths.CONTROLLER) is None
+    assert await life.watcher.exists(NODE) is not None
+    await life.membership.leave()
+    await life.session.close()
+    assert await life.watcher.exists(NODE) is None
+    assert life.terms.told == [], "an orderly end is no expiry"
+
+
+async def test_a_hung_store_does_not_hold_up_whoever_leaves(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    await life.membership.join()
+
+    async def never(_: object) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    assert life.membership.controller is not None
+    monkeypatch.setattr(life.membership.controller, "_give_up", never)
+    monkeypatch.setattr(module, "LEAVE_S_MAX", 0)
+    await asyncio.wait_for(life.membership.leave(), 20)
+
+
+async def test_the_session_of_the_moment_serves_whoever_kept_the_first(life: Life) -> None:
+    await joined(life)
+    await life.expire()
+    await life.back()
+    assert await life.session.children(paths.BROKER_IDS) == ["4"]
+    states: list[SessionState] = []
+    on_state: Callable[[Callable[[SessionState], None]], None] = life.session.on_state
+    on_state(states.append)
+    await life.expire()
+    await life.back()
+    assert states == [SessionState.EXPIRED, SessionState.CONNECTED]

@@ -1,0 +1,84 @@
+"""What refuses a broker's start before there is a broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sordini.broker.configuration.config import Config, build_config
+from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from sordini.broker.startup import StartRefused, conventions_of, join_company
+from sordini.protocol.types import BrokerId
+from sordini.replication.controller import paths, znodes
+from sordini.replication.controller.cluster import Broker, Conventions, Endpoint
+from sordini.replication.controller.registration import EndpointTaken, ensure_base_paths
+from tests.unit.broker.network.helpers import StillClock
+from tests.unit.broker.parts import inline
+
+ME = Broker(BrokerId(1), 0, (Endpoint("PLAINTEXT", "a", 9092),))
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[EmbeddedSession]:
+    store = await EmbeddedStore.open(":memory:", inline, StillClock())
+    session = await store.open_session()
+    await ensure_base_paths(session)
+    yield session
+    await store.close()
+
+
+def speaking(protocol: str, **entries: str) -> Config:
+    old = {"log.message.format.version": "0.10.0"}
+    return build_config({"inter.broker.protocol.version": protocol, **old, **entries})[0]
+
+
+async def others(session: EmbeddedSession, *broker_ids: int) -> None:
+    for number in broker_ids:
+        broker = Broker(BrokerId(number), 0, (Endpoint("PLAINTEXT", f"host-{number}", 9092),))
+        await session.create(paths.broker(broker.broker_id), znodes.encode_broker(broker, 0))
+
+
+@pytest.mark.parametrize("protocol", ["0.10.0", "2.6", "2.6-IV0"])
+async def test_a_protocol_that_brokers_do_not_speak_among_themselves_is_refused_beside_others(
+    session: EmbeddedSession, protocol: str
+) -> None:
+    await join_company(speaking(protocol), session, ME)
+    await others(session, 1)
+    await join_company(speaking(protocol), session, ME)
+    await others(session, 12, 3)
+    with pytest.raises(StartRefused, match=f"inter.broker.protocol.version={protocol} .* broker 3, 12: .* 2.7-IV0"):
+        await join_company(speaking(protocol), session, ME)
+
+
+@pytest.mark.parametrize("protocol", ["2.7-IV0", "2.7", "3.9"])
+async def test_from_2_7_on_a_broker_joins_others(session: EmbeddedSession, protocol: str) -> None:
+    await others(session, 2, 3)
+    await join_company(speaking(protocol), session, ME)
+
+
+async def test_an_address_of_another_broker_is_refused(session: EmbeddedSession) -> None:
+    await others(session, 2)
+    with pytest.raises(EndpointTaken, match="host-2:9092 is registered by broker 2"):
+        await join_company(speaking("3.9"), session, Broker(BrokerId(1), 0, (Endpoint("INTERNAL", "host-2", 9092),)))
+
+
+async def test_a_store_that_goes_away_meanwhile_is_told_as_such(session: EmbeddedSession) -> None:
+    await session.close()
+    with pytest.raises(StartRefused, match="the coordination store went away while the broker started"):
+        await join_company(speaking("3.9"), session, ME)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "uses_topic_ids", "feature_version"),
+    [("2.7", False, 1), ("2.8-IV0", True, 1), ("3.2", True, 1), ("3.3-IV0", True, 2), ("3.9", True, 2)],
+)
+def test_what_a_controller_counts_on_follows_from_the_protocol(
+    protocol: str, uses_topic_ids: bool, feature_version: int
+) -> None:
+    names = {
+        "listeners": "PLAINTEXT://:9092,IN://:9093",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,IN:PLAINTEXT",
+        "inter.broker.listener.name": "IN",
+    }
+    assert conventions_of(speaking(protocol, **names)) == Conventions("IN", uses_topic_ids, feature_version)
