@@ -1,8 +1,10 @@
 # make run    a broker on 127.0.0.1:9092 with its data in ./data
 # make test   everything the tests need, then the tests; ARGS="-k idempotent" narrows them
 # make crash  the log crashed in 20,000 seeds; ARGS="--seeds 5-5" for some, ARGS=--planted for the bugs it must find
+# make model  the replication protocol explored whole, and what its former rules lose; ARGS=--planted for planted bugs
 # make interchange  our files in Apache Kafka 2.7.2 and 3.9.1 and theirs in ours, stopped and killed; ten minutes
-# make sim    a hundred seeds of the simulated broker; ARGS="--seeds 0-999" for more
+# make mixed  clusters of ours and Apache Kafka 2.7.2 and 3.9.1, killed, frozen, governed by it; fifteen minutes
+# make sim    100 seeds of a simulated broker, 1,000 of a cluster; ARGS, CLUSTER_ARGS="--seeds 0-9999" for more
 # make lint   style, types, import contracts
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
 # make clean  forget the environment and all caches; ./data stays
@@ -12,7 +14,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test crash interchange sim lint bench clean
+.PHONY: help run test crash model interchange mixed sim lint bench clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -27,12 +29,20 @@ test: .venv/.installed-dev
 crash: .venv/.installed-dev
 	$(BIN)/python -m tests.crash $(ARGS)
 
+model: .venv/.installed-dev
+	$(BIN)/python -m tests.model $(ARGS)
+
 interchange: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_INTERCHANGE=all $(BIN)/python -m pytest tests/compat/interchange $(ARGS)
 
+mixed: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_MIXED=all $(BIN)/python -m pytest tests/cluster $(ARGS)
+
 sim: .venv/.installed-dev
 	$(BIN)/python -m tests.sim $(or $(ARGS),--seeds 100-199)
+	$(BIN)/python -m tests.sim.cluster $(or $(CLUSTER_ARGS),--seeds 0-999)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check

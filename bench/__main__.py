@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import groups, log, starting, table
+from bench import groups, log, replication, starting, table
 from bench.client import ROOT, build
 from bench.procfs import resident_bytes
 from bench.works import WORKS, Bench, Figures, Work, settle
@@ -42,19 +42,30 @@ def main() -> None:
 
 
 def _tables(directory: Path, arguments: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
-    if not arguments.only.startswith("log"):
+    if not arguments.only.startswith(("log", replication.PART)):
         yield table.MAIN, [table.head(THEIRS, arguments.ours), *_compare(directory, arguments)]
     if any(arguments.only in part for part in log.PARTS):
         yield from log.tables(directory, arguments, THEIRS, _say)
+    if arguments.only in replication.PART:
+        ways = {"apache_only": arguments.apache_only, "quick": arguments.quick}
+        yield replication.PART, replication.rows(directory, (THEIRS, arguments.ours), arguments.rounds, _say, **ways)
 
 
 def _publish(name: str, lines: list[str], arguments: argparse.Namespace) -> None:
     """Each table as soon as it is known: the next one takes minutes."""
-    note = f"medians of {arguments.rounds} rounds." if name == table.MAIN else log.note(name, log.extent(arguments))
+    note = _note(name, arguments)
     text = "\n".join([f"{time.strftime('%Y-%m-%d')}; {starting.machine()}; {note}", "", *lines])
     print(f"\n{name}: {text}", flush=True)
     if arguments.write and not arguments.apache_only:
         table.write(ROOT / "docs" / "benchmarks.md", name, text)
+
+
+def _note(name: str, arguments: argparse.Namespace) -> str:
+    if name == table.MAIN:
+        return f"medians of {arguments.rounds} rounds."
+    if name == replication.PART:
+        return replication.note(arguments.rounds)
+    return log.note(name, log.extent(arguments))
 
 
 def _arguments() -> argparse.Namespace:

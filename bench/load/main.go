@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,6 +48,8 @@ type job struct {
 	each        int
 	requests    int
 	firstMillis int64
+	acks        string
+	replicas    string
 }
 
 // result is what one run measured. Latencies are 0 where single requests are not timed.
@@ -100,6 +103,8 @@ func main() {
 	flag.IntVar(&j.each, "each", 1, "records of each batch of appends and touch")
 	flag.IntVar(&j.requests, "requests", 1_000, "how many requests appends, seeks and times make")
 	flag.Int64Var(&j.firstMillis, "first-ms", 0, "when fill's record 0 was made; each one after it is 1 ms younger")
+	flag.StringVar(&j.acks, "acks", "1", "whom produce and single wait for: 1 for the leader, all for every in-sync replica")
+	flag.StringVar(&j.replicas, "replicas", "", "the brokers of every partition that create makes, the leader first: 1,2,3")
 	flag.Parse()
 
 	ctx, cancel := context.WithTimeout(context.Background(), *deadline)
@@ -158,6 +163,10 @@ func topicToCreate(j job, name string) kmsg.CreateTopicsRequestTopic {
 	topic.Topic = name
 	topic.NumPartitions = int32(j.partitions)
 	topic.ReplicationFactor = 1
+	if j.replicas != "" {
+		topic.NumPartitions, topic.ReplicationFactor = -1, -1
+		topic.ReplicaAssignment = placed(j)
+	}
 	for key, value := range pairs(j.configs) {
 		config := kmsg.NewCreateTopicsRequestTopicConfig()
 		config.Name = key
@@ -165,6 +174,21 @@ func topicToCreate(j job, name string) kmsg.CreateTopicsRequestTopic {
 		topic.Configs = append(topic.Configs, config)
 	}
 	return topic
+}
+
+// placed puts every partition on j.replicas.
+func placed(j job) []kmsg.CreateTopicsRequestTopicReplicaAssignment {
+	var brokers []int32
+	for _, id := range strings.Split(j.replicas, ",") {
+		if number, err := strconv.ParseInt(id, 10, 32); err == nil {
+			brokers = append(brokers, int32(number))
+		}
+	}
+	rows := make([]kmsg.CreateTopicsRequestTopicReplicaAssignment, j.partitions)
+	for i := range rows {
+		rows[i].Partition, rows[i].Replicas = int32(i), brokers
+	}
+	return rows
 }
 
 // pairs takes "key=value,key=value" apart.

@@ -58,10 +58,14 @@ func producer(j job, options ...kgo.Opt) (*kgo.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	acks := kgo.LeaderAck()
+	if j.acks == "all" {
+		acks = kgo.AllISRAcks()
+	}
 	common := []kgo.Opt{
 		kgo.SeedBrokers(j.broker),
 		kgo.DefaultProduceTopic(j.topic),
-		kgo.RequiredAcks(kgo.LeaderAck()),
+		kgo.RequiredAcks(acks),
 		kgo.DisableIdempotentWrite(),
 		kgo.ProducerBatchMaxBytes(batchBytes),
 		kgo.ProducerBatchCompression(compression),

@@ -1,0 +1,287 @@
+"""A cluster of brokers of every kind on one machine: real Apache Kafka of both versions, and ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from sordini.protocol.api import ApiKey
+from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tests.cluster.tree import Tree
+from tests.outside.java import SHORT_LIVED, ApacheKafkaProcess
+from tests.outside.processes import BrokerProcess, SordiniProcess
+from tests.process.wire import Client
+
+Partition = tuple[str, int]
+
+OURS: Final = "ours"
+SECONDS_MAX: Final = 90.0
+"""How long the cluster may take for one change: several JVMs share the machine's cores."""
+LAG_MS_MAX: Final = 2_500
+SESSION_MS: Final = 6_000
+STOPPED: Final = frozenset({0, 143})
+"""The status after an orderly stop; a JVM's says by which signal it was asked."""
+FLAGS: Final = ("-Xms128m", "-Xmx256m", *SHORT_LIVED)
+COMMON: Final[dict[str, object]] = {
+    "zookeeper.session.timeout.ms": SESSION_MS,
+    "replica.lag.time.max.ms": LAG_MS_MAX,
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "unclean.leader.election.enable": "false",
+    "controlled.shutdown.retry.backoff.ms": 500,
+    "group.initial.rebalance.delay.ms": 0,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+    "transaction.state.log.min.isr": 2,
+    # Without it the heap of each JVM would have to hold 128 MiB more.
+    "log.cleaner.dedupe.buffer.size": 4_194_304,
+}
+_POLL_SECONDS: Final = 0.05
+_ERROR: Final = re.compile(r"^\[[^]]*\] (?:ERROR|FATAL) ")
+_ALLOWED: Final[tuple[tuple[str, str], ...]] = (
+    (r"Error for partition failing-\d+ at offset", "the leader's log directory has failed"),
+    (r"Error while appending records to failing-\d+ in dir", "so it says when the directory is its own"),
+    (r"from OfflinePartition to OnlinePartition", "the only replica of a partition is not there"),
+    (r"cannot become follower since the new leader -1 is unavailable", "the same, told to that replica"),
+    (r"apiKey=UPDATE_METADATA[^\n]*\n.*ControllerMovedException", "a deposed controller's last words"),
+    (r"Controller \d fails to send a request to broker", "it is deposed while it sends"),
+)
+"""What an Apache Kafka says of what is done to it here, and why it says so."""
+
+
+class Cluster:
+    """Brokers by id on one chroot; `protocol` is everybody's inter.broker.protocol.version."""
+
+    def __init__(self, directory: Path, zookeeper: str, protocol: str) -> None:
+        self.directory = directory
+        self.protocol = protocol
+        self.tree = Tree(f"{zookeeper}/{directory.name}")
+        self.brokers: dict[int, BrokerProcess] = {}
+        self._admin: AdminClient | None = None
+
+    def close(self) -> None:
+        for process in self.brokers.values():
+            process.kill()
+        self._admin = None
+        self.tree.close()
+
+    def start(self, kinds: Mapping[int, str], overrides: Mapping[str, object] | None = None) -> None:
+        """Start brokers together. A kind is an Apache Kafka version or OURS."""
+        for broker_id, kind in kinds.items():
+            self.brokers[broker_id] = self._made(broker_id, kind, overrides or {})
+            self.brokers[broker_id].launch()
+        for broker_id in kinds:
+            process = self.brokers[broker_id]
+            process.wait_until(process.is_ready, SECONDS_MAX, "be ready")
+        self.wait(lambda: self.tree.registered() >= set(kinds), f"{sorted(kinds)} are registered")
+
+    def _made(self, broker_id: int, kind: str, overrides: Mapping[str, object]) -> BrokerProcess:
+        home = self.directory / f"{broker_id}-{kind}"
+        settings: dict[str, object] = {
+            **COMMON,
+            "broker.id": broker_id,
+            "log.dirs": f"{home}/data,{home}/data-2",
+            "inter.broker.protocol.version": self.protocol,
+            **overrides,
+        }
+        if kind == OURS:
+            return SordiniProcess(home, {"zookeeper.connect": self.tree.connect, **settings})
+        return ApacheKafkaProcess(home, self.tree.connect, settings, version=kind, flags=FLAGS)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(process.bootstrap for process in self.brokers.values())
+
+    @property
+    def admin(self) -> AdminClient:
+        """One client for all administration; it is made when the first brokers run."""
+        if self._admin is None:
+            self._admin = AdminClient(
+                {"bootstrap.servers": self.bootstrap, "reconnect.backoff.max.ms": 500, "log_level": 0}
+            )
+        return self._admin
+
+    def ours(self, broker_id: int) -> SordiniProcess:
+        process = self.brokers[broker_id]
+        assert isinstance(process, SordiniProcess)
+        return process
+
+    def is_ours(self, broker_id: int) -> bool:
+        return isinstance(self.brokers[broker_id], SordiniProcess)
+
+    def kill(self, broker_id: int) -> None:
+        """kill -9; the cluster hears of it when the session has expired."""
+        self.brokers[broker_id].kill()
+
+    def wait_until_gone(self, broker_id: int) -> None:
+        self.wait(lambda: broker_id not in self.tree.registered(), f"broker {broker_id} is forgotten")
+
+    def restart(self, broker_id: int) -> None:
+        """Start a broker that was stopped or killed."""
+        self.wait_until_gone(broker_id)
+        process = self.brokers[broker_id]
+        process.start()
+        self.wait(lambda: broker_id in self.tree.registered(), f"broker {broker_id} is back")
+
+    def stop(self) -> None:
+        """An orderly stop of all brokers at once."""
+        for process in self.brokers.values():
+            process.terminate()
+        for broker, process in self.brokers.items():
+            status = process.wait_for_exit(SECONDS_MAX)
+            assert status in STOPPED, f"broker {broker} ended with {status}\n{process.tail()}"
+
+    def ask_controller(self, request: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:
+        """Have something granted, however long it takes the brokers to hear who their controller is now."""
+
+        def granted() -> bool:
+            self.admin.list_topics(timeout=SECONDS_MAX)  # The client forgets a controller only when it is told.
+            try:
+                for future in request(self.admin).values():
+                    future.result(SECONDS_MAX)
+            except KafkaException as problem:
+                if problem.args[0].code() != KafkaError.NOT_CONTROLLER:
+                    raise
+                return False
+            return True
+
+        self.wait(granted, "the controller answers")
+
+    def create(
+        self, topic: str, assignment: Sequence[Sequence[int]], config: Mapping[str, str] | None = None
+    ) -> list[Partition]:
+        """Make a topic with these replicas, and wait until every partition has its first in-sync set."""
+        wanted = NewTopic(
+            topic, len(assignment), replica_assignment=[list(ids) for ids in assignment], config=dict(config or {})
+        )
+        self.ask_controller(lambda admin: admin.create_topics([wanted], operation_timeout=30, request_timeout=60))
+        partitions = [(topic, number) for number in range(len(assignment))]
+        self.wait_for_full_isr(partitions)
+        self._wait_until_led(partitions)
+        return partitions
+
+    def _wait_until_led(self, partitions: Iterable[Partition]) -> None:
+        """Until each leader knows that it is one.
+
+        An idempotent client that has several requests under way to a leader that refuses the first and takes the
+        second is told that the first was a duplicate, and loses it: so it is with Apache Kafka alone.
+        """
+        for partition in partitions:
+            self.wait(lambda one=partition: self._is_led(one), f"{partition} is served")
+
+    def _is_led(self, partition: Partition) -> bool:
+        topic, number = partition
+        wanted = ListOffsetsPartition(partition_index=number, timestamp=-1)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])])
+        with Client("127.0.0.1", self.brokers[self.leader(partition)].port) as client:
+            answer = client.ask(ApiKey.LIST_OFFSETS, 5, request)
+        return [one.error_code for row in answer.topics for one in row.partitions] == [0]
+
+    def add_partitions(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
+        """Let a topic grow by partitions with these replicas."""
+        count = len(self.tree.assignment(topic)) + len(assignment)
+        wanted = NewPartitions(topic, count, replica_assignment=[list(ids) for ids in assignment])
+        self.ask_controller(lambda admin: admin.create_partitions([wanted], request_timeout=60))
+
+    def create_internal(self, replicas: Sequence[int]) -> None:
+        """The coordinators' topics, on the brokers that shall be coordinators."""
+        common = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
+        self.create("__consumer_offsets", [replicas], {**common, "compression.type": "producer"})
+        own = {"compression.type": "uncompressed", "min.insync.replicas": "2"}
+        self.create("__transaction_state", [replicas], {**common, **own})
+
+    def move_controller(self, wanted: int) -> None:
+        """Depose the controller while nobody but one broker can run for it."""
+        others = [process for broker, process in self.brokers.items() if broker != wanted and process.is_running]
+        if self.tree.controller() == wanted:
+            return
+        with ExitStack() as stack:
+            for process in others:
+                stack.enter_context(frozen(process))
+            self.tree.delete("/controller")
+            self.wait(lambda: self.tree.controller() == wanted, f"{wanted} is the controller", SESSION_MS / 1_000)
+
+    def leader(self, partition: Partition) -> int:
+        state = self.tree.state(*partition)
+        return -1 if state is None else state.leader
+
+    def isr(self, partition: Partition) -> set[int]:
+        state = self.tree.state(*partition)
+        return set() if state is None else set(state.isr)
+
+    def wait_for_leader(self, partition: Partition, leader: int) -> None:
+        self.wait(lambda: self.leader(partition) == leader, f"{leader} leads {partition}")
+
+    def wait_for_isr(self, partition: Partition, wanted: Iterable[int]) -> None:
+        members = set(wanted)
+        self.wait(lambda: self.isr(partition) == members, f"{sorted(members)} are the in-sync set of {partition}")
+
+    def wait_for_full_isr(self, partitions: Iterable[Partition]) -> None:
+        """Until every replica of every one of them is in sync."""
+        for topic, number in partitions:
+            self.wait(
+                lambda topic=topic, number=number: self._is_full(topic, number),
+                f"every replica of {topic}-{number} is in sync",
+            )
+
+    def _is_full(self, topic: str, number: int) -> bool:
+        replicas = self.tree.assignment(topic).get(number)
+        return replicas is not None and self.isr((topic, number)) == set(replicas)
+
+    def wait(self, condition: Callable[[], bool], what: str, seconds: float = SECONDS_MAX) -> None:
+        """Poll; `what` is the sentence that never became true, told with all that the cluster knows."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"after {seconds:g} s it is not so that {what}\n{self.account()}"
+            time.sleep(_POLL_SECONDS)
+
+    def account(self) -> str:
+        """Who is there, who leads what, and the end of every broker's log."""
+        tree = self.tree
+        lines = [f"registered {sorted(tree.registered())}, controller {tree.controller()}"]
+        for topic in tree.children("/brokers/topics"):
+            for number, replicas in sorted(tree.assignment(topic).items()):
+                lines.append(f"{topic}-{number}: replicas {replicas}, {tree.state(topic, number)}")
+        return "\n".join([*lines, *(process.tail() for process in self.brokers.values())])
+
+    def errors(self) -> list[str]:
+        """Lines of Apache Kafka's logs that say ERROR, each with the next, but for what is done to a cluster here."""
+        found = []
+        for process in self.brokers.values():
+            if isinstance(process, ApacheKafkaProcess):
+                lines = [*whole_log(process).splitlines(), ""]
+                pairs = pairwise(lines)
+                found += [f"{line}\n    {cause}" for line, cause in pairs if _ERROR.match(line)]
+        return [one for one in found if not any(re.search(known, one) for known, _ in _ALLOWED)]
+
+
+@contextmanager
+def frozen(process: BrokerProcess) -> Iterator[None]:
+    """A broker that neither runs nor is gone, as in a long collection of garbage."""
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+
+
+def whole_log(process: BrokerProcess) -> str:
+    """What it has printed in all its lives."""
+    return process.log_path.read_text(errors="replace") if process.log_path.exists() else ""
+
+
+def config_of(tree: Tree, topic: str) -> dict[str, Any]:
+    """The topic's own settings, as ZooKeeper has them."""
+    found = tree.read(f"/config/topics/{topic}")
+    return {} if found is None else dict(found["config"])
