@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -48,13 +47,3 @@ def test_topics_made_by_clients_are_apache_kafkas_nodes_and_survive_a_restart(
     assert topic["partitions"] == {"0": [7]}
     assert (state["leader"], state["isr"], state["version"]) == (7, [7], 1)
     assert registered["endpoints"] == [f"PLAINTEXT://{broker.bootstrap}"]
-
-
-def test_a_second_broker_on_the_same_tree_is_refused_as_long_as_brokers_do_not_replicate(
-    start_sordini: Start, chroot: str, tmp_path: Path
-) -> None:
-    start_sordini({"zookeeper.connect": chroot, "broker.id": 1})
-    second = SordiniProcess(tmp_path / "second", {"zookeeper.connect": chroot, "broker.id": 2})
-    second.launch()
-    assert second.wait_for_exit(20) == 1
-    assert "brokers do not replicate to each other yet" in second.output()

@@ -7,14 +7,18 @@ from sordini.broker.configuration.cleaner_keys import CleanerSettings
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.configuration.log_keys import LogSettings
+from sordini.broker.configuration.membership_keys import MembershipSettings
 from sordini.broker.configuration.network_keys import NetworkSettings
+from sordini.broker.configuration.replica_keys import ReplicaSettings
 from sordini.broker.configuration.settings import Rule, Setting, settings_of, value_text
 from sordini.broker.configuration.topic_config import HOUR_MS, MINUTE_MS, TOPIC_SETTINGS, TopicSetting, default_of
 
 SECTIONS: dict[type, str] = {
-    Config: "The broker, topics and replication",
+    MembershipSettings: "The broker and its cluster",
+    Config: "Topics and replication",
     NetworkSettings: "Network",
     LogSettings: "Logs and messages",
+    ReplicaSettings: "Replication",
     CleanerSettings: "Compaction",
     GroupSettings: "Consumer groups",
 }

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterator
 
 from sordini.broker.configuration.config import build_config
-from sordini.broker.server import Ports, Server, StartRefused
+from sordini.broker.server import Server
+from sordini.broker.startup import Ports, StartRefused
 from sordini.storage.errors import StorageError
 from tests.cleaning import CleaningHere
 from tests.sim.disk import SimPageCache

@@ -86,6 +86,7 @@ class Pipe:
         taken = bytes(self.arrived[:size])
         del self.arrived[:size]
         self._outstanding -= len(taken)
+        self._loop.look_at_sockets()
         return taken
 
     def reset(self) -> None:
@@ -93,6 +94,7 @@ class Pipe:
         self._on_way.clear()
         self.on_way_bytes = 0
         self.broken = True
+        self._loop.look_at_sockets()
 
     def stall(self, seconds: float) -> None:
         """Nothing arrives for a while."""
@@ -131,6 +133,7 @@ class Pipe:
 
     def _arrive(self) -> None:
         self._timer_is_set = False
+        self._loop.look_at_sockets()
         now = self._loop.time()
         while self._on_way and not self.cut and max(self._on_way[0][0], self._not_before) <= now:
             _, piece = self._on_way.popleft()

@@ -24,6 +24,7 @@ NEWEST_OF_3_9 = {
     18: 4,
     19: 7,
 } | {20: 6, 21: 2, 22: 5, 23: 4, 32: 4, 33: 2, 35: 4, 37: 3, 42: 2, 43: 2, 44: 1, 45: 0, 46: 0, 47: 0, 60: 1, 61: 0}
+NEWEST_OF_3_9 |= {4: 7, 5: 4, 6: 8, 7: 3, 27: 1, 34: 2, 56: 3, 67: 0}
 """What is served by both, by API key; a broker may offer newer versions than these."""
 
 
