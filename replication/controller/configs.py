@@ -107,7 +107,7 @@ class ConfigChanges:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Deal with the notes there are, then listen."""
+        """Deal with the notes there are, then listen. In a session that is over it listens for the next one."""
         self._session.on_state(self._session_changed)
         self._wake.set()
         self._task = asyncio.create_task(self._run(), name="config changes")
@@ -150,7 +150,8 @@ class ConfigChanges:
                 await asyncio.sleep(RETRY_DELAY_S)
                 self._wake.set()
             except SessionExpired:
-                continue  # The next session wakes, if there is one.
+                # The next session wakes, if there is one; whoever starts this may be the one to open it.
+                self._looked.set()
             else:
                 self._looked.set()
 

@@ -1,0 +1,58 @@
+"""Many seeds of the simulated cluster: side by side, summed up, and searched for planted bugs."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.sim.cluster.planted import Bug, planted
+from tests.sim.cluster.scenario import ClusterVerdict, cluster_scenario, run_cluster_seed
+
+
+def campaign(first: int, last: int, processes: int) -> Iterator[ClusterVerdict]:
+    """Run the seeds from `first` to `last` in several processes; their verdicts in order."""
+    seeds = range(first, last + 1)
+    if processes == 1 or len(seeds) == 1:
+        yield from map(run_one, seeds)
+        return
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(run_one, seeds, chunksize=4)
+
+
+def run_one(seed: int) -> ClusterVerdict:
+    """One seed's verdict, without its trace."""
+    verdict = dataclasses.replace(run_cluster_seed(cluster_scenario(seed), 1), last_lines=[])
+    gc.collect()  # A world is one large knot: left to itself the collector lets gigabytes of them pile up.
+    return verdict
+
+
+def first_finding(bug: Bug) -> ClusterVerdict | None:
+    """The first seed that finds a planted bug."""
+    with planted(bug):
+        return next((verdict for seed in bug.seeds if (verdict := run_one(seed)).findings), None)
+
+
+def report(verdicts: Sequence[ClusterVerdict], seconds: float) -> str:
+    """The figures of a campaign."""
+    tally, faults = Counter[str](), Counter[str]()
+    for verdict in verdicts:
+        tally.update(verdict.tally)
+        faults.update(verdict.faults)
+    bad = [str(verdict.seed) for verdict in verdicts if verdict.findings]
+    return "\n".join(
+        (
+            f"{len(verdicts)} seeds in {seconds:.1f} s ({len(verdicts) * 60 / seconds:.0f} a minute)",
+            f"{sum(verdict.seconds for verdict in verdicts):.0f} virtual seconds",
+            f"{faults.total()} faults: {_listed(faults)}",
+            _listed(tally),
+            f"{sum(len(verdict.findings) for verdict in verdicts)} findings in seeds {' '.join(bad) or 'none'}",
+        )
+    )
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))

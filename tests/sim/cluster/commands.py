@@ -1,0 +1,162 @@
+"""The controller's commands as bytes go: written down once more, from the documents and not from the product.
+
+So a mistake in the product's own translation is not on both ends of the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sordini.protocol.messages.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from sordini.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from sordini.protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from sordini.protocol.types import BrokerId, TopicId, TopicPartition
+from sordini.replication.controller.cluster import PartitionState
+from tests.sim.network import Address
+
+LISTENER = "PLAINTEXT"
+
+
+class Sender(NamedTuple):
+    """Who commands."""
+
+    controller_id: int
+    controller_epoch: int
+
+
+class Told(NamedTuple):
+    """One partition's state, its node's version, and its copies."""
+
+    partition: TopicPartition
+    state: PartitionState
+    version: int
+    replicas: tuple[BrokerId, ...]
+
+
+def leader_and_isr(
+    sender: Sender,
+    broker_epoch: int,
+    told: Sequence[Told],
+    ids: Mapping[str, TopicId],
+    addresses: Mapping[int, Address],
+    *,
+    is_new: bool,
+) -> LeaderAndIsrRequest:
+    leaders = sorted({each.state.leader for each in told if each.state.leader in addresses})
+    return LeaderAndIsrRequest(
+        controller_id=sender.controller_id,
+        controller_epoch=sender.controller_epoch,
+        broker_epoch=broker_epoch,
+        topic_states=[
+            LeaderAndIsrTopicState(
+                topic_name=topic,
+                topic_id=ids[topic],
+                partition_states=[
+                    LeaderAndIsrPartitionState(
+                        partition_index=each.partition.partition,
+                        controller_epoch=each.state.controller_epoch,
+                        leader=-1 if each.state.leader is None else each.state.leader,
+                        leader_epoch=each.state.leader_epoch,
+                        isr=list(each.state.isr),
+                        partition_epoch=each.version,
+                        replicas=list(each.replicas),
+                        is_new=is_new,
+                    )
+                    for each in of_topic
+                ],
+            )
+            for topic, of_topic in _by_topic(told)
+        ],
+        live_leaders=[
+            LeaderAndIsrLiveLeader(broker_id=leader, host_name=addresses[leader][0], port=addresses[leader][1])
+            for leader in leaders
+        ],
+    )
+
+
+def update_metadata(
+    sender: Sender,
+    broker_epoch: int,
+    told: Sequence[Told],
+    ids: Mapping[str, TopicId],
+    addresses: Mapping[int, Address],
+) -> UpdateMetadataRequest:
+    return UpdateMetadataRequest(
+        controller_id=sender.controller_id,
+        controller_epoch=sender.controller_epoch,
+        broker_epoch=broker_epoch,
+        topic_states=[
+            UpdateMetadataTopicState(
+                topic_name=topic,
+                topic_id=ids[topic],
+                partition_states=[
+                    UpdateMetadataPartitionState(
+                        partition_index=each.partition.partition,
+                        controller_epoch=each.state.controller_epoch,
+                        leader=-1 if each.state.leader is None else each.state.leader,
+                        leader_epoch=each.state.leader_epoch,
+                        isr=list(each.state.isr),
+                        zk_version=each.version,
+                        replicas=list(each.replicas),
+                        offline_replicas=[replica for replica in each.replicas if replica not in addresses],
+                    )
+                    for each in of_topic
+                ],
+            )
+            for topic, of_topic in _by_topic(told)
+        ],
+        live_brokers=[
+            UpdateMetadataBroker(
+                id=broker_id,
+                endpoints=[UpdateMetadataEndpoint(port=port, host=host, listener=LISTENER, security_protocol=0)],
+                rack=None,
+            )
+            for broker_id, (host, port) in sorted(addresses.items())
+        ],
+    )
+
+
+def stop_replica(sender: Sender, broker_epoch: int, told: Sequence[Told]) -> StopReplicaRequest:
+    """Stop following these and keep their logs."""
+    return StopReplicaRequest(
+        controller_id=sender.controller_id,
+        controller_epoch=sender.controller_epoch,
+        broker_epoch=broker_epoch,
+        topic_states=[
+            StopReplicaTopicState(
+                topic_name=topic,
+                partition_states=[
+                    StopReplicaPartitionState(
+                        partition_index=each.partition.partition,
+                        leader_epoch=each.state.leader_epoch,
+                        delete_partition=False,
+                    )
+                    for each in of_topic
+                ],
+            )
+            for topic, of_topic in _by_topic(told)
+        ],
+    )
+
+
+def _by_topic(told: Iterable[Told]) -> list[tuple[str, list[Any]]]:
+    topics: dict[str, list[Told]] = {}
+    for each in told:
+        topics.setdefault(each.partition.topic, []).append(each)
+    return sorted(topics.items())

@@ -1,0 +1,303 @@
+"""A scripted controller: an actor beside the store that holds /controller, elects cleanly, and commands brokers roughly.
+
+It is right and unkind. Every state it writes is one that a correct controller may write: leaders come from the in-sync
+set, epochs rise, in-sync sets change only on the state they were decided on. But it elects without need, is slow to
+see who died, begins new reigns while commands of the old one are under way, and its commands come late, twice and
+again much later (`delivery.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+
+from sordini.protocol.api import ApiKey
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+from sordini.replication.controller.cluster import Broker, PartitionState
+from sordini.replication.inter_broker import InterBrokerVersions
+from tests.sim.cluster.commands import Sender, Told, leader_and_isr, stop_replica, update_metadata
+from tests.sim.cluster.delivery import Command, Delivery, Roughness
+from tests.sim.cluster.network import ClusterNetwork
+from tests.sim.cluster.states import States
+from tests.sim.loop import SimProcess
+from tests.sim.network import Address
+from tests.sim.trace import Trace
+
+CONTROLLER_ID = 100
+CONTROLLER: Address = ("controller", 9092)
+
+
+@dataclasses.dataclass(slots=True)
+class Whims:
+    """What this controller does without need: mean seconds between whims (0: none), and chances."""
+
+    gap_mean: float = 1.2
+    look_max: float = 0.3
+    drops_dead_chance: float = 0.5
+    """Of a follower whose session ended: it is taken out of the in-sync set by an election."""
+    newcomer_chance: float = 0.2
+    """Of a replica that has just joined the in-sync set: it is made the leader at once."""
+
+
+class ScriptedController:
+    """Looks at the store now and then and does what follows, until its process ends."""
+
+    def __init__(
+        self,
+        process: SimProcess,
+        network: ClusterNetwork,
+        trace: Trace,
+        states: States,
+        versions: InterBrokerVersions,
+        seed: int,
+    ) -> None:
+        self.states = states
+        self.whims = Whims()
+        self.roughness = Roughness()
+        self.versions = versions
+        self.leaders: dict[tuple[TopicPartition, int], BrokerId] = {}
+        """Who was elected in which leader epoch."""
+        self.shutting_down: set[int] = set()
+        self.elections = 0
+        self._process = process
+        self._network = network
+        self._trace = trace
+        self._seed = seed
+        self._random = random.Random(f"controller {seed}")
+        self._epoch = 1
+        self._known: dict[int, Broker] = {}
+        self._deliveries: dict[int, Delivery] = {}
+        self._serial = 0
+
+    async def run(self, brokers_count: int) -> None:
+        """Make the partitions once all brokers are there, and look after them."""
+        while len(self.states.live()) < brokers_count:  # noqa: ASYNC110 - an actor that looks now and then.
+            await asyncio.sleep(0.05)
+        self.look()
+        self._create_all()
+        next_whim = self._next_whim()
+        while True:
+            await asyncio.sleep(self._random.uniform(0.01, self.whims.look_max))
+            self.look()
+            if self.whims.gap_mean and self._network.loop.time() >= next_whim:
+                self._have_a_whim()
+                next_whim = self._next_whim()
+
+    def calm_down(self) -> None:
+        """From now on no whims and no rough deliveries; everybody is told everything once more."""
+        self.whims.gap_mean = self.whims.newcomer_chance = 0.0
+        self.whims.look_max = 0.1
+        self.roughness.smooth()
+        self._reign()
+
+    def is_settled(self) -> bool:
+        """Whether every partition is led, all its copies are in sync, and everybody was told."""
+        return all(
+            told.state.leader is not None and set(told.state.isr) == set(told.replicas) for told in self.states.all()
+        ) and all(delivery.is_idle() for delivery in self._deliveries.values())
+
+    def live(self) -> dict[int, Broker]:
+        """The brokers as this controller knows them."""
+        return self._known
+
+    # Looking.
+
+    def look(self) -> None:
+        """See who is there, and do what follows."""
+        live = self.states.live()
+        gone = [number for number, broker in self._known.items() if live.get(number) != broker]
+        came = [number for number, broker in live.items() if self._known.get(number) != broker]
+        self._known = live
+        for number in gone:
+            self._trace.note("controller: gone", number)
+            self.shutting_down.discard(number)
+            self._deliveries.pop(number).close()
+        for number in came:
+            self._trace.note("controller: came", number, live[number].epoch)
+            self._deliver_to(number)
+        if self.states.take_isr_changes():
+            self.tell_metadata(self.states.all())
+        if gone or came:
+            self._tend(gone, came)
+
+    def _tend(self, gone: list[int], came: list[int]) -> None:
+        everything = self.states.all()
+        # Newcomers learn all; others that the set of brokers changed.
+        for number in self._known:
+            self._tell_metadata_to(number, everything if number in came else [])
+        changed: list[Told] = []
+        for told in everything:
+            leader = told.state.leader
+            if leader is None or leader not in self._known or leader in gone:
+                elected = self._elect(told)
+            elif set(gone) & set(told.state.isr) and self._random.random() < self.whims.drops_dead_chance:
+                kept = tuple(member for member in told.state.isr if member in self._known)
+                elected = self._change(told, leader, kept)
+            else:
+                elected = None
+            if elected is not None:
+                changed.append(elected)
+        self._command(changed)
+        done = {told.partition for told in changed}
+        for number in came:
+            rest = [told for told in self.states.all() if told.partition not in done and number in told.replicas]
+            self._lead_and_follow(number, rest)
+
+    # Deciding.
+
+    def _elect(self, told: Told, avoid: int = -1) -> Told | None:
+        """A leader out of those in sync and alive; nobody when there is none. None when that is how it is."""
+        able = [member for member in told.state.isr if member in self._known and member not in self.shutting_down]
+        others = [member for member in able if member != avoid]
+        if others:
+            kept = tuple(member for member in told.state.isr if member in self._known)
+            return self._change(told, self._random.choice(others), kept)
+        if able or told.state.leader is None:
+            return None
+        return self._change(told, None, told.state.isr)
+
+    def _change(self, told: Told, leader: BrokerId | None, isr: tuple[BrokerId, ...]) -> Told:
+        assert isr, f"nobody would be in sync in {told.partition}"
+        epoch = LeaderEpoch(told.state.leader_epoch + 1)
+        changed = self.states.change(told, PartitionState(leader, epoch, isr, self._epoch))
+        self._trace.note("controller: elected", told.partition, leader, epoch, *isr)
+        self.elections += 1
+        if leader is not None:
+            self.leaders[told.partition, epoch] = leader
+        return changed
+
+    def _have_a_whim(self) -> None:
+        everything = self.states.all()
+        told = self._random.choice(everything)
+        kind = self._random.choice(("again", "move", "move", "swing", "swing", "reign", "resend", "stop"))
+        self._trace.note("controller: whim", kind, told.partition)
+        state = told.state
+        if kind == "again" and state.leader in self._known:
+            self._command([self._change(told, state.leader, state.isr)])
+        elif kind == "move" and state.leader is not None:
+            moved = self._elect(told, avoid=state.leader)
+            self._command([] if moved is None else [moved])
+        elif kind == "swing" and state.leader is not None:
+            moved = self._elect(told, avoid=state.leader)
+            self._command([] if moved is None else [moved])
+            self._process.spawn(self._move_back(told.partition, state.leader, self._random.uniform(0.1, 1.2)))
+        elif kind == "reign":
+            self._reign()
+        elif kind == "resend":
+            self._command(everything)
+        elif kind == "stop":
+            self._stop_and_go_on(told)
+
+    async def _move_back(self, partition: TopicPartition, leader: BrokerId, seconds: float) -> None:
+        """Who led before leads again, while those who waited for something in its former term may still wait."""
+        await asyncio.sleep(seconds)
+        told = self.states.told(partition)
+        is_able = leader in self._known and leader not in self.shutting_down
+        if self.whims.gap_mean and told is not None and is_able and leader in told.state.isr:
+            self._command([self._change(told, leader, told.state.isr)])
+
+    def _stop_and_go_on(self, told: Told) -> None:
+        """A follower is told to stop, and later, by a new election, to follow again."""
+        followers = [number for number in told.replicas if number != told.state.leader and number in self._known]
+        if not followers or told.state.leader not in self._known:
+            return
+        number = self._random.choice(followers)
+        message = stop_replica(self._sender(), self._known[number].epoch, [told])
+        self._deliveries[number].send(Command(ApiKey.STOP_REPLICA, self.versions.stop_replica, message))
+        if self._random.random() < 0.5:
+            kept = tuple(member for member in told.state.isr if member != number)
+            told = self._change(told, told.state.leader, kept)
+        else:
+            told = self._change(told, told.state.leader, told.state.isr)
+        self._command([told])
+
+    def _reign(self) -> None:
+        """Another controller takes over, with all epochs as they are; what the old one had to say still comes."""
+        self._epoch = self.states.next_controller_epoch()
+        for number in list(self._deliveries):
+            self._deliver_to(number)
+        everything = self.states.all()
+        for number in self._known:
+            self._tell_metadata_to(number, everything)
+        self._command(everything)
+        # As after a failover: whoever should lead and cannot is replaced.
+        self._command([elected for told in everything if told.state.leader is None and (elected := self._elect(told))])
+
+    def _create_all(self) -> None:
+        made = []
+        for partition, replicas in sorted(self.states.replicas.items()):
+            made.append(self.states.create(partition, replicas[0], replicas, self._epoch))
+            self.leaders[partition, 0] = replicas[0]
+        self._command(made, is_new=True)
+
+    # What others decide through this one.
+
+    def altered(self, told: Told, isr: tuple[BrokerId, ...]) -> Told:
+        """An in-sync set was granted."""
+        state = dataclasses.replace(told.state, isr=isr, controller_epoch=self._epoch)
+        changed = self.states.change(told, state)
+        self._trace.note("controller: in sync", told.partition, *isr)
+        self.tell_metadata([changed])
+        newcomers = [member for member in isr if member not in told.state.isr]
+        if newcomers and self._random.random() < self.whims.newcomer_chance:
+            self._command([self._change(changed, newcomers[0], isr)])
+        return changed
+
+    def shut_down(self, number: int) -> list[TopicPartition]:
+        """A broker is about to stop; what it still leads, because nobody else can."""
+        self.shutting_down.add(number)
+        changed, remaining = [], []
+        for told in self.states.all():
+            if told.state.leader != number:
+                continue
+            kept = tuple(member for member in told.state.isr if member in self._known and member != number)
+            able = [member for member in kept if member not in self.shutting_down]
+            if able:
+                changed.append(self._change(told, self._random.choice(able), kept))
+            else:
+                remaining.append(told.partition)
+        self._command(changed)
+        return remaining
+
+    # Telling.
+
+    def tell_metadata(self, told: list[Told]) -> None:
+        for number in self._known:
+            self._tell_metadata_to(number, told)
+
+    def _command(self, changed: list[Told], *, is_new: bool = False) -> None:
+        if not changed:
+            return
+        for number in self._known:
+            concerned = [told for told in changed if number in told.replicas]
+            self._lead_and_follow(number, concerned, is_new=is_new)
+            self._tell_metadata_to(number, changed)
+
+    def _lead_and_follow(self, number: int, told: list[Told], *, is_new: bool = False) -> None:
+        if told:
+            epoch, addresses = self._known[number].epoch, self._addresses()
+            message = leader_and_isr(self._sender(), epoch, told, self.states.ids, addresses, is_new=is_new)
+            self._deliveries[number].send(Command(ApiKey.LEADER_AND_ISR, self.versions.leader_and_isr, message))
+
+    def _tell_metadata_to(self, number: int, told: list[Told]) -> None:
+        message = update_metadata(self._sender(), self._known[number].epoch, told, self.states.ids, self._addresses())
+        self._deliveries[number].send(Command(ApiKey.UPDATE_METADATA, self.versions.update_metadata, message))
+
+    def _addresses(self) -> dict[int, Address]:
+        """Of all live brokers, and of this controller, which brokers have to find."""
+        own = {CONTROLLER_ID: CONTROLLER}
+        return own | {number: broker.endpoints[0][1:3] for number, broker in sorted(self._known.items())}
+
+    def _sender(self) -> Sender:
+        return Sender(CONTROLLER_ID, self._epoch)
+
+    def _deliver_to(self, number: int) -> None:
+        self._serial += 1
+        address = self._known[number].endpoints[0][1:3]
+        name = f"controller-{self._seed}-{number}-{self._serial}"
+        self._deliveries[number] = Delivery(self._network, self._process, address, self.roughness, name)
+
+    def _next_whim(self) -> float:
+        gap = self.whims.gap_mean
+        return self._network.loop.time() + (self._random.expovariate(1 / gap) if gap else 0.0)

@@ -1,0 +1,128 @@
+"""How commands reach a broker: one queue per life of a broker, in order; and what a broken network makes of them.
+
+A command is sent until it is answered, as a controller does. Sometimes the connection breaks before the answer, so
+that the broker gets it twice; sometimes a copy is left on its way and arrives much later, over a connection of its
+own, when newer commands have long been carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import random
+from typing import Any, NamedTuple
+
+from sordini.protocol.api import ApiKey
+from tests.sim.client import Connection
+from tests.sim.loop import SimProcess
+from tests.sim.network import Address, SimNetwork
+
+TIMEOUT_S = 2.0
+BACKOFF_S = (0.02, 0.1)
+
+
+class Command(NamedTuple):
+    """A request in the version in which it goes out."""
+
+    api_key: ApiKey
+    version: int
+    message: Any
+
+
+@dataclasses.dataclass(slots=True)
+class Roughness:
+    """How badly commands travel: chances for each, times in seconds. All of it is 0 in the quiet time."""
+
+    delay_mean: float = 0.004
+    late_chance: float = 0.08
+    late_max: float = 1.0
+    repeat_chance: float = 0.1
+    stray_chance: float = 0.12
+    stray_max: float = 5.0
+
+    def smooth(self) -> None:
+        self.late_chance = self.repeat_chance = self.stray_chance = 0.0
+
+
+class Delivery:
+    """One life of one broker, as one controller commands it."""
+
+    def __init__(
+        self, network: SimNetwork, process: SimProcess, address: Address, roughness: Roughness, name: str
+    ) -> None:
+        self._network = network
+        self._process = process
+        self._address = address
+        self._roughness = roughness
+        self._name = name
+        self._random = random.Random(name)
+        self._queue: asyncio.Queue[Command] = asyncio.Queue()
+        self._connection: Connection | None = None
+        self._task = process.spawn(self._run())
+
+    def send(self, command: Command) -> None:
+        self._queue.put_nowait(command)
+        if self._random.random() < self._roughness.stray_chance:
+            self._process.spawn(self._stray(command, self._random.uniform(0.0, self._roughness.stray_max)))
+
+    def is_idle(self) -> bool:
+        """Whether everything has been answered."""
+        return self._queue.empty() and self._queue._unfinished_tasks == 0  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        """The broker is gone: what it was to be told is dropped. Copies on their way still arrive."""
+        self._task.cancel()
+        self._hang_up()
+
+    async def _run(self) -> None:
+        while True:
+            command = await self._queue.get()
+            await asyncio.sleep(self._delay())
+            for _ in itertools.count():
+                if await self._try(command):
+                    break
+                await asyncio.sleep(self._random.uniform(*BACKOFF_S))
+            self._queue.task_done()
+
+    async def _try(self, command: Command) -> bool:
+        try:
+            if self._connection is None or not self._connection.is_open:
+                self._connection = await Connection.open(self._network, self._address, self._name)
+            answer = self._connection.request(*command)
+            if self._random.random() < self._roughness.repeat_chance:
+                await asyncio.sleep(self._random.uniform(0.0, 0.05))
+                self._hang_up()
+                return False
+            async with asyncio.timeout(TIMEOUT_S):
+                await answer
+        except (OSError, TimeoutError):
+            self._hang_up()
+            return False
+        return True
+
+    async def _stray(self, command: Command, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        try:
+            connection = await Connection.open(self._network, self._address, f"{self._name}-stray")
+        except OSError:
+            return
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                await connection.request(*command)
+        except (OSError, TimeoutError):
+            pass
+        finally:
+            connection.close()
+
+    def _delay(self) -> float:
+        rough = self._roughness
+        seconds = self._random.expovariate(1 / rough.delay_mean)
+        return (
+            seconds + self._random.random() * rough.late_max if self._random.random() < rough.late_chance else seconds
+        )
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

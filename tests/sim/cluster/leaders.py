@@ -1,0 +1,49 @@
+"""How clients of the cluster find leaders: they ask whatever broker answers, and never believe an older epoch."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from sordini.protocol.api import ApiKey
+from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from sordini.protocol.types import TopicPartition
+from tests.sim.client import Connection
+from tests.sim.network import Address, SimNetwork
+
+TIMEOUT_S = 1.0
+VERSION = 9
+
+
+class LeaderUnknown(ConnectionError):  # noqa: N818 - says what is the matter.
+    """Nobody leads, as far as the broker that was asked knows, or it knows less than the one before."""
+
+
+class Leaders:
+    """One client's knowledge of who leads one partition. `epoch` is the highest it was told."""
+
+    def __init__(self, network: SimNetwork, addresses: list[Address], partition: TopicPartition, name: str) -> None:
+        self.epoch = -1
+        self._network = network
+        self._addresses = addresses
+        self._partition = partition
+        self._name = name
+        self._random = random.Random(f"leaders {name}")
+
+    async def find(self) -> Address:
+        """The leader's address; raises OSError or TimeoutError when this attempt did not find it."""
+        topic, index = self._partition
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        async with asyncio.timeout(TIMEOUT_S):
+            connection = await Connection.open(self._network, self._random.choice(self._addresses), self._name)
+            try:
+                answer = await connection.request(ApiKey.METADATA, VERSION, request)
+            finally:
+                connection.close()
+        brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        for told in answer.topics[0].partitions:
+            if told.partition_index == index and told.leader_id in brokers and told.leader_epoch >= self.epoch:
+                self.epoch = told.leader_epoch
+                address: Address = brokers[told.leader_id]
+                return address
+        raise LeaderUnknown(f"{self._partition} is led by nobody known")

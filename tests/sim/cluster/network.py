@@ -1,0 +1,77 @@
+"""The simulated network between hosts: links from one host to another can be cut for a while, in one direction or both.
+
+While a direction is cut nothing arrives in it and nobody is told: TCP sends again until the link heals, so what was
+under way arrives then. A new connection needs both directions, and its caller's patience may end first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from sordini.broker.network.ports import SocketOptions
+from tests.sim.loop import SimLoop, current_process
+from tests.sim.network import CONNECT_TIMEOUT_MS, Address, SimNetwork, SimSocket
+from tests.sim.pipe import LinkRules
+from tests.sim.trace import Trace
+
+CLIENTS = "clients"
+"""The host of everything that is no simulated process."""
+
+
+class ClusterNetwork(SimNetwork):
+    """`SimNetwork` with hosts. A process's host is its name up to the first dot."""
+
+    def __init__(self, loop: SimLoop, trace: Trace, seed: int = 0, rules: LinkRules | None = None) -> None:
+        super().__init__(loop, trace, seed, rules)
+        self._cuts: dict[tuple[str, str], float] = {}
+        self._hosts: dict[SimSocket, tuple[str, str]] = {}
+
+    def cut(self, source: str, target: str, seconds: float) -> None:
+        """Nothing that `source` sends reaches `target` for a while."""
+        until = self.loop.time() + seconds
+        self._cuts[source, target] = max(until, self._cuts.get((source, target), 0.0))
+        self.trace.note("cut link", source, target, f"{seconds:.3f}")
+        for socket in self._sockets.values():
+            if self._hosts.get(socket) == (source, target):
+                socket.outward.stall(seconds)
+
+    def heal(self) -> None:
+        """What is cut stays so for as long as it was said; nothing more is."""
+        self._cuts.clear()
+
+    def sockets_between(self, one: str, other: str) -> list[SimSocket]:
+        """The open sockets on host `one` that lead to `other`, oldest first."""
+        return [socket for socket in self._sockets.values() if self._hosts.get(socket) == (one, other)]
+
+    async def connect(
+        self, address: Address, options: SocketOptions | None = None, timeout_ms: int = CONNECT_TIMEOUT_MS
+    ) -> SimSocket:
+        seconds = max(self._seconds_cut(here(), address[0]), self._seconds_cut(address[0], here()))
+        if seconds * 1_000 > timeout_ms:
+            await asyncio.sleep(timeout_ms / 1_000)
+            raise TimeoutError(110, "Connection timed out")
+        if seconds:
+            await asyncio.sleep(seconds)
+        return await super().connect(address, options, timeout_ms - int(seconds * 1_000))
+
+    def forget(self, socket: SimSocket) -> None:
+        super().forget(socket)
+        self._hosts.pop(socket, None)
+
+    def _pair(self, address: Address) -> tuple[SimSocket, SimSocket]:
+        client, server = super()._pair(address)
+        host = here()
+        self._hosts.update({client: (host, address[0]), server: (address[0], host)})
+        for socket, link in ((client, (host, address[0])), (server, (address[0], host))):
+            if (seconds := self._seconds_cut(*link)) > 0:
+                socket.outward.stall(seconds)
+        return client, server
+
+    def _seconds_cut(self, source: str, target: str) -> float:
+        return max(0.0, self._cuts.get((source, target), 0.0) - self.loop.time())
+
+
+def here() -> str:
+    """The host whose code runs."""
+    process = current_process()
+    return CLIENTS if process is None else process.name.partition(".")[0]

@@ -1,0 +1,259 @@
+"""Bugs that the simulation must find: each is a change of the product for the length of a search.
+
+What they are called is what somebody might forget or get wrong. `seeds` is how many may pass before one finds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from sordini.broker.commands import CommandReceiver
+from sordini.broker.handlers.committing import Written
+from sordini.broker.peers.alter_partition import AlterPartitions
+from sordini.broker.peers.isr_in_store import IsrInStore
+from sordini.protocol.types import LeaderEpoch
+from sordini.replication import partition as partitions
+from sordini.replication.commits import Commits
+from sordini.replication.controller import paths, znodes
+from sordini.replication.controller.cluster import Malformed
+from sordini.replication.fetching.loop import FetchLoop
+from sordini.replication.leader import Leader
+from sordini.replication.partition import Partition
+from sordini.replication.ports import Grant
+from sordini.replication.replica_set import ReplicaSet
+from sordini.storage import replicated
+from sordini.storage.epoch_cache import EpochCache
+from sordini.storage.log import Log
+from tests.sim.cluster.scenario import ClusterScenario, cluster_scenario
+
+
+class Bug(NamedTuple):
+    """A change of one attribute of the product, and how many seeds may pass before it is found."""
+
+    name: str
+    target: Any
+    attribute: str
+    change: Callable[[Any], Any]
+    """Gets what is there, returns what takes its place."""
+    seeds_max: int = 30
+    needs: Callable[[ClusterScenario], bool] = lambda _: True
+    """Which seeds can find it at all: those that lose their power, say, or speak an old protocol."""
+
+    more: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = ()
+    """What else has to be changed, where one mistake alone is caught by a second guard."""
+
+    @property
+    def seeds(self) -> list[int]:
+        fitting = (seed for seed in itertools.count() if self.needs(cluster_scenario(seed)))
+        return list(itertools.islice(fitting, self.seeds_max))
+
+
+def _advance_to_the_fastest(_right: Any) -> Any:
+    def advance(self: Leader) -> bool:
+        highest = max(self._ends.values())
+        if highest <= self.high_watermark:
+            return False
+        self.high_watermark = highest
+        return True
+
+    return advance
+
+
+def _grant_oneself(_right: Any) -> Any:
+    def propose(self: Any, _partition: Any, _topic_id: Any, proposal: Any, answered: Any) -> None:
+        del self
+        answered(Grant(proposal.leader_epoch, proposal.isr, proposal.partition_epoch + 1))
+
+    return propose
+
+
+def _write_whatever_is_there(_right: Any) -> Any:
+    async def verdict(self: Any, change: Any) -> Any:
+        path, isr = paths.state(change.topic_partition), change.proposal.isr
+        data, _ = await self._session.get(path)
+        state = znodes.decode_state(change.topic_partition, data)
+        assert not isinstance(state, Malformed)
+        stat = await self._session.set(path, znodes.encode_state(replace(state, isr=isr)))
+        return Grant(change.proposal.leader_epoch, isr, stat.version)
+
+    return verdict
+
+
+def _shrink_at_once(right: Any) -> Any:
+    def propose(self: Leader, isr: Any) -> Any:
+        proposal = right(self, isr)
+        for member in [member for member in self._ends if member not in isr]:
+            del self._ends[member]
+        return proposal
+
+    return propose
+
+
+def _believe_any_epoch(right: Any) -> Any:
+    return lambda self, _current=-1: right(self)
+
+
+def _count_before_comparing(right: Any) -> Any:
+    def fetched_by(self: Partition, replica_id: Any, position: Any, now_ms: int, **more: Any) -> Any:
+        leader = self.leader
+        if leader is not None and replica_id in leader.replicas:
+            end = self.log.log_end_offset
+            if leader.fetched(replica_id, min(position.fetch_offset, end), end, now_ms):
+                self._advanced(leader)
+        return right(self, replica_id, position, now_ms, **more)
+
+    return fetched_by
+
+
+def _cut_to_the_watermark(right: Any) -> Any:
+    def follow(self: Partition, *arguments: Any, **more: Any) -> None:
+        self.log.truncate_to(self.log.high_watermark, 0)
+        right(self, *arguments, **more)
+
+    return follow
+
+
+def _never_part(_right: Any) -> Any:
+    return lambda _position, _epochs, _end: None
+
+
+def _end_every_epoch_at_the_log_end(_right: Any) -> Any:
+    def end_offset(self: EpochCache, requested: int, log_end_offset: int) -> tuple[int, int]:
+        del self
+        return requested, log_end_offset
+
+    return end_offset
+
+
+def _join_from_anywhere(_right: Any) -> Any:
+    def may_join(self: Leader, broker_id: Any) -> bool:
+        replica = self.replicas.get(broker_id)
+        return self.proposal is None and broker_id not in self.isr and replica is not None and replica.end_offset >= 0
+
+    return may_join
+
+
+def _obey_any_epoch(right: Any) -> Any:
+    def become(self: ReplicaSet, info: Any) -> None:
+        known = self.get(*info.topic_partition)
+        if known is not None and info.state.leader_epoch != known.leader_epoch:
+            known.leader_epoch = LeaderEpoch(-1)
+        right(self, info)
+
+    return become
+
+
+def _take_from_anybody(right: Any) -> Any:
+    def take(self: Partition, _follower: Any, *answer: Any) -> int:
+        taken: int = right(self, self.follower, *answer) if self.follower is not None else 0
+        return taken
+
+    return take
+
+
+def _nothing(_right: Any) -> Any:
+    return lambda *_arguments, **_more: None
+
+
+async def _at_once(*_arguments: Any) -> None:
+    """Does nothing."""
+
+
+def _begin_as_known(right: Any) -> Any:
+    """What other replicas held in the last term counts in this one."""
+
+    def lead(self: Partition, broker_id: Any, term: Any, now_ms: int) -> None:
+        right(self, broker_id, term, now_ms)
+        leader = self.leader
+        assert leader is not None
+        leader.high_watermark = self.log.high_watermark = self.log.log_end_offset
+
+    return lead
+
+
+def _flushes(plan: ClusterScenario) -> bool:
+    return any(config.get("flush.messages") for config in plan.topic_configs.values())
+
+
+BUGS: tuple[Bug, ...] = (
+    Bug("the watermark follows the fastest replica", Leader, "_advance", _advance_to_the_fastest),
+    Bug(
+        "acks=all is answered upon the leader's own append", Written, "is_committed", lambda _: property(lambda _: True)
+    ),
+    Bug(
+        "consumers read to the log's end",
+        Partition,
+        "readable_end",
+        lambda _: lambda self, **_more: self.led() and self.log.log_end_offset,
+    ),
+    Bug(
+        "an in-sync set changes without being granted",
+        AlterPartitions,
+        "propose",
+        _grant_oneself,
+        needs=lambda plan: not plan.versions.alters_isr_in_store,
+    ),
+    Bug(
+        "an in-sync set is written over whatever is there",
+        IsrInStore,
+        "_verdict",
+        _write_whatever_is_there,
+        needs=lambda plan: plan.versions.alters_isr_in_store,
+    ),
+    Bug("a shrinking in-sync set counts before it is granted", Leader, "_propose", _shrink_at_once, seeds_max=100),
+    Bug("a replica joins the in-sync set from anywhere", Leader, "may_join", _join_from_anywhere),
+    Bug("a fetch of another leader epoch is served", Partition, "led", _believe_any_epoch, seeds_max=100),
+    Bug(
+        "a fetch counts before it is looked whether the logs part",
+        Partition,
+        "fetched_by",
+        _count_before_comparing,
+        100,
+    ),
+    Bug("a new follower cuts its log at the watermark", Partition, "follow", _cut_to_the_watermark, seeds_max=100),
+    Bug("a leader never says where logs part", partitions, "parting", _never_part),
+    Bug("every epoch ends at the log's end", EpochCache, "end_offset", _end_every_epoch_at_the_log_end),
+    Bug("a LeaderAndIsr of an older leader epoch is obeyed", ReplicaSet, "become", _obey_any_epoch),
+    Bug("commands of the past are obeyed", CommandReceiver, "_refusal", _nothing, seeds_max=100),
+    Bug(
+        "records of a former leader are taken",
+        Partition,
+        "take",
+        _take_from_anybody,
+        100,
+        more=((FetchLoop, "remove", lambda _: lambda *_arguments, **_more: False),),
+    ),
+    Bug(
+        "a follower's watermark is not bounded by its log",
+        partitions,
+        "watermark",
+        lambda _: lambda own, leaders, _end: max(own, leaders),
+    ),
+    Bug("a new leader takes its whole log for committed", Partition, "lead", _begin_as_known),
+    Bug("who waits for the watermark waits on in the next term", Commits, "fail", _nothing, seeds_max=100),
+    Bug(
+        "a follower notes no producers",
+        replicated,
+        "appending",
+        lambda right: SimpleNamespace(**{**vars(right), "note_producers": _nothing(right)}),
+    ),
+    Bug("a follower notes no leader epochs", replicated, "_note_epoch", _nothing),
+    Bug("a follower asks for more before it has flushed", FetchLoop, "_flush", lambda _: _at_once, needs=_flushes),
+    Bug("a new leader enters no epoch", Log, "assign_epoch", _nothing, seeds_max=100),
+)
+
+
+@contextlib.contextmanager
+def planted(bug: Bug) -> Iterator[None]:
+    """The product with a bug in it."""
+    with contextlib.ExitStack() as undo:
+        for target, attribute, change in ((bug.target, bug.attribute, bug.change), *bug.more):
+            right = target.__dict__[attribute]
+            undo.callback(setattr, target, attribute, right)
+            setattr(target, attribute, change(right))
+        yield

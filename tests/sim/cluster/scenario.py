@@ -1,0 +1,261 @@
+"""One seeded run of a cluster, from empty disks to the verdict.
+
+    partitions are made -> load, with faults and a controller full of whims -> all is healed and calm
+    -> everybody in sync, writes are taken -> the load ends -> the final read -> all processes end -> the files
+
+Seeds go round through protocol settings, kinds of faults, and one or two replicas that must have a record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+from collections.abc import Sequence
+
+from sordini.protocol.types import BrokerId, TopicId, TopicPartition
+from sordini.replication.inter_broker import InterBrokerVersions, versions_for
+from tests.sim.cluster.checkers import Evidence, check
+from tests.sim.cluster.clients import LeaderConsumer, LeaderProducer, Observer
+from tests.sim.cluster.faults import GENTLE, KILLING, PULLING_THE_PLUG, ClusterFaults, Fault
+from tests.sim.cluster.world import ClusterWorld
+from tests.sim.consumer import Consumer, ConsumerRules
+from tests.sim.history import History, Poll
+from tests.sim.loop import Deadlock, Runaway, run
+from tests.sim.producer import ProducerRules
+from tests.sim.trace import LINES_KEPT
+
+BROKERS = tuple(BrokerId(number) for number in (1, 2, 3))
+PROTOCOLS = ("3.9-IV0", "3.9-IV0", "2.7-IV2", "2.7-IV0", "2.8-IV1", "3.5-IV1", "2.7-IV1", "3.0-IV1")
+"""In-sync sets by the controller and in the store; truncation on fetch and by OffsetForLeaderEpoch; with ids, without."""
+START_S = 20.0
+SETTLE_S = 15.0
+AFTER_S = 1.2
+UNDER_LOAD_S = 2.5
+"""How long the load goes on when no more faults begin."""
+GIVE_UP_S = 8.0
+FAULT_GAP_S = 0.9
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClusterScenario:
+    """What one seed stands for."""
+
+    seed: int
+    seconds: float
+    faults: Sequence[Fault]
+    protocol: str
+    topic_configs: dict[str, dict[str, str]]
+    replicas: dict[TopicPartition, tuple[BrokerId, ...]]
+    settings: dict[str, str]
+
+    @property
+    def versions(self) -> InterBrokerVersions:
+        release, _, step = self.protocol.partition("-IV")
+        return versions_for(tuple(map(int, release.split("."))), int(step))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClusterVerdict:
+    """How a run ended."""
+
+    seed: int
+    findings: list[str]
+    digest: str
+    tally: dict[str, int]
+    faults: dict[str, int]
+    steps: int
+    seconds: float
+    last_lines: list[str]
+
+    def text(self) -> str:
+        return "\n".join([f"seed {self.seed}: {len(self.findings)} findings, {self.faults}", *self.findings[:12]])
+
+
+def cluster_scenario(seed: int) -> ClusterScenario:
+    source = random.Random(f"cluster scenario {seed}")
+    faults = (KILLING, GENTLE, PULLING_THE_PLUG, KILLING)[seed % 4]
+    replicas: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+    for partition in (TopicPartition("alpha", 0), TopicPartition("alpha", 1), TopicPartition("beta", 0)):
+        order = list(BROKERS)
+        source.shuffle(order)
+        replicas[partition] = tuple(order)
+    configs = {
+        topic: {
+            "min.insync.replicas": str(source.choice((1, 2))),
+            "segment.bytes": str(source.choice((4_000, 15_000, 1_000_000))),
+            "index.interval.bytes": source.choice(("0", "1000", "4096")),
+        }
+        for topic in ("alpha", "beta")
+    }
+    if faults is PULLING_THE_PLUG:
+        for config in configs.values():
+            config["flush.messages"] = "1"
+    protocol = source.choice(PROTOCOLS)
+    return ClusterScenario(
+        seed=seed,
+        seconds=source.uniform(5.0, 9.0),
+        faults=faults,
+        protocol=protocol,
+        topic_configs=configs,
+        replicas=replicas,
+        settings={
+            "inter.broker.protocol.version": protocol,
+            "log.index.size.max.bytes": source.choice(("120", "2048")),
+            "num.replica.fetchers": str(source.choice((1, 1, 2))),
+            "replica.fetch.max.bytes": source.choice(("400", "1500", "1048576")),
+            "replica.lag.time.max.ms": str(source.choice((500, 1_000, 2_500))),
+        },
+    )
+
+
+def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT) -> ClusterVerdict:
+    """Run one scenario, and judge it."""
+    world = ClusterWorld(plan.seed, plan.versions, plan.settings, plan.topic_configs, plan.replicas, lines_kept)
+    story = _Story(world, plan)
+    began = world.loop.time()
+    try:
+        run(world.loop, story.tell())
+    except (Exception, Runaway, Deadlock) as error:  # noqa: BLE001 - every way to fail is a finding with a seed.
+        story.findings.append(f"the run broke: {error!r}")
+    history, controller = world.history, world.controller
+    evidence = Evidence(
+        history, story.strong, story.observer.marks, world.images, world.final_images, controller.leaders.keys()
+    )
+    findings = [
+        *world.findings,
+        *story.findings,
+        *(bug for node in world.nodes for bug in node.log.bugs),
+        *(f"stray exception: {text}" for text in world.loop.stray),
+        *check(evidence),
+    ]
+    tally = {
+        "records acknowledged": sum(producer.acknowledged for producer in story.producers),
+        "records polled": sum(len(poll.seen) for poll in history.polls),
+        "watermarks looked at": len(story.observer.marks),
+        "elections": controller.elections,
+        "in-sync sets granted": world.grants.granted,
+        "in-sync sets refused": world.grants.refused,
+        "logs compared": len(world.images) + len(world.final_images),
+    }
+    return ClusterVerdict(
+        seed=plan.seed,
+        findings=findings,
+        digest=world.trace.digest(),
+        tally=tally,
+        faults=story.faults,
+        steps=world.loop.steps,
+        seconds=world.loop.time() - began,
+        last_lines=list(world.trace.lines),
+    )
+
+
+class _Story:
+    def __init__(self, world: ClusterWorld, plan: ClusterScenario) -> None:
+        self._world = world
+        self._plan = plan
+        self._now = world.loop.time
+        self._addresses = [node.address for node in world.nodes]
+        self._topics = {partition: world.states.ids[partition.topic] for partition in plan.replicas}
+        self.findings: list[str] = []
+        self.producers: list[LeaderProducer] = []
+        self.consumers: list[LeaderConsumer] = []
+        self.strong: frozenset[str] = frozenset()
+        self.faults: dict[str, int] = {}
+        self.observer = Observer(world.network, world.states, {n.broker_id: n.address for n in world.nodes}, plan.seed)
+
+    async def tell(self) -> None:
+        world, plan = self._world, self._plan
+        world.start()
+        await self._until(lambda: bool(world.states.all()) and world.controller.is_settled(), START_S, "come up")
+        self._people()
+        faults = ClusterFaults(world, plan.faults)
+        self.faults = faults.struck
+        end = self._now() + plan.seconds
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work(end + UNDER_LOAD_S))
+            await faults.run(end, FAULT_GAP_S)
+            world.calm_down()
+        await self._until(world.controller.is_settled, SETTLE_S, "have full in-sync sets again")
+        calm_from = self._now()
+        await self._work(calm_from + AFTER_S)
+        for producer in self.producers:
+            if producer.is_answered and producer.last_acknowledged < calm_from:
+                self.findings.append(f"I14 {producer.name} had nothing acknowledged in the quiet time")
+        await self._read_all()
+        await asyncio.sleep(AFTER_S)
+        await world.end()
+
+    async def _until(self, is_so: object, seconds_max: float, what: str) -> None:
+        assert callable(is_so)
+        give_up = self._now() + seconds_max
+        while not is_so():
+            if self._now() > give_up:
+                states = "; ".join(f"{t.partition}: {t.state}" for t in self._world.states.all())
+                self.findings.append(f"I14 the partitions did not {what} within {seconds_max} s: {states}")
+                return
+            await asyncio.sleep(0.1)
+
+    def _people(self) -> None:
+        """Producers and a consumer for each partition, and two producers that never send anything twice."""
+        source = random.Random(f"cluster load {self._plan.seed}")
+        newest = 13 if self._plan.versions.uses_topic_ids else 8
+        topics = sorted(self._topics.items())
+        for index, partition in enumerate(topics):
+            rules = ProducerRules(
+                version=source.choice((3, 7, 9, newest)),
+                in_flight=source.choice((1, 3, 5)),
+                gap_mean_s=0.12,
+                records_max=3,
+            )
+            self._add_producer(f"all{index}", partition, rules)
+            newest_fetch = 13 if self._plan.versions.uses_topic_ids else 10
+            reading = ConsumerRules(
+                version=source.choice((9, 11, 12, newest_fetch)), incremental=source.random() < 0.5, wait_ms=400
+            )
+            self._add_consumer(f"c{index}", partition, reading)
+        for name, acks in (("once", -1), ("weak", source.choice((0, 1)))):
+            rules = ProducerRules(idempotent=False, acks=acks, in_flight=3, gap_mean_s=0.2, records_max=2)
+            self._add_producer(name, source.choice(topics), rules)
+
+    def _add_producer(self, name: str, partition: tuple[TopicPartition, TopicId], rules: ProducerRules) -> None:
+        world, seed = self._world, self._plan.seed
+        producer = LeaderProducer(name, world.network, self._addresses, partition, world.history, rules, seed)
+        self.producers.append(producer)
+        if rules.acks < 0:
+            self.strong |= {name}
+
+    def _add_consumer(self, name: str, partition: tuple[TopicPartition, TopicId], rules: ConsumerRules) -> None:
+        world, seed = self._world, self._plan.seed
+        consumer = LeaderConsumer(name, world.network, self._addresses, partition, world.history, rules, seed)
+        self.consumers.append(consumer)
+
+    async def _work(self, until: float) -> None:
+        async with asyncio.TaskGroup() as group:
+            for producer in self.producers:
+                group.create_task(producer.run(until, until + GIVE_UP_S))
+            for consumer in self.consumers:
+                group.create_task(consumer.run(until))
+            group.create_task(self.observer.run(until))
+
+    async def _read_all(self) -> None:
+        """Read every partition from its beginning to its end, from its leader."""
+        world = self._world
+        for partition, topic_id in sorted(self._topics.items()):
+            told = world.states.told(partition)
+            if told is None or told.state.leader is None:
+                continue
+            read, began = History(), self._now()
+            address = next(node.address for node in world.nodes if node.broker_id == told.state.leader)
+            rules = ConsumerRules(total_bytes=1 << 20, partition_bytes=1 << 20)
+            reader = Consumer("final", world.network, address, {partition: topic_id}, read, rules, 0)
+            give_up = began + GIVE_UP_S
+            try:
+                ends = await reader.ends(give_up)
+                await reader.run_to(ends, give_up)
+            except (TimeoutError, OSError) as error:
+                self.findings.append(f"I14 the final read of {partition} failed: {error!r}")
+            seen = tuple(record for poll in read.polls for record in poll.seen)
+            high = max((poll.high_watermark for poll in read.polls), default=0)
+            world.history.final[partition] = Poll("final", 1, began, self._now(), partition, 0, seen, high)
+            world.history.resets += read.resets

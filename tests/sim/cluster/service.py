@@ -1,0 +1,115 @@
+"""The server side of an actor: accepts connections, decodes requests, and answers late, or never, as it is told."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sordini.broker.network.ports import SocketOptions
+from sordini.protocol import schema
+from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.headers import read_request_header, response_header
+from tests.sim.loop import SimLoop
+from tests.sim.network import Address, SimListeningSocket, SimNetwork, SimSocket
+
+RECEIVE_BYTES = 16_384
+
+
+class Reply(NamedTuple):
+    """An answer and how it goes out. No message: nothing is ever answered."""
+
+    message: Any
+    delay_s: float = 0.0
+    hangs_up: bool = False
+    """Close the connection in its stead: whoever asked does not learn what became of it."""
+
+
+Answer = Callable[[ApiKey, int, Any], Reply]
+
+
+class Service:
+    """Listens on one address until the simulation ends. `answer` gets API key, version and request."""
+
+    def __init__(self, network: SimNetwork, address: Address, answer: Answer) -> None:
+        self._network = network
+        self._answer = answer
+        self._listener: SimListeningSocket = network.listen(*address, SocketOptions(0, 0, 50, 0))[0]
+        network.loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        socket = self._listener.accept()
+        if socket is not None:
+            _Served(self._network.loop, socket, self._answer)
+
+
+class _Served:
+    """One accepted connection; its answers leave in the order of its requests."""
+
+    def __init__(self, loop: SimLoop, socket: SimSocket, answer: Answer) -> None:
+        self._loop = loop
+        self._socket = socket
+        self._answer = answer
+        self._in = bytearray()
+        self._out = bytearray()
+        self._is_open = True
+        self._not_before = 0.0
+        loop.add_reader(socket, self._on_readable)
+
+    def _on_readable(self) -> None:
+        buffer = bytearray(RECEIVE_BYTES)
+        try:
+            count = self._socket.recv_into(buffer)
+        except OSError:
+            count = 0
+        if count is None:
+            return
+        if not count:
+            self._close()
+            return
+        self._in += buffer[:count]
+        while self._is_open and len(self._in) >= 4:
+            size = int.from_bytes(self._in[:4], "big")
+            if len(self._in) < 4 + size:
+                return
+            frame = memoryview(bytes(self._in[4 : 4 + size]))
+            del self._in[: 4 + size]
+            self._serve(frame)
+
+    def _serve(self, frame: memoryview) -> None:
+        header, position = read_request_header(frame)
+        api = APIS[header.api_key]
+        request, end = schema.decode(api.request, header.api_version, frame, position)
+        assert end == frame.nbytes, f"{frame.nbytes - end} bytes behind a {api.key.name} request"
+        reply = self._answer(api.key, header.api_version, request)
+        self._not_before = max(self._not_before, self._loop.time() + reply.delay_s)
+        if reply.hangs_up:
+            self._loop.call_at(self._not_before, self._close)
+        elif reply.message is not None:
+            body = response_header(api, header.api_version, header.correlation_id)
+            body += schema.encode(reply.message, header.api_version)
+            self._loop.call_at(self._not_before, self._send, struct.pack(">i", len(body)) + body)
+
+    def _send(self, data: bytes) -> None:
+        if self._is_open:
+            self._out += data
+            self._on_writable()
+
+    def _on_writable(self) -> None:
+        try:
+            while self._out:
+                count = self._socket.send(self._out)
+                if count is None:
+                    self._loop.add_writer(self._socket, self._on_writable)
+                    return
+                del self._out[:count]
+        except OSError:
+            self._out = bytearray()
+        self._loop.remove_writer(self._socket)
+
+    def _close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+            self._socket.close()

@@ -1,0 +1,60 @@
+"""Three production brokers on a virtual clock, with a scripted controller, under faults: a slice of the campaign.
+
+`make sim` runs a thousand seeds, and `python -m tests.sim.cluster --planted` shows that they would tell.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.sim.cluster.campaign import first_finding, run_one
+from tests.sim.cluster.faults import GENTLE, KILLING, PULLING_THE_PLUG
+from tests.sim.cluster.planted import BUGS
+from tests.sim.cluster.scenario import PROTOCOLS, cluster_scenario
+
+ROOT = pathlib.Path(__file__).parents[3]
+SEEDS = (0, 1, 2)
+SEED_OF_TWO_PROCESSES = 3
+
+# When a run is over, the coroutines of its killed processes are collected: they end in the middle, as they died.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning"),
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_cluster_keeps_its_promises_under_faults(seed: int):
+    verdict = run_one(seed)
+    assert not verdict.findings, verdict.text()
+    assert verdict.tally["records acknowledged"] > 100, f"seed {seed} hardly did anything: {verdict.tally}"
+    assert verdict.tally["records polled"] > 100, f"seed {seed} hardly read anything: {verdict.tally}"
+    assert verdict.tally["elections"] > 3, f"seed {seed} hardly moved a leader: {verdict.tally}"
+
+
+def test_a_planted_bug_is_found():
+    found = first_finding(next(bug for bug in BUGS if "own append" in bug.name))
+    assert found is not None
+    assert any(finding.startswith("I1 ") for finding in found.findings)
+
+
+def test_the_same_seed_does_the_same_in_another_process_with_other_hashes():
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": f"{ROOT / '.import'}:{ROOT}"}
+    command = [sys.executable, "-m", "tests.sim.cluster", "--digests", "--seeds", str(SEED_OF_TWO_PROCESSES)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.split() == [str(SEED_OF_TWO_PROCESSES), run_one(SEED_OF_TWO_PROCESSES).digest]
+
+
+def test_the_first_seeds_strike_every_fault_and_speak_every_protocol():
+    """So that a change of the plan does not silently leave one out."""
+    plans = [cluster_scenario(seed) for seed in range(40)]
+    assert {kind for plan in plans for kind in plan.faults} == {*GENTLE, *KILLING, *PULLING_THE_PLUG}
+    assert {plan.protocol for plan in plans} == set(PROTOCOLS)
+    assert {plan.versions.alters_isr_in_store for plan in plans} == {False, True}
+    assert {plan.versions.truncates_on_fetch for plan in plans} == {False, True}
