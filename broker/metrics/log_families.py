@@ -104,6 +104,15 @@ LOG_FAMILIES = (
         _partitions(lambda partition: partition.is_under_min_isr),
     ),
     Family(
+        "sordini_partitions_under_replicated",
+        Kind.GAUGE,
+        "Led partitions with replicas that are not in sync.",
+        (),
+        _partitions(
+            lambda partition: partition.leader is not None and len(partition.leader.isr) < len(partition.replicas)
+        ),
+    ),
+    Family(
         "sordini_producer_ids",
         Kind.GAUGE,
         "Idempotent producers that are remembered, counted once for each partition they wrote to.",
