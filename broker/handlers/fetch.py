@@ -139,6 +139,8 @@ class FetchHandler:
         )
 
 
+TELLS_THE_LEADER = 16
+"""The first version in which who asked the wrong broker is told which one leads (KIP-951)."""
 ELSEWHERE_CODES = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 NOWHERE_CODES = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 SESSION_CODES = frozenset(
@@ -227,7 +229,7 @@ class Reading:
             # A topic that a session knew by name, and that is gone now, is no unknown id to its reader.
             was_known = error.code == ErrorCode.UNKNOWN_TOPIC_ID and target.topic
             answer = _refused(wish.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if was_known else error.code)
-            if partition is not None and error.code in ELSEWHERE_CODES:
+            if partition is not None and error.code in ELSEWHERE_CODES and self._version >= TELLS_THE_LEADER:
                 answer.current_leader = _leader_of(partition)
             return answer
         except StorageError:
