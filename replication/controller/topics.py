@@ -217,6 +217,10 @@ def _check_more_replicas(more: Replicas, wanted: int, factor: int, brokers: Coll
         raise BrokerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
 
 
+CONFIG_TRIES_MAX = 3
+"""How often a configuration may come or go under somebody who makes its topic."""
+
+
 async def create_topic(
     session: Session, name: str, replicas: Replicas, topic_id: TopicId, config: Mapping[str, str]
 ) -> None:
@@ -227,17 +231,21 @@ async def create_topic(
     settings = znodes.encode_config(config)
     topic = Create(paths.topic(name), znodes.encode_topic(TopicAssignment(name, replicas, topic_id)))
     path = paths.topic_config(name)
-    # A configuration may be there alone: set before the topic was made, or left by a tool.
+    # A configuration may be there alone: set before the topic was made, left by a tool, or a former topic's, which is
+    # being deleted and may go at any moment.
     attempts: tuple[Operation, Operation] = Create(path, settings), Set(path, settings)
-    for attempt in attempts:
+    for attempt in attempts * CONFIG_TRIES_MAX:
         try:
             await session.multi([attempt, topic])
         except NodeExists as refusal:
             if refusal.path == topic.path:
                 raise _exists(name) from None
+        except NoNode as refusal:
+            if refusal.path != path:
+                raise
         else:
             return
-    raise AssertionError("a Set is never refused because the node is there")
+    raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"The configuration of {name!r} comes and goes: try again.")
 
 
 async def add_partitions(

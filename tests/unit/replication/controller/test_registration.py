@@ -228,6 +228,21 @@ async def test_changes_made_while_a_session_was_over_are_heard_in_the_next(
     await changes.stop()
 
 
+async def test_a_session_that_ends_before_its_notes_are_read_holds_nobody_up_who_will_open_the_next(
+    store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
+) -> None:
+    heard: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
+    first = await store.open_session()
+    current = CurrentSession(first)
+    changes = ConfigChanges(current, lambda path, config: heard.put_nowait((path, dict(config))), clock, log)
+    await first.expire()
+    await asyncio.wait_for(changes.start(), 20)
+    await announce(session, "topics/a", {"retention.ms": "1"})
+    current.replace(await store.open_session())
+    assert await asyncio.wait_for(heard.get(), 20) == ("topics/a", {"retention.ms": "1"})
+    await changes.stop()
+
+
 async def test_an_entity_without_a_node_has_no_settings(session: EmbeddedSession) -> None:
     assert await read_config(session, "topics/none") == {}
 
