@@ -6,6 +6,7 @@ Kafka 1 hold that of the other. Only one topic has work at a time, so the idle b
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,8 +28,8 @@ ROUNDS_MAX = 5
 THEIRS = (1, 2, 3)
 OURS = (4, 5, 1)
 WORKS = [
-    Work("RF 3, acks=all: produce, 64 KiB batches", "produce", 1_000_000),
-    Work("RF 3, acks=all: one record per request, 1 in flight", "single", 10_000),
+    Work("RF 3, acks=all: produce, 64 KiB batches", "produce", 300_000),
+    Work("RF 3, acks=all: one record per request, 1 in flight", "single", 4_000),
 ]
 QUICK = 500  # Records in all, where only the way is tried.
 READY_SECONDS_MAX = 60
@@ -63,7 +64,9 @@ class Side:
         topic = f"{'-'.join(map(str, self._replicas))}-{self._topics}"
         replicas = ",".join(map(str, self._replicas))
         load(leader.bootstrap, "create", topic, partitions=PARTITIONS, replicas=replicas)
-        load(leader.bootstrap, work.kind, topic, records=PARTITIONS, partitions=PARTITIONS, acks="all")
+        _until_served(
+            lambda: load(leader.bootstrap, work.kind, topic, records=PARTITIONS, partitions=PARTITIONS, acks="all")
+        )
         before = [cpu_seconds(one.pid) for one in self._processes]
         seen = load(leader.bootstrap, work.kind, topic, records=work.records, partitions=PARTITIONS, acks="all")
         used = [cpu_seconds(one.pid) - was for one, was in zip(self._processes, before, strict=True)]
@@ -111,11 +114,18 @@ def _brokers(directory: Path, *, apache_only: bool) -> Iterator[dict[int, Broker
 
 def _wait_for_all(brokers: dict[int, BrokerProcess]) -> None:
     """Until the controller can place partitions on every broker."""
-    deadline = time.monotonic() + READY_SECONDS_MAX
     replicas = ",".join(map(str, brokers))
-    for attempt in range(READY_SECONDS_MAX):
+    names = (f"ready-{attempt}" for attempt in itertools.count())
+    first = brokers[THEIRS[0]].bootstrap
+    _until_served(lambda: load(first, "create", next(names), partitions=1, replicas=replicas))
+
+
+def _until_served(attempt: Callable[[], object]) -> None:
+    """Try until it works: brokers hear of topics, and the controller of brokers, one after the other."""
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    while True:
         try:
-            load(brokers[THEIRS[0]].bootstrap, "create", f"ready-{attempt}", partitions=1, replicas=replicas)
+            attempt()
         except SystemExit:
             if time.monotonic() > deadline:
                 raise

@@ -12,7 +12,7 @@ import pathlib
 import sys
 import time
 
-from tests.sim.cluster.campaign import campaign, first_finding, report
+from tests.sim.cluster.campaign import campaign, report, search
 from tests.sim.cluster.planted import BUGS
 from tests.sim.cluster.scenario import ClusterVerdict, cluster_scenario, run_cluster_seed
 
@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--trace", metavar="FILE", help="run one seed, and write every line of its trace")
     arguments = parser.parse_args()
     if arguments.planted is not None:
-        return _planted(arguments.planted)
+        return _planted(arguments.planted, arguments.processes)
     first, _, last = arguments.seeds.partition("-")
     if arguments.trace:
         return _traced(int(first), arguments.trace)
@@ -65,18 +65,15 @@ def _traced(seed: int, path: str) -> int:
     return 1 if verdict.findings else 0
 
 
-def _planted(which: str) -> int:
+def _planted(which: str, processes: int) -> int:
     missed = 0
-    for bug in BUGS:
-        if which not in bug.name:
-            continue
-        began = time.monotonic()
-        found = first_finding(bug)
+    bugs = [bug for bug in BUGS if which in bug.name]
+    for bug, (found, seconds) in zip(bugs, search([bug.name for bug in bugs], processes), strict=True):
         missed += found is None
-        seconds = time.monotonic() - began
-        told = (
-            f"not found in {len(bug.seeds)} seeds" if found is None else f"seed {found.seed}: {found.findings[0][:150]}"
-        )
+        if found is None:
+            told = f"not found in {bug.seeds_max} seeds"
+        else:
+            told = f"seed {found.seed}, number {bug.seeds.index(found.seed) + 1}: {found.findings[0][:150]}"
         sys.stdout.write(f"{bug.name}: {told} ({seconds:.1f} s)\n")
         sys.stdout.flush()
     return 1 if missed else 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import gc
 import multiprocessing
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.sim.cluster.planted import Bug, planted
+from tests.sim.cluster.planted import BUGS, Bug, planted
 from tests.sim.cluster.scenario import ClusterVerdict, cluster_scenario, run_cluster_seed
 
 
@@ -21,6 +22,18 @@ def campaign(first: int, last: int, processes: int) -> Iterator[ClusterVerdict]:
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield from pool.map(run_one, seeds, chunksize=4)
+
+
+def search(names: Sequence[str], processes: int) -> Iterator[tuple[ClusterVerdict | None, float]]:
+    """Look for planted bugs, several side by side: for each, in order, the first finding and the seconds it took."""
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(_search_one, names)
+
+
+def _search_one(name: str) -> tuple[ClusterVerdict | None, float]:
+    began = time.monotonic()
+    found = first_finding(next(bug for bug in BUGS if bug.name == name))
+    return found, time.monotonic() - began
 
 
 def run_one(seed: int) -> ClusterVerdict:

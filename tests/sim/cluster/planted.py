@@ -98,18 +98,6 @@ def _believe_any_epoch(right: Any) -> Any:
     return lambda self, _current=-1: right(self)
 
 
-def _count_before_comparing(right: Any) -> Any:
-    def fetched_by(self: Partition, replica_id: Any, position: Any, now_ms: int, **more: Any) -> Any:
-        leader = self.leader
-        if leader is not None and replica_id in leader.replicas:
-            end = self.log.log_end_offset
-            if leader.fetched(replica_id, min(position.fetch_offset, end), end, now_ms):
-                self._advanced(leader)
-        return right(self, replica_id, position, now_ms, **more)
-
-    return fetched_by
-
-
 def _cut_to_the_watermark(right: Any) -> Any:
     def follow(self: Partition, *arguments: Any, **more: Any) -> None:
         self.log.truncate_to(self.log.high_watermark, 0)
@@ -208,13 +196,6 @@ BUGS: tuple[Bug, ...] = (
     Bug("a shrinking in-sync set counts before it is granted", Leader, "_propose", _shrink_at_once, seeds_max=100),
     Bug("a replica joins the in-sync set from anywhere", Leader, "may_join", _join_from_anywhere),
     Bug("a fetch of another leader epoch is served", Partition, "led", _believe_any_epoch, seeds_max=100),
-    Bug(
-        "a fetch counts before it is looked whether the logs part",
-        Partition,
-        "fetched_by",
-        _count_before_comparing,
-        100,
-    ),
     Bug("a new follower cuts its log at the watermark", Partition, "follow", _cut_to_the_watermark, seeds_max=100),
     Bug("a leader never says where logs part", partitions, "parting", _never_part),
     Bug("every epoch ends at the log's end", EpochCache, "end_offset", _end_every_epoch_at_the_log_end),
@@ -227,12 +208,6 @@ BUGS: tuple[Bug, ...] = (
         _take_from_anybody,
         100,
         more=((FetchLoop, "remove", lambda _: lambda *_arguments, **_more: False),),
-    ),
-    Bug(
-        "a follower's watermark is not bounded by its log",
-        partitions,
-        "watermark",
-        lambda _: lambda own, leaders, _end: max(own, leaders),
     ),
     Bug("a new leader takes its whole log for committed", Partition, "lead", _begin_as_known),
     Bug("who waits for the watermark waits on in the next term", Commits, "fail", _nothing, seeds_max=100),

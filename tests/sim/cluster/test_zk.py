@@ -72,6 +72,16 @@ def test_a_session_that_is_cut_off_for_longer_ends_and_its_client_learns_that_wh
     assert world.states[1][0] >= 3 * TIMEOUT_S
 
 
+def test_a_session_opened_while_the_ensemble_was_away_is_one_and_lives():
+    async def story(world: _World) -> None:
+        world.zk.cut("a", 2 * TIMEOUT_S)
+        session = await world.session("a")
+        await asyncio.sleep(3 * TIMEOUT_S)
+        assert session.state is SessionState.CONNECTED
+
+    assert _play(story).states == []
+
+
 @pytest.mark.parametrize("how", [SimProcess.kill, lambda process: process._loop.pause(process)])
 def test_a_session_of_a_process_that_died_or_stands_still_ends_by_itself(how: Callable[[SimProcess], None]):
     async def story(world: _World) -> None:

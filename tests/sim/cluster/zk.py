@@ -138,8 +138,9 @@ class SimZk:
             return
         self._notes.note("zk expired", session_id)
         self._fire(self.tree.end_session(session_id), None)
-        if member.down is not None and member.client is not None:
-            member.down.send(member.client.is_expired)
+        client = member.client
+        if member.down is not None and client is not None:
+            member.down.send(lambda: client.is_expired(session_id))
         self.on_write()
 
     # For whoever sits beside the ensemble.
@@ -180,7 +181,7 @@ class SimZk:
             self._watch_over(member)
         found = self._members.get(session_id)
         if found is None:
-            down.send(client.is_expired)
+            down.send(lambda: client.is_expired(session_id))
             return
         if connection <= found.connection:
             return

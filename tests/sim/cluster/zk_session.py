@@ -168,8 +168,9 @@ class SimZkSession:
         self._change(SessionState.CONNECTED)
         _resolve(self._first_connected)
 
-    def is_expired(self) -> None:
-        if self._state not in OVER:
+    def is_expired(self, session_id: int) -> None:
+        """A session is over: this one, or one that was opened by an attempt to connect that came too late to count."""
+        if self._state not in OVER and session_id == self._session_id:
             self._change(SessionState.EXPIRED)
             self._finish(SessionState.EXPIRED)
 
