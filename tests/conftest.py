@@ -30,7 +30,19 @@ def pytest_configure(config: pytest.Config) -> None:
     # A run that is told to stop still stops the programs it has started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # kafka-python loads its schemas through a function that Python 3.11 calls deprecated.
-    config.addinivalue_line("filterwarnings", "ignore:read_text is deprecated:DeprecationWarning")
+    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+
+
+OUTSIDE = ("tests/process", "tests/compat", "tests/cluster", "tests/contract")
+"""Folders whose tests start programs, share them, and wait for them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # With several workers those tests stay with one of them: each program is started once, and no two of them fight
+    # for the machine. The others take what computes.
+    for item in items:
+        if item.nodeid.startswith(OUTSIDE):
+            item.add_marker(pytest.mark.xdist_group("outside"))
 
 
 # How long an example takes says more of the machine than of the code.
@@ -39,10 +51,16 @@ hypothesis.settings.load_profile("sordini")
 
 
 @pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real ZooKeeper's "127.0.0.1:port", shared by the session: use a chroot of your own below it."""
+def zookeeper_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    """A real ZooKeeper, shared by the session."""
     with ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper")) as process:
-        yield process.connect
+        yield process
+
+
+@pytest.fixture(scope="session")
+def zookeeper(zookeeper_process: ZooKeeperProcess) -> str:
+    """The shared ZooKeeper's "127.0.0.1:port": use a chroot of your own below it."""
+    return zookeeper_process.connect
 
 
 @pytest.fixture(scope="session")
