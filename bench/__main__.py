@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import groups, log, replication, starting, table
+from bench import controller, failover, groups, log, partitions, replication, starting, table
 from bench.client import ROOT, build
+from bench.clusters import Labels
 from bench.procfs import resident_bytes
 from bench.works import WORKS, Bench, Figures, Work, settle
 from tests.outside.java import ZooKeeperProcess
@@ -26,6 +27,8 @@ from tests.outside.java import ZooKeeperProcess
 STARTS = 3
 THEIRS = "Apache Kafka 3.9.1"
 GROUPS = "consumer groups"  # What `--only` calls them.
+CLUSTERS = (replication, failover, partitions)
+"""Parts with three brokers on each side."""
 
 
 def main() -> None:
@@ -42,13 +45,19 @@ def main() -> None:
 
 
 def _tables(directory: Path, arguments: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
-    if not arguments.only.startswith(("log", replication.PART)):
+    others = ("log", controller.PART, *(part.PART for part in CLUSTERS))
+    if not arguments.only.startswith(others):
         yield table.MAIN, [table.head(THEIRS, arguments.ours), *_compare(directory, arguments)]
     if any(arguments.only in part for part in log.PARTS):
         yield from log.tables(directory, arguments, THEIRS, _say)
-    if arguments.only in replication.PART:
-        ways = {"apache_only": arguments.apache_only, "quick": arguments.quick}
-        yield replication.PART, replication.rows(directory, (THEIRS, arguments.ours), arguments.rounds, _say, **ways)
+    for part in CLUSTERS:
+        if arguments.only in part.PART:
+            home = directory / part.PART
+            home.mkdir()
+            ways = {"apache_only": arguments.apache_only, "quick": arguments.quick}
+            yield part.PART, part.rows(home, Labels(THEIRS, arguments.ours), arguments.rounds, _say, **ways)
+    if arguments.only in controller.PART:
+        yield controller.PART, controller.rows(_size(arguments), _say)
 
 
 def _publish(name: str, lines: list[str], arguments: argparse.Namespace) -> None:
@@ -63,9 +72,16 @@ def _publish(name: str, lines: list[str], arguments: argparse.Namespace) -> None
 def _note(name: str, arguments: argparse.Namespace) -> str:
     if name == table.MAIN:
         return f"medians of {arguments.rounds} rounds."
-    if name == replication.PART:
-        return replication.note(arguments.rounds)
+    if name == controller.PART:
+        return controller.note(_size(arguments))
+    for part in CLUSTERS:
+        if name == part.PART:
+            return part.note(arguments.rounds)
     return log.note(name, log.extent(arguments))
+
+
+def _size(arguments: argparse.Namespace) -> controller.Size:
+    return controller.QUICK if arguments.quick else controller.PAPER
 
 
 def _arguments() -> argparse.Namespace:

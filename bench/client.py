@@ -28,6 +28,8 @@ class Load(NamedTuple):
     p50_us: float
     p99_us: float
     bytes: int = 0
+    gap_us: float = 0.0
+    """Of the work `gap`: the longest time between two acknowledgements."""
 
 
 def build() -> None:

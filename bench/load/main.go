@@ -8,8 +8,10 @@
 //	load -broker 127.0.0.1:9092 -work fill -topic t -records 1000000 -size 1024 -first-ms 1700000000000
 //	load -broker 127.0.0.1:9092 -work seeks -topic t -records 1000000 -requests 2000
 //	load -broker 127.0.0.1:9092 -work spread -topic t -topics 100 -partitions 100
+//	load -broker 127.0.0.1:9092,127.0.0.1:9093 -work settled -topic t -topics 100 -partitions 100 -want full
+//	load -broker 127.0.0.1:9092,127.0.0.1:9093 -work gap -topic t
 //
-// The works appends, seeks and times wait for a line on standard input before they begin.
+// The works appends, seeks, times and gap wait for a line on standard input before they begin.
 // Every loop is bounded by a count and by -deadline. It speaks to loopback addresses only.
 package main
 
@@ -50,6 +52,8 @@ type job struct {
 	firstMillis int64
 	acks        string
 	replicas    string
+	factor      int
+	want        string
 }
 
 // result is what one run measured. Latencies are 0 where single requests are not timed.
@@ -60,6 +64,7 @@ type result struct {
 	P50Micros float64 `json:"p50_us"`
 	P99Micros float64 `json:"p99_us"`
 	Bytes     int     `json:"bytes"`
+	GapMicros float64 `json:"gap_us"`
 }
 
 var works = map[string]func(context.Context, job) (result, error){
@@ -80,13 +85,16 @@ var works = map[string]func(context.Context, job) (result, error){
 	"spread":  spread,
 	"touch":   touch,
 	"serving": serving,
+	"settled": settled,
+	"elect":   elect,
+	"gap":     gap,
 }
 
 func main() {
 	var j job
 	work := flag.String("work", "produce", "one of the names in works")
 	deadline := flag.Duration("deadline", 2*time.Minute, "give up after this long")
-	flag.StringVar(&j.broker, "broker", "127.0.0.1:9092", "a loopback address")
+	flag.StringVar(&j.broker, "broker", "127.0.0.1:9092", "a loopback address; settled, elect and gap take several: a,b,c")
 	flag.StringVar(&j.topic, "topic", "bench", "the topic to work on")
 	flag.StringVar(&j.codec, "codec", "none", "none, gzip, snappy, lz4 or zstd")
 	flag.IntVar(&j.records, "records", 2_000_000, "how many records in all")
@@ -105,6 +113,8 @@ func main() {
 	flag.Int64Var(&j.firstMillis, "first-ms", 0, "when fill's record 0 was made; each one after it is 1 ms younger")
 	flag.StringVar(&j.acks, "acks", "1", "whom produce and single wait for: 1 for the leader, all for every in-sync replica")
 	flag.StringVar(&j.replicas, "replicas", "", "the brokers of every partition that create makes, the leader first: 1,2,3")
+	flag.IntVar(&j.factor, "factor", 1, "replicas of each partition that create and spread make, placed by the broker")
+	flag.StringVar(&j.want, "want", "led", "what settled waits for: led, full or preferred")
 	flag.Parse()
 
 	ctx, cancel := context.WithTimeout(context.Background(), *deadline)
@@ -120,8 +130,10 @@ func main() {
 }
 
 func run(ctx context.Context, work string, j job) (result, error) {
-	if err := onlyLoopback(j.broker); err != nil {
-		return result{}, err
+	for _, broker := range strings.Split(j.broker, ",") {
+		if err := onlyLoopback(broker); err != nil {
+			return result{}, err
+		}
 	}
 	do, known := works[work]
 	if !known {
@@ -162,7 +174,7 @@ func topicToCreate(j job, name string) kmsg.CreateTopicsRequestTopic {
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic = name
 	topic.NumPartitions = int32(j.partitions)
-	topic.ReplicationFactor = 1
+	topic.ReplicationFactor = int16(j.factor)
 	if j.replicas != "" {
 		topic.NumPartitions, topic.ReplicationFactor = -1, -1
 		topic.ReplicaAssignment = placed(j)

@@ -35,7 +35,8 @@ func spread(ctx context.Context, j job) (result, error) {
 			return result{}, err
 		}
 		for _, topic := range answer.Topics {
-			if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
+			// What takes longer than one waits for it still comes.
+			if err := kerr.ErrorForCode(topic.ErrorCode); err != nil && err != kerr.RequestTimedOut {
 				return result{}, fmt.Errorf("%s: %w", topic.Topic, err)
 			}
 		}
