@@ -10,9 +10,11 @@ from sordini import __version__
 
 COMMANDS = {
     "serve": "Run a broker.",
+    "dev": "Run a cluster of several brokers in one process, to develop against.",
     "stop": "Stop a broker of this machine and wait until it is gone.",
     "ping": "See whether a broker answers.",
     "topics": "See, make, change and remove topics.",
+    "reassign": "Move partitions to other brokers.",
     "produce": "Send records: one for each line of the input.",
     "consume": "Print the records of a topic.",
     "groups": "See consumer groups, move and delete their offsets.",

@@ -23,6 +23,7 @@ from sordini.broker.groups.internal_topic import OffsetsTopic
 from sordini.broker.groups.ports import CallLater, Ports
 from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
+from sordini.broker.handlers.closest import ClosestReplicas
 from sordini.broker.handlers.cluster import ClusterHandler
 from sordini.broker.handlers.configs import ConfigsHandler
 from sordini.broker.handlers.control import ControlHandler
@@ -157,6 +158,8 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     receiver = CommandReceiver(replicas, metadata, topic_configs, log)
     receiver.on_deleted = groups.partitions_deleted
     config_receiver = ConfigReceiver(broker_id, around.dynamic, topic_configs, replicas, log)
+    partition_admin = PartitionAdmin(metadata)
+    config_receiver.unclean_changed = partition_admin.unclean_changed
     config_changes = ConfigChanges(session, config_receiver.changed, clock, log)
     loggers = LoggerLevels(log)
     patience_ms = config.zookeeper_session_timeout_ms
@@ -166,7 +169,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         metadata=metadata,
         topic_configs=topic_configs,
         topic_admin=topic_admin,
-        partition_admin=PartitionAdmin(metadata),
+        partition_admin=partition_admin,
         config_admin=ConfigAdmin(broker_id, session, metadata, config_changes, loggers, around.dynamic, patience_ms),
         config_changes=config_changes,
         loggers=loggers,
@@ -204,6 +207,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
             clock,
             around.call_later,
             followers=followers,
+            closest=None if config.replica_selector_class is None else ClosestReplicas(metadata),
             bytes_max=config.fetch_max_bytes,
         ).route(),
         *OffsetsHandler(replicas, check_broker).routes(),

@@ -18,6 +18,7 @@ from sordini.replication.controller.cluster import (
     Answer,
     Command,
     LeaderAndIsr,
+    PartitionInfo,
     StopReplica,
     UpdateMetadata,
 )
@@ -27,6 +28,8 @@ from sordini.storage.errors import StorageError
 
 RETRY_DELAY_S = 0.1
 """Between two attempts to read from a store that does not answer."""
+PARTITIONS_PER_TURN = 100
+"""How many partitions a command makes or changes before the loop serves others: a new log costs a millisecond."""
 
 
 class CommandReceiver:
@@ -64,7 +67,7 @@ class CommandReceiver:
         if isinstance(command, LeaderAndIsr):
             await self._read_configs({info.topic_partition.topic for info in command.partitions})
             # The store may have been away for long, and this broker registered anew since.
-            return self._refusal(command) or self._become(command)
+            return self._refusal(command) or await self._become(command)
         self._controller_epoch = command.controller_epoch
         if isinstance(command, StopReplica):
             return self._stop(command)
@@ -89,19 +92,32 @@ class CommandReceiver:
             except (ConnectionLoss, SessionExpired):
                 await asyncio.sleep(RETRY_DELAY_S)
 
-    def _become(self, command: LeaderAndIsr) -> Answer:
+    async def _become(self, command: LeaderAndIsr) -> Answer:
         self._controller_epoch = command.controller_epoch
         errors: dict[TopicPartition, int] = {}
-        for info in command.partitions:
-            try:
-                self._replicas.become(info)
-            except BrokerError as error:
-                errors[info.topic_partition] = error.code
-                if error.code != ErrorCode.STALE_CONTROLLER_EPOCH:
-                    self._log.warning("partition refused", partition=str(info.topic_partition), reason=str(error))
-            except StorageError:
-                errors[info.topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+        for start in range(0, len(command.partitions), PARTITIONS_PER_TURN):
+            if start:
+                await asyncio.sleep(0)
+                refusal = self._refusal(command)
+                if refusal is not None:
+                    return refusal  # This broker registered anew meanwhile, and all its terms are over.
+            for info in command.partitions[start : start + PARTITIONS_PER_TURN]:
+                code = self._become_one(info)
+                if code:
+                    errors[info.topic_partition] = code
         return Answer(partitions=errors)
+
+    def _become_one(self, info: PartitionInfo) -> int:
+        """The error code, 0 for none."""
+        try:
+            self._replicas.become(info)
+        except BrokerError as error:
+            if error.code != ErrorCode.STALE_CONTROLLER_EPOCH:
+                self._log.warning("partition refused", partition=str(info.topic_partition), reason=str(error))
+            return error.code
+        except StorageError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
 
     def _stop(self, command: StopReplica) -> Answer:
         errors: dict[TopicPartition, int] = {}
@@ -121,6 +137,7 @@ class CommandReceiver:
         return Answer(partitions=errors)
 
     def _learn(self, command: UpdateMetadata) -> Answer:
+        former = self._metadata.brokers.keys()
         self._metadata.set_brokers(
             command.controller_id,
             [
@@ -149,6 +166,8 @@ class CommandReceiver:
         for gone in command.deleted:
             self._metadata.drop_partition(*gone.topic_partition)
         self._metadata.changed()
+        if former - self._metadata.brokers.keys():
+            self._replicas.check_isr()  # Acknowledgements may wait for one that was on its way into a set.
         self.on_deleted([gone.topic_partition for gone in command.deleted])
         return Answer()
 

@@ -15,6 +15,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, assert_never
 
+from sordini import __version__
 from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.fencing import Fence
 from sordini.replication.controller.cluster import Cluster
@@ -130,7 +131,8 @@ class Membership:
 
     def _become(self, broker_epoch: int) -> None:
         if broker_epoch != self.broker_epoch:
-            self._log.info("registered", session=f"{self._session.session_id:#x}", broker_epoch=broker_epoch)
+            session = f"{self._session.session_id:#x}"
+            self._log.info("registered", session=session, broker_epoch=broker_epoch, version=__version__)
         self.broker_epoch = broker_epoch
         self._hooks.known_as(broker_epoch)
 

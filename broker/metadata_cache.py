@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
+from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 
 CACHED_ANSWERS_MAX = 256
@@ -58,10 +59,25 @@ class MetadataCache:
         self._answers_bytes = 0
         self._listeners: list[Callable[[], None]] = []
 
+    @property
+    def racks(self) -> dict[BrokerId, str | None]:
+        """The living brokers, and the rack each stands in, if it is known."""
+        return {broker_id: broker.rack for broker_id, broker in self.brokers.items()}
+
     def exists(self, topic: str, index: int) -> bool:
         """Whether the cluster has this partition, wherever it is."""
         known = self.topics.get(topic)
         return known is not None and index in known.partitions
+
+    def why_unreachable(self, leader: BrokerId, listener: str) -> ErrorCode:
+        """Why clients of this listener cannot be sent to a leader, NONE where they can.
+
+        It is dead, or nobody leads (LEADER_NOT_AVAILABLE), or it has no such listener (LISTENER_NOT_FOUND).
+        """
+        broker = self.brokers.get(leader)
+        if broker is None:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        return ErrorCode.NONE if listener in broker.endpoints else ErrorCode.LISTENER_NOT_FOUND
 
     def name_of(self, topic_id: TopicId) -> str | None:
         """The name of the topic with this id."""

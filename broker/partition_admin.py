@@ -1,7 +1,7 @@
 """Elections and moves of single partitions: wishes that go to the controller in this process (see `wishes`).
 
 What cannot be granted is answered at once. What is granted is answered when it has come about: a leader when clients
-are told of it, a move when the store has it, or with REQUEST_TIMED_OUT when that takes too long.
+are told of it, a move when the store has its beginning, or with REQUEST_TIMED_OUT when that takes too long.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PartitionAdmin:
         timeout_ms: int,
         keep_factor: bool,
     ) -> Outcomes:
-        """Give partitions other replicas; without a target, undo the move under way.
+        """Begin to give partitions other replicas; without a target, undo the move under way.
 
         Raises BrokerError NOT_CONTROLLER.
         """
@@ -69,12 +69,17 @@ class PartitionAdmin:
         granted = {
             one: end
             for one, end in ends.items()
-            if not isinstance(end, Declined) and not wishes.is_settled(cluster, one, end)
+            if not isinstance(end, Declined) and not wishes.is_under_way(cluster, one, end)
         }
         if granted:
             after = await self._submit(MovesWanted({one: targets[one] for one in granted}), timeout_ms)
-            outcomes |= {one: TOO_LATE for one, end in granted.items() if not wishes.is_settled(after, one, end)}
+            outcomes |= {one: TOO_LATE for one, end in granted.items() if not wishes.is_under_way(after, one, end)}
         return outcomes
+
+    def unclean_changed(self, topic: str | None) -> None:
+        """Settings of a topic, or of all, have changed: the controller may have somebody to elect."""
+        if self.controller is not None:
+            self.controller.unclean_elections_changed(topic)
 
     def moves(self) -> list[OngoingMove]:
         """Every partition that is on the move. Raises BrokerError NOT_CONTROLLER."""

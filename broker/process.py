@@ -79,14 +79,7 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
 
     Raises ConfigError for a wrong configuration.
     """
-    entries = read_entries(properties, overrides, os.environ)
-    config, unknown = build_config(entries)
-    given = Given(
-        config,
-        frozenset(entries) & SETTINGS.keys(),
-        unknown + unknown_names(os.environ),
-        sorted(WITHOUT_EFFECT.intersection(entries)),
-    )
+    given = given_by(read_entries(properties, overrides, os.environ))
     if not launch.is_daemon:
         return _run_process(given, launch, StandardReport())
     given, launch = _absolute(given, launch)
@@ -135,6 +128,27 @@ def read_entries(properties: str | None, overrides: Sequence[str], environment: 
     return entries
 
 
+def given_by(entries: Mapping[str, str]) -> Given:
+    """The configuration that entries make. Raises ConfigError."""
+    config, unknown = build_config(entries)
+    return Given(
+        config,
+        frozenset(entries) & SETTINGS.keys(),
+        unknown + unknown_names(os.environ),
+        sorted(WITHOUT_EFFECT.intersection(entries)),
+    )
+
+
+def warn_of_keys(given: Given, log: Logger) -> None:
+    """Name what was given and will not be as somebody may expect."""
+    for key in given.unknown:
+        log.warning("unknown configuration key", key=key)
+    if given.config.is_format_overruled:
+        log.warning("from protocol 3.0 on the message format is 2", key="log.message.format.version")
+    if given.without_effect:
+        log.info("configuration keys without effect here", keys=", ".join(given.without_effect))
+
+
 def choose_loop(config: Config) -> type[asyncio.AbstractEventLoop] | None:
     """The loop to run on: uvloop where it is installed, unless the configuration says otherwise."""
     if config.event_loop != "asyncio":
@@ -166,12 +180,7 @@ def _run_process(given: Given, launch: Launch, report: Report) -> int:
         report.failed(f"sordini: {launch.log_file}: {error.strerror}\n")
         return EXIT_FAILED
     log = Logger(launch.log_level, log_file, launch.log_form)
-    for key in given.unknown:
-        log.warning("unknown configuration key", key=key)
-    if given.config.is_format_overruled:
-        log.warning("from protocol 3.0 on the message format is 2", key="log.message.format.version")
-    if given.without_effect:
-        log.info("configuration keys without effect here", keys=", ".join(given.without_effect))
+    warn_of_keys(given, log)
     block_signals()
     try:
         pid_files, found = _claim_pid_files(disk, given.config, launch)
@@ -240,7 +249,7 @@ def _run_loop(given: Given, life: Life) -> int:
     except ConfigError as error:
         life.report.failed(f"sordini: {error}\n")
         return EXIT_CONFIG
-    _allow_open_files(given.config, life.log)
+    allow_open_files(given.config, life.log)
     # What was imported lives for ever: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
@@ -248,7 +257,7 @@ def _run_loop(given: Given, life: Life) -> int:
         return runner.run(_run(given, life))
 
 
-def _allow_open_files(config: Config, log: Logger) -> None:
+def allow_open_files(config: Config, log: Logger) -> None:
     """Raise the soft bound on descriptors to the hard one: logs and connections need more than the usual 1024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

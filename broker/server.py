@@ -44,6 +44,7 @@ from sordini.replication.controller import cluster
 from sordini.replication.controller.notices import tell_of_failed_directory
 from sordini.replication.controller.paths import TOPICS
 from sordini.replication.controller.registration import ensure_base_paths
+from sordini.replication.controller.store_format import claim_format
 from sordini.replication.ports import CoordinationStore, Session, SessionState
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
@@ -83,6 +84,8 @@ class Server:
         """What the broker is about, in a few words: for whoever has to say what was not finished."""
         self.identity: BrokerIdentity | None = None
         self.bound: list[Endpoint] = []
+        self.metadata: MetadataCache | None = None
+        """What it knows of the cluster, once it is put together."""
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Start, call `ready`, serve until `stop` is set, and stop cleanly.
@@ -128,6 +131,7 @@ class Server:
 
     async def _find_out(self, session: Session) -> TopicConfigs:
         """What must be known before the logs are opened: how one is recovered depends on its topic's configuration."""
+        await claim_format(session)
         await ensure_base_paths(session)
         self.identity = await find_identity(self._config, self._ports.disk, session)
         await load_layers(session, self.identity.broker_id, self._dynamic, self._log)
@@ -155,6 +159,7 @@ class Server:
             ports.network,
         )
         parts = assemble(around, topic_configs, logs)
+        self.metadata = parts.metadata
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs, session)
         metrics = await listen_for_metrics(self._config, parts.dispatcher, log)
         service = parts.dispatcher if metrics is None else metrics.service
@@ -278,7 +283,7 @@ class Server:
     @property
     def _is_clustered(self) -> bool:
         """Whether other brokers may be there: the embedded store is one process's own."""
-        return bool(self._config.zookeeper_connect)
+        return bool(self._config.zookeeper_connect) or self._ports.is_store_shared
 
     def _directory_failed(self, failure: StorageError, parts: Assembly, logs: LogManager, session: Session) -> None:
         assert self.identity is not None

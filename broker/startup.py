@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sordini.broker.clock import Clock
 from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.listeners import Endpoint, advertised_endpoints
 from sordini.broker.configuration.protocol_version import read_version
 from sordini.broker.configuration.settings import INT64_MAX, ConfigError
+from sordini.broker.configuration.topic_config import TopicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.delete_policies import load_policies
 from sordini.broker.identity import BrokerIdentity
@@ -20,6 +22,7 @@ from sordini.broker.network.limits import Listener
 from sordini.broker.network.ports import Log, Network, PageCache, SocketOptions
 from sordini.broker.network.server import SocketServer
 from sordini.replication.controller import cluster
+from sordini.replication.controller.policy import UNCLEAN_KEY, Balance, Policy
 from sordini.replication.controller.registration import RegistrationRefused, other_brokers, refuse_taken_endpoints
 from sordini.replication.inter_broker import versions_for
 from sordini.replication.ports import (
@@ -45,6 +48,9 @@ OLDEST_IN_CLUSTER = read_version("2.7-IV0")
 
 FEATURES_BY_MAXIMUM = read_version("3.3-IV0")
 """From here on /feature has version 2 (KIP-778)."""
+
+RECOVERY_MARKED = read_version("3.2-IV0")
+"""From here on an unclean leader is marked as recovering (KIP-704)."""
 
 
 class StartRefused(Exception):  # noqa: N818 - says what it is.
@@ -75,6 +81,8 @@ class Ports(NamedTuple):
     open_store: Callable[[], Awaitable[CoordinationStore]]
     worker: Worker
     """Who compacts."""
+    is_store_shared: bool = False
+    """Whether other brokers of this process have the same embedded store; a ZooKeeper is shared anyway."""
 
 
 def open_logs(
@@ -155,6 +163,19 @@ def conventions_of(config: Config) -> cluster.Conventions:
         config.inter_broker_listener_name,
         versions_for(protocol.release, protocol.step).uses_topic_ids,
         2 if protocol >= FEATURES_BY_MAXIMUM else 1,
+        protocol >= RECOVERY_MARKED,
+        config.delete_topic_enable,
+    )
+
+
+def policy_of(dynamic: DynamicConfig) -> Policy:
+    """How the controller is to act; what changes at run time is asked when it matters."""
+    config, unclean = dynamic.config, UNCLEAN_KEY
+    balance = Balance(config.leader_imbalance_check_interval_seconds, config.leader_imbalance_per_broker_percentage)
+    return Policy(
+        conventions_of(config),
+        balance if config.auto_leader_rebalance_enable else None,
+        lambda settings: bool(TopicConfig(dynamic, settings)[unclean]),
     )
 
 

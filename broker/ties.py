@@ -11,7 +11,7 @@ from sordini.broker.fencing import Fence
 from sordini.broker.membership import Hooks, Membership
 from sordini.broker.peers.channel import WireChannel
 from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
-from sordini.broker.startup import conventions_of
+from sordini.broker.startup import policy_of
 from sordini.replication.controller.cluster import Broker
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.registration import Registration
@@ -76,7 +76,7 @@ def _hooks(around: Surroundings, parts: Assembly, me: Broker, channel: WireChann
     def candidate(session: Session) -> Controller:
         ids = topic_ids(around.randomness.getrandbits)
         controller = Controller(
-            session, me.broker_id, channel, clock, log, topic_ids=ids, conventions=conventions_of(config)
+            session, me.broker_id, channel, clock, log, topic_ids=ids, policy=policy_of(around.dynamic)
         )
         parts.partition_admin.controller = controller
         return controller

@@ -19,6 +19,7 @@ from sordini.protocol.messages.create_partitions import CreatePartitionsTopic
 from sordini.protocol.messages.create_topics import CreatableTopic
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.controller import topics
+from sordini.replication.controller.placement import Racks, lacks_racks, unracked
 from sordini.replication.ports import CoordinationError, Session
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
@@ -81,15 +82,22 @@ class TopicAdmin:
                 f"sordini.create.partitions.max is {self._config.create_topic_partitions_max}",
             )
 
-    def plan(self, topic: CreatableTopic) -> Planned:
-        """Check all that is asked for a topic; raises BrokerError with Apache Kafka's code for what is wrong."""
+    def plan(self, topic: CreatableTopic, *, needs_racks: bool = True) -> Planned:
+        """Check all that is asked for a topic; raises BrokerError with Apache Kafka's code for what is wrong.
+
+        Without `needs_racks` one that cannot be spread over racks, because some brokers tell none, is placed as if
+        nobody told one: what clients cannot go on without is not refused for that.
+        """
         configs = {entry.name: entry.value for entry in topic.configs}
+        racks: Racks = self._metadata.racks
+        if not needs_racks and lacks_racks(racks):
+            racks = unracked(racks)
         replicas = topics.plan_topic(
             topic.name,
             num_partitions=topic.num_partitions,
             replication_factor=topic.replication_factor,
             assignments=[(row.partition_index, row.broker_ids) for row in topic.assignments],
-            brokers=self._metadata.brokers,
+            racks=racks,
             existing=self._metadata.topics,
             default_partitions=self._config.num_partitions,
             default_replication_factor=self._config.default_replication_factor,
@@ -100,6 +108,10 @@ class TopicAdmin:
             raise BrokerError(ErrorCode.INVALID_CONFIG, str(error)) from None
         given = {key: value for key, value in configs.items() if value is not None}
         return Planned(topic.name, replicas, self._topic_configs.resolve(given))
+
+    async def partition_count(self, name: str) -> int:
+        """How many partitions the store says a topic has; raises BrokerError when it does not."""
+        return await topics.count_partitions(self._session, name)
 
     async def check_absent(self, name: str) -> None:
         """Raise TOPIC_ALREADY_EXISTS where the store has the topic: the metadata forgets a deleted one first."""
@@ -132,7 +144,7 @@ class TopicAdmin:
         more = await topics.add_partitions(
             self._session,
             wanted.name,
-            lambda topic: topics.plan_more_partitions(topic, wanted.count, assignments, self._metadata.brokers),
+            lambda topic: topics.plan_more_partitions(topic, wanted.count, assignments, self._metadata.racks),
             validate_only=validate_only,
         )
         if not validate_only:
@@ -150,7 +162,8 @@ class TopicAdmin:
             planned = self.plan(
                 CreatableTopic(
                     name=name, num_partitions=topics.ASK_FOR_DEFAULT, replication_factor=topics.ASK_FOR_DEFAULT
-                )
+                ),
+                needs_racks=False,
             )
         except BrokerError as error:
             return error.code

@@ -16,7 +16,7 @@ Invariants, held after every call:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
@@ -140,11 +140,13 @@ class Leader:
         *,
         log_start_offset: Offset = UNKNOWN_OFFSET,
         broker_epoch: int = -1,
+        is_alive: bool = True,
     ) -> bool:
         """A follower that believes in this epoch fetches from `fetch_offset` on, so it holds everything below.
 
-        `log_end_offset` is where the leader's log ends now. Says whether the high watermark moved. Whether the
-        follower is an assigned one, and its fetch one of this epoch, is for the caller to have checked.
+        `log_end_offset` is where the leader's log ends now; `is_alive`, whether the follower's broker is registered as
+        far as is known. Says whether the high watermark moved. Whether the follower is an assigned one, and its fetch
+        one of this epoch, is for the caller to have checked.
         """
         replica = self.replicas[broker_id]
         if fetch_offset >= log_end_offset:
@@ -159,7 +161,7 @@ class Leader:
         replica.leader_end = log_end_offset
         ends = self._ends
         if broker_id not in ends:
-            if not self._keeps_up(replica, now_ms):
+            if not is_alive or not self._keeps_up(replica, now_ms):
                 return False
             # Not in sync yet, but close behind: the watermark waits for it, or it would never reach it under load.
             ends[broker_id] = fetch_offset
@@ -196,13 +198,14 @@ class Leader:
         self._ends[broker_id] = replica.end_offset
         return self._propose((*self.isr, broker_id))
 
-    def shrink(self, now_ms: int) -> Proposal | None:
+    def shrink(self, now_ms: int, is_alive: Callable[[BrokerId], bool] = lambda _: True) -> Proposal | None:
         """Propose to go on without those that were not caught up for `lag_ms_max`; None when there are none.
 
-        To be called every now and then, for it also lets go of those who hold the watermark without being in sync.
+        To be called every now and then and when brokers have gone, for it also lets go of those who hold the watermark
+        without being in sync: who is on his way into the in-sync set, but lags or is not registered any more.
         """
         for broker_id in self._ends.keys() - set(self.maximal_isr):
-            if not self._keeps_up(self.replicas[broker_id], now_ms):
+            if not is_alive(broker_id) or not self._keeps_up(self.replicas[broker_id], now_ms):
                 del self._ends[broker_id]
         if self.proposal is not None:
             return None

@@ -9,7 +9,6 @@ is on the disk is the log's business (`Log.flush`).
 
 from __future__ import annotations
 
-from collections import deque
 from functools import partial
 
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -28,10 +27,11 @@ from sordini.replication.follower import (
     parting,
     watermark,
 )
+from sordini.replication.growth import Growth
 from sordini.replication.leader import Leader, Proposal, Term
 from sordini.replication.ports import Grant, Refusal
 from sordini.replication.terms import ALONE, INTERNAL_TOPICS, NO_EPOCH, PartitionSettings, Peers, Tail
-from sordini.replication.waiters import Waiter
+from sordini.replication.waiters import Waiter, tell_all
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.log import Log
 from sordini.storage.log_values import Appended
@@ -43,11 +43,9 @@ class Partition:
     """A partition this broker leads or follows, or is between the two."""
 
     __slots__ = (
-        "_grown_bytes",
-        "_held",
+        "_growth",
         "_peers",
         "_suspended",
-        "_tail_grown_bytes",
         "commits",
         "follower",
         "is_internal",
@@ -81,10 +79,7 @@ class Partition:
         self.commits = Commits()
         self._peers = peers
         self._suspended: Leader | None = None
-        self._grown_bytes = 0
-        self._tail_grown_bytes = 0
-        self._held: deque[tuple[int, int]] = deque()
-        """(end offset, bytes) of what was appended past the high watermark."""
+        self._growth = Growth()
         log.on_flushed = self.flushed
 
     @property
@@ -115,6 +110,7 @@ class Partition:
         )
         self.leader.epoch_start_offset = Offset(self.log.log_end_offset)  # Records that do not count yet included.
         self.log.high_watermark = self.leader.high_watermark
+        self.settle()  # Who is in sync now may have all that was waited for.
 
     def follow(self, leader_id: BrokerId, term: Term, *, asks_for_epochs: bool = False) -> None:
         """Begin a term as follower. The high watermark stays; the log is cut only when the leader says where."""
@@ -134,7 +130,7 @@ class Partition:
         if was_leader and self._peers.changes is not None:
             self._peers.changes.withdraw(self.name)
         if not goes_on:
-            self._held.clear()
+            self._growth.clear()
             self.commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._wake_all()
 
@@ -165,13 +161,19 @@ class Partition:
         when the caller believes in another one (KIP-320; -1 believes nothing).
         """
         if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
-            if current_leader_epoch < self.leader_epoch:
-                raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.name} is in epoch {self.leader_epoch}")
-            raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.name} is in epoch {self.leader_epoch}")
+            is_over = current_leader_epoch < self.leader_epoch
+            code = ErrorCode.FENCED_LEADER_EPOCH if is_over else ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise BrokerError(code, f"{self.name} is in epoch {self.leader_epoch}")
         leader = self.leader
         if leader is None:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is not led by this broker")
         return leader
+
+    def led_or_followed(self, current_leader_epoch: int = NO_EPOCH) -> Leader | None:
+        """The term in force of whoever may serve consumers: as `led`, but None where this broker follows (KIP-392)."""
+        if self.follower is not None and current_leader_epoch in (NO_EPOCH, self.leader_epoch):
+            return None
+        return self.led(current_leader_epoch)
 
     # Leading.
 
@@ -195,18 +197,20 @@ class Partition:
         log = self.log
         if log.log_end_offset < log.flush_at and leader.appended(Offset(log.log_end_offset)):
             log.high_watermark = leader.high_watermark
-            if self._held or leader.high_watermark != log.log_end_offset:
-                self._held.append((log.log_end_offset, len(checked.buffer)))
-                self._count_held(leader.high_watermark)
+            growth = self._growth
+            if growth.held or leader.high_watermark != log.log_end_offset:
+                growth.hold(log.log_end_offset, len(checked.buffer))
+                growth.reached(leader.high_watermark)
             elif self.waiters:
-                self._grown_bytes += len(checked.buffer)
+                growth.readable_bytes += len(checked.buffer)
             if self.commits:
                 self.settle()
         elif not appended.duplicate:
             # It counts once it is on the disk, or on the other replicas.
-            self._held.append((log.log_end_offset, len(checked.buffer)))
-        if self.tail.waiters:
-            self._tail_grown_bytes += len(checked.buffer)
+            self._growth.hold(log.log_end_offset, len(checked.buffer))
+        tail = self.tail
+        if tail.waiters:
+            tail.grown_bytes += len(checked.buffer)
         return appended
 
     def flushed(self) -> None:
@@ -247,6 +251,7 @@ class Partition:
             now_ms,
             log_start_offset=Offset(log_start_offset),
             broker_epoch=broker_epoch,
+            is_alive=replica_id in leader.isr or self._peers.may_join(replica_id),
         ):
             self._advanced(leader)
         if leader.may_join(replica_id) and self._peers.changes is not None and self._peers.may_join(replica_id):
@@ -254,11 +259,10 @@ class Partition:
         return None
 
     def check_isr(self, now_ms: int) -> None:
-        """Ask to go on without followers that have fallen behind; due twice in `lag_ms_max`."""
+        """Ask to go on without followers that have fallen behind; due twice in `lag_ms_max`, and when brokers went."""
         leader = self.leader
         if leader is not None and self._peers.changes is not None:
-            proposal = leader.shrink(now_ms)
-            if proposal is not None:
+            if (proposal := leader.shrink(now_ms, self._peers.may_join)) is not None:
                 self._propose(leader, proposal)
             elif leader.appended(Offset(self.log.committable_end)):
                 self._advanced(leader)  # Somebody not in sync, who held the watermark, was let go of.
@@ -283,14 +287,9 @@ class Partition:
     def _advanced(self, leader: Leader) -> None:
         """The high watermark has moved: whoever waited for that is told."""
         self.log.high_watermark = leader.high_watermark
-        self._count_held(leader.high_watermark)
+        self._growth.reached(leader.high_watermark)
         self.settle()
         self.tell_waiters()
-
-    def _count_held(self, high_watermark: int) -> None:
-        held = self._held
-        while held and held[0][0] <= high_watermark:
-            self._grown_bytes += held.popleft()[1]
 
     def settle(self) -> None:
         """Answer those who waited for the watermark to come where it is now."""
@@ -302,14 +301,9 @@ class Partition:
 
     def tell_waiters(self) -> None:
         """Tell whoever waits how much more there is to read since the last time."""
-        grown, self._grown_bytes = self._grown_bytes, 0
-        if grown:
-            for waiter in list(self.waiters):
-                waiter.grown(grown)
-        grown, self._tail_grown_bytes = self._tail_grown_bytes, 0
-        if grown:
-            for waiter in list(self.tail.waiters):
-                waiter.grown(grown)
+        tell_all(self.waiters, self._growth.taken())
+        grown_bytes, self.tail.grown_bytes = self.tail.grown_bytes, 0
+        tell_all(self.tail.waiters, grown_bytes)
 
     @property
     def has_waiters(self) -> bool:
@@ -320,9 +314,7 @@ class Partition:
     def next_question(self) -> Position | EpochQuestion | None:
         """What to ask the leader next; None while this broker does not follow."""
         follower = self.follower
-        if follower is None:
-            return None
-        return follower.next(self.log.epochs, Offset(self.log.log_end_offset))
+        return None if follower is None else follower.next(self.log.epochs, Offset(self.log.log_end_offset))
 
     def take(
         self,
@@ -351,9 +343,13 @@ class Partition:
                 if log.log_end_offset > first.base_offset:
                     log.begin_anew(first.base_offset, now_ms)
             append_fetched(log, fetched, now_ms)
+            self._growth.hold(log.log_end_offset, len(fetched.buffer))
         log.high_watermark = watermark(Offset(known), Offset(high_watermark), Offset(log.log_end_offset))
         if log_start_offset > log.log_start_offset:
             log.advance_log_start(min(log_start_offset, log.high_watermark))
+        if log.high_watermark != known:
+            self._growth.reached(log.high_watermark)
+            self.tell_waiters()
         return len(fetched.buffer)
 
     def cut(self, follower: Follower, leader_end: EpochEnd, now_ms: int) -> int | None:
@@ -362,16 +358,17 @@ class Partition:
             return None
         log = self.log
         offset = follower.diverged(leader_end, log.epochs, Offset(log.log_end_offset), Offset(log.high_watermark))
-        return log.log_end_offset if log.truncate_to(offset, now_ms) else None
+        is_cut = log.truncate_to(offset, now_ms)
+        self._growth.cut(log.log_end_offset)
+        return log.log_end_offset if is_cut else None
 
     def go_on_from(self, follower: Follower, start: Start, now_ms: int) -> None:
         """Go on at an offset that the leader has; raises StorageError."""
         if follower is not self.follower:
             return
-        if start.begin_anew:
-            self.log.begin_anew(start.offset, now_ms)
-        else:
-            self.log.truncate_to(start.offset, now_ms)
+        go_on = self.log.begin_anew if start.begin_anew else self.log.truncate_to
+        go_on(start.offset, now_ms)
+        self._growth.cut(self.log.log_end_offset)
 
     def refused(self, follower: Follower, code: int) -> Reaction:
         """What the leader's refusal means."""
@@ -380,18 +377,22 @@ class Partition:
     # Reading.
 
     def readable_end(self, *, committed_only: bool) -> Offset:
-        """The first offset a client may not read: the high watermark or, for read_committed, the last stable offset."""
-        leader = self.led()
-        end = self.log.last_stable_offset(leader.high_watermark) if committed_only else leader.high_watermark
-        return Offset(end)
+        """The first offset a client may not read: the high watermark or, for read_committed, the last stable offset.
+
+        A follower's is what the leader told it last. Raises BrokerError NOT_LEADER_OR_FOLLOWER.
+        """
+        leader = self.leader or self.led_or_followed()
+        high_watermark = self.log.high_watermark if leader is None else leader.high_watermark
+        return Offset(self.log.last_stable_offset(high_watermark) if committed_only else high_watermark)
 
     def read(self, start: int, bytes_max: int, *, whole_first: bool, committed_only: bool) -> FileSlice | None:
         """Bytes of whole or cut batches from the one that holds `start`; None when there is nothing to read yet.
 
         Raises BrokerError OFFSET_OUT_OF_RANGE when `start` lies outside the log or past what may be read.
         """
-        below = self.readable_end(committed_only=committed_only)
-        return self.log.read(start, bytes_max, below, whole_first=whole_first)
+        return self.log.read(
+            start, bytes_max, self.readable_end(committed_only=committed_only), whole_first=whole_first
+        )
 
     def read_replica(self, start: int, bytes_max: int, *, whole_first: bool) -> FileSlice | None:
         """As `read`, for a follower: to the end of the log."""

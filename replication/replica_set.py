@@ -242,7 +242,10 @@ class ReplicaSet:
     # Of all partitions.
 
     def check_isr(self) -> None:
-        """Ask to go on without followers that have fallen behind; to be called every half of the lag allowed."""
+        """Ask to go on without followers that have fallen behind, and wait no longer for those that have gone.
+
+        To be called every half of the lag allowed, and when brokers are registered no longer.
+        """
         now_ms = self._surroundings.monotonic_ms()
         for partition in list(self._partitions.values()):
             partition.check_isr(now_ms)

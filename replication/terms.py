@@ -43,7 +43,9 @@ ALONE = Peers()
 class Tail:
     """The end of a partition's log, for followers to wait at."""
 
-    __slots__ = ("waiters",)
+    __slots__ = ("grown_bytes", "waiters")
 
     def __init__(self) -> None:
         self.waiters: dict[Waiter, None] = {}
+        self.grown_bytes = 0
+        """What came since they were told last."""

@@ -48,3 +48,10 @@ class Waiter:
         self.done = True
         for place in self._watched:
             place.waiters.pop(self, None)
+
+
+def tell_all(waiters: dict[Waiter, None], grown_bytes: int) -> None:
+    """Tell those who wait in one place how much came there, if anything did."""
+    if grown_bytes:
+        for waiter in list(waiters):
+            waiter.grown(grown_bytes)

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sordini.broker.cli.options import DONE, FAILED, ClientCommand, ClientGroup, Failure, json_option
-from sordini.broker.cli.output import print_json
+from sordini.broker.cli.options import (
+    DONE,
+    FAILED,
+    Client,
+    ClientCommand,
+    ClientGroup,
+    Failure,
+    client_options,
+    json_option,
+)
+from sordini.broker.cli.output import counted, print_json, table
 
 if TYPE_CHECKING:
     from sordini.broker.coordination.moving import Outcome, Place
@@ -40,11 +49,67 @@ class LocationType(click.ParamType["Location"]):
 
 @click.group(cls=ClientGroup)
 def cluster() -> None:
-    """Move a cluster between coordination stores.
+    """See how a cluster is, and move it between coordination stores.
 
     \b
+      sordini cluster status
       sordini cluster move --from embedded:data --to zookeeper:zk-1:2181/kafka
     """
+
+
+@cluster.command()
+@click.option("--check", is_flag=True, help="Fail unless every partition has a leader and all replicas in sync.")
+@client_options
+def status(client: Client, *, check: bool) -> None:
+    """Show the brokers, what each leads and holds, and which partitions lack something.
+
+    LAG is how many committed records the broker is behind a leader, in the partition where it is most. One that keeps
+    up hears of new records being committed with its next fetch, half a second later at most
+    (replica.fetch.wait.max.ms). A broker is silent when it did not answer within 5 s, and gone when it is not
+    registered and still has replicas. --json has every partition.
+
+    With --check the command is a test: before the next broker of a rolling restart is stopped, for example.
+
+    \b
+      sordini cluster status
+      until sordini cluster status --check; do sleep 1; done
+    """
+    from sordini.broker.cli.cluster_status import cluster_status, is_well
+
+    told = client.run(lambda cluster: cluster.persist(lambda: cluster_status(cluster)))
+    if client.as_json:
+        print_json(told)
+    else:
+        _tell_status(told)
+    if check and not is_well(told):
+        raise Failure("not every partition has a leader and all its replicas in sync")
+
+
+def _tell_status(told: Mapping[str, Any]) -> None:
+    from sordini.broker.cli.cluster_status import is_under_replicated
+
+    controller = "no controller" if told["controller"] is None else f"controller {told['controller']}"
+    click.echo(f"cluster {told['cluster_id']}, {controller}")
+    keys = ("broker", "address", "rack", "state", "leads", "replicas", "in_sync", "lag")
+    rows = [
+        {**row, "address": None if row["host"] is None else f"{row['host']}:{row['port']}"} for row in told["brokers"]
+    ]
+    click.echo(table([key.replace("_", " ").upper() for key in keys], [[row[key] for key in keys] for row in rows]))
+    click.echo(
+        f"{counted(told['topics'], 'topic')} with {counted(len(told['partitions']), 'partition')}: "
+        f"{told['offline_partitions']} without a leader, {told['under_replicated_partitions']} under-replicated"
+    )
+    lacking = [row for row in told["partitions"] if row["leader"] is None or is_under_replicated(row)]
+    if lacking:
+        head = ["PARTITION", "LEADER", "REPLICAS", "IN SYNC", "LAGS"]
+        click.echo(table(head, map(_lacking, lacking)))
+
+
+def _lacking(row: Mapping[str, Any]) -> list[object]:
+    """The cells for a partition that lacks something; a lag that nobody can tell is a question mark."""
+    lags = [f"{broker}:{'?' if lag is None else lag}" for broker, lag in row["lags"].items()]
+    held, in_sync = (",".join(map(str, row[key])) for key in ("replicas", "in_sync_replicas"))
+    return [f"{row['topic']}-{row['partition']}", row["leader"], held, in_sync or None, " ".join(lags)]
 
 
 @cluster.command(cls=MoveCommand)
@@ -168,7 +233,7 @@ async def _copied(places: Places, origin: Place, target: Location, *, comes_back
 
 def _tell(told: Mapping[str, Any], source: Location, target: Location) -> None:
     """Say what was done, and on standard error what is to be done and minded now."""
-    shape = f"{_counted(told['topics'], 'topic')} with {_counted(told['partitions'], 'partition')}"
+    shape = f"{counted(told['topics'], 'topic')} with {counted(told['partitions'], 'partition')}"
     there = f", {told['nodes'] - told['copied']} of them there already" if told["copied"] < told["nodes"] else ""
     does = "can be moved" if told["dry_run"] else "moved"
     click.echo(f"cluster {told['cluster_id']} {does} from {told['from']} to {told['to']}")
@@ -182,7 +247,7 @@ def _advice(told: Mapping[str, Any], source: Location, target: Location) -> Iter
     if told["left_out"]:
         yield f"left out, as no part of a cluster: {', '.join(told['left_out'])}"
     if target.kind == "embedded" and len(ids) > 1:
-        yield f"partitions are on brokers {', '.join(map(str, ids))}: an embedded store serves one broker only"
+        yield f"partitions are on brokers {', '.join(map(str, ids))}: an embedded store serves one process"
     if told["dry_run"]:
         return
     if told["former"]:
@@ -197,7 +262,3 @@ def _advice(told: Mapping[str, Any], source: Location, target: Location) -> Iter
     if target.kind == "embedded":
         where = f"without zookeeper.connect, and with the first of log.dirs where {target} is"
     yield f"now start {'brokers' if len(ids) > 1 else 'the broker'} {where}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -58,7 +58,7 @@ def numbers(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part.strip(), re.ASCII)
         if match is None:
-            raise ValueError(f"{text!r} is no list of partitions: 0,2-4 is")
+            raise ValueError(f"{text!r} is no list of numbers: 0,2-4 is")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise ValueError(f"{part!r} counts down")
@@ -116,6 +116,7 @@ def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 
 DURATION: Final = _argument(duration_ms)
+NUMBERS: Final = _argument(numbers)
 INSTANT: Final = _argument(utc_ms)
 PARTITIONS: Final = _argument(topic_partitions)
 SETTING: Final = _argument(setting)

@@ -26,14 +26,11 @@ ACCEPTED = (
         ("group.coordinator.threads", "num.replica.alter.log.dirs.threads", "queued.max.requests"),
     ),
     Accepted(
-        "Replicas are not moved between directories, nor leaderships evened out, by the broker itself yet.",
+        "Replicas are not moved between directories by the broker itself yet.",
         ("replica.alter.log.dirs.io.max.bytes.per.second",),
         (
             "alter.log.dirs.replication.quota.window.num",
             "alter.log.dirs.replication.quota.window.size.seconds",
-            "auto.leader.rebalance.enable",
-            "leader.imbalance.check.interval.seconds",
-            "leader.imbalance.per.broker.percentage",
             "log.dir.failure.timeout.ms",
             "request.timeout.ms",
             "socket.connection.setup.timeout.max.ms",

@@ -13,6 +13,7 @@ from typing import Any
 
 from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.cleaner_keys import CleanerSettings, check_cleaner
+from sordini.broker.configuration.controller_keys import ControllerSettings
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.configuration.listeners import Endpoint, advertised_endpoints, read_endpoints, read_protocol_map
 from sordini.broker.configuration.log_keys import LogSettings
@@ -37,7 +38,15 @@ from sordini.broker.configuration.settings import (
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(MembershipSettings, NetworkSettings, LogSettings, ReplicaSettings, CleanerSettings, GroupSettings):
+class Config(
+    MembershipSettings,
+    ControllerSettings,
+    NetworkSettings,
+    LogSettings,
+    ReplicaSettings,
+    CleanerSettings,
+    GroupSettings,
+):
     """Every key this broker honours; see `meaning` of each."""
 
     inter_broker_protocol_version: ProtocolVersion = setting(  # noqa: RUF009 - a frozen value, as the others'

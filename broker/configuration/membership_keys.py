@@ -27,7 +27,7 @@ class MembershipSettings:
         "Numbers up to this one are never given out automatically.",
     )
     broker_rack: str | None = setting(
-        "broker.rack", string, None, "Where this broker stands; replicas are told by it for fetches close by."
+        "broker.rack", string, None, "The rack it stands in: replicas are spread over racks, and read from close by."
     )
     zookeeper_connect: str = setting(
         "zookeeper.connect", string, "", "host:port,.../chroot of a ZooKeeper; empty keeps the same in a local file."

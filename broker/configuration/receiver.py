@@ -6,7 +6,7 @@ can use is passed over with a warning that names the key and never the value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, PassedOver
@@ -74,8 +74,11 @@ class ConfigReceiver:
         self._topic_configs = topic_configs
         self._replicas = replicas
         self._log = log
+        self.unclean_changed: Callable[[str | None], None] = lambda _: None
+        """Called with a topic, or None for all, when unclean elections may be allowed there from now on."""
         # After the topics' configurations, which were made before and listen since then.
         dynamic.on_change(lambda _: replicas.reconfigure())
+        dynamic.on_change(lambda _: self.unclean_changed(None))
 
     def changed(self, entity_path: str, settings: Mapping[str, str]) -> None:
         """An entity's settings are these now."""
@@ -88,6 +91,7 @@ class ConfigReceiver:
             topic = entity_path.removeprefix(TOPICS)
             self._topic_configs.set(topic, settings)
             self._replicas.reconfigure(topic)
+            self.unclean_changed(topic)
         else:
             return
         self._log.info("settings changed", entity=entity_path, keys=", ".join(sorted(settings)))

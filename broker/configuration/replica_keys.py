@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from sordini.broker.configuration.settings import INT64_MAX, ConfigError, integer, long, setting
+from sordini.broker.configuration.settings import INT64_MAX, ConfigError, integer, long, one_of, setting
+
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +67,12 @@ class ReplicaSettings:
         integer(-1),
         65536,
         "SO_RCVBUF of connections to leaders; -1 leaves the system's.",
+    )
+    replica_selector_class: str | None = setting(
+        "replica.selector.class",
+        one_of(RACK_AWARE),
+        None,
+        "Sends consumers that name their rack to a replica there; unset, everybody reads from the leader.",
     )
     leader_replication_throttled_rate: int = setting(
         "leader.replication.throttled.rate",

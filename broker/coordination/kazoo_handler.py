@@ -7,6 +7,7 @@ read, both through the same `post`. It also keeps a client from opening a second
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -37,13 +38,52 @@ class OrderedResult(AsyncResult):  # type: ignore[misc]
         self._leave(self)
 
 
+class Bell:
+    """The end of kazoo's socket pair by which its thread is woken, rung once for all calls of one turn of the loop.
+
+    kazoo rings for every call, and each time its thread takes the interpreter, which the loop then waits for: 500
+    writes at once stopped the loop for 190 to 450 ms, and with one ring for 33 to 68.
+    """
+
+    def __init__(self, sending: Any, soon: Callable[[Callable[[], None]], object]) -> None:
+        """`soon` calls on the loop once this turn of it is over; to be made on the loop's thread."""
+        self._socket = sending
+        self._soon = soon
+        self._thread = threading.get_ident()
+        self._due_count = 0
+
+    def send(self, data: bytes) -> int:
+        """A byte for each call, as kazoo expects them."""
+        if threading.get_ident() != self._thread:
+            return int(self._socket.send(data))
+        self._due_count += len(data)
+        if self._due_count == len(data):
+            self._soon(self._ring)
+        return len(data)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _ring(self) -> None:
+        due_count, self._due_count = self._due_count, 0
+        with contextlib.suppress(OSError):  # The client was closed meanwhile, and has nobody to wake.
+            self._socket.sendall(bytes(due_count))
+
+
 class OneDoorHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's handler without its worker threads, and with one door to the loop."""
 
-    def __init__(self, post: Callable[..., None], answered: Callable[[OrderedResult], None]) -> None:
+    def __init__(
+        self,
+        post: Callable[..., None],
+        answered: Callable[[OrderedResult], None],
+        soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        """`post` calls on the loop from any thread, `soon` from the loop's own."""
         super().__init__()
         self._post = post
         self._answered = answered
+        self._soon = soon
         self.ended = threading.Event()
 
     def start(self) -> None:
@@ -60,6 +100,10 @@ class OneDoorHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def dispatch_callback(self, callback: Any) -> None:
         self._post(callback.func, *callback.args)
+
+    def create_socket_pair(self) -> tuple[Any, Bell]:
+        reading, writing = super().create_socket_pair()
+        return reading, Bell(writing, self._soon)
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         if self.ended.is_set():

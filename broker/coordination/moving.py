@@ -20,6 +20,7 @@ from sordini.broker.coordination.tree import parent_of
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Malformed
 from sordini.replication.controller.paths import parents
+from sordini.replication.controller.store_format import refuse_unknown
 from sordini.replication.ports import Create, NodeExists, NoNode, Operation, Session, Set
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ TOP: Final = (
     "/kafka-acl-extended-changes",
     "/latest_producer_id_block",
     "/log_dir_event_notification",
+    paths.SORDINI,
 )
 """The first names of all that makes up a cluster; others beside them are somebody else's."""
 
@@ -143,7 +145,7 @@ async def check(source: Place, target: Place | None) -> Outcome:
     """What a copy would amount to; without a target: to a place that is empty.
 
     Raises MoveRefused when the source holds no whole cluster, the target holds something else, or a broker is
-    registered at either; CoordinationError when a store does not answer.
+    registered at either; StoreUnusable when its format is not known; CoordinationError when a store does not answer.
     """
     return (await _plan(source, target)).outcome
 
@@ -205,6 +207,8 @@ async def _read(place: Place, path: str) -> tuple[Entry | None, list[str]]:
 def _outcome(source: Place, found: Found) -> Outcome:
     if paths.CLUSTER_ID not in found.entries:
         raise MoveRefused(f"{source.name} holds no cluster: {paths.CLUSTER_ID} is not there")
+    if paths.SORDINI in found.entries:
+        refuse_unknown(found.entries[paths.SORDINI].data)
     cluster_id = znodes.decode_cluster_id(found.entries[paths.CLUSTER_ID].data)
     if isinstance(cluster_id, Malformed):
         raise MoveRefused(f"{source.name}: {cluster_id.path} cannot be read: {cluster_id.reason}")

@@ -118,7 +118,7 @@ class ZooKeeperSession:
         self._data_watches: dict[str, dict[Watch, None]] = {}
         self._child_watches: dict[str, dict[Watch, None]] = {}
         self._first_connected: asyncio.Future[None] = self._loop.create_future()
-        self._handler = OneDoorHandler(self._post, self._answered)
+        self._handler = OneDoorHandler(self._post, self._answered, self._loop.call_soon)
         retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0, sleep_func=self._handler.sleep_func)
         self._client = NotingClient(hosts, self._handler, timeout_ms=session_timeout_ms, connection_retry=retry)
         self._client.add_listener(self._state_on_the_thread)
@@ -175,7 +175,7 @@ class ZooKeeperSession:
 
     async def get(self, path: str, *, watch: Watch | None = None) -> tuple[bytes, Stat]:
         data, stat = await self._read(self._client.get_async, path, self._data_fired, self._data_watches, watch)
-        return data, _stat(stat)
+        return data or b"", _stat(stat)
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         stat = await self._call(path, partial(self._client.set_async, self._inside(path), data, version))
@@ -227,6 +227,9 @@ class ZooKeeperSession:
             match operation:
                 case Create(_, data, ephemeral, sequential):
                     transaction.create(path, data, None, ephemeral, sequential)
+                    if not data:
+                        # kazoo would write no bytes; Apache Kafka writes null, and takes no bytes for a broken value.
+                        transaction.operations[-1] = transaction.operations[-1]._replace(data=None)
                 case Set(_, data, version):
                     transaction.set_data(path, data, version)
                 case Delete(_, version):

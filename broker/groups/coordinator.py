@@ -1,8 +1,9 @@
 """The group coordinator: which groups this broker looks after, and the way to each.
 
 A group belongs to one partition of __consumer_offsets; whoever leads that coordinates the group. Leadership begins with
-reading the partition (COORDINATOR_LOAD_IN_PROGRESS until that is done) and ends with forgetting all of it. Everywhere
-else the group's clients are told NOT_COORDINATOR, and look for its coordinator anew.
+reading the partition (COORDINATOR_LOAD_IN_PROGRESS until that is done, and all that was read is committed: the next
+leader must not know less than what was told here) and ends with forgetting all of it. Everywhere else the group's
+clients are told NOT_COORDINATOR, and look for its coordinator anew.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.groups import records
 from sordini.broker.groups.events import Answer, Committing, Delete, GroupLimits, Tick
 from sordini.broker.groups.internal_topic import OFFSETS_TOPIC, OffsetsTopic
-from sordini.broker.groups.loading import load
+from sordini.broker.groups.loading import is_committed, load
 from sordini.broker.groups.offsets import CONSUMER_PROTOCOL, OffsetTable, is_subscribed
 from sordini.broker.groups.ports import Ports
 from sordini.broker.groups.restoring import restore
@@ -61,8 +62,11 @@ class GroupCoordinator:
     def commit(
         self, group_id: str, event: Committing, offsets: Mapping[TopicPartition, CommittedOffset], ended: Ended
     ) -> None:
-        """Write offsets down; `ended` is told NONE when they are committed. Raises BrokerError as `ask`."""
-        self._shard(group_id).commit(group_id, event, offsets, ended)
+        """Write offsets down, if need be when the group is read; `ended` is told NONE when they are committed.
+
+        Raises BrokerError NOT_COORDINATOR.
+        """
+        self._led_shard(group_id).commit(group_id, event, offsets, ended)
 
     def offsets(self, group_id: str) -> OffsetTable:
         """What a group has committed; nothing when there is no such group. Raises BrokerError as `ask`."""
@@ -142,7 +146,7 @@ class GroupCoordinator:
             self._is_checking = True
             self._check_later()
         if partition.log.log_start_offset == partition.log.log_end_offset:
-            shard.is_loading = False  # Nothing is there to be read: the usual case when the topic is made.
+            shard.loaded()  # Nothing is there to be read: the usual case when the topic is made.
         else:
             self._ports.spawn(self._load(shard))
 
@@ -158,16 +162,26 @@ class GroupCoordinator:
         gone = {partition for partition in partitions if partition.topic != OFFSETS_TOPIC}
         if not gone:
             return
+        for shard in self._shards.values():
+            if shard.is_loading:
+                shard.deleted_meanwhile |= gone
         if not self._deleted:
             self._ports.spawn(self._forget_deleted())
         self._deleted |= gone
 
     # How it is done.
 
-    def _shard(self, group_id: str) -> Shard:
-        shard = self._shards.get(records.partition_for(group_id, self._topic.partition_count()))
+    def _led_shard(self, group_id: str) -> Shard:
+        # What leads nothing need not know where the group belongs; nor does who waits for the first word of the topic.
+        shard = None
+        if self._shards and self._topic.exists:
+            shard = self._shards.get(records.partition_for(group_id, self._topic.partition_count()))
         if shard is None:
             raise BrokerError(ErrorCode.NOT_COORDINATOR, f"group {group_id} is not looked after by this broker")
+        return shard
+
+    def _shard(self, group_id: str) -> Shard:
+        shard = self._led_shard(group_id)
         if shard.is_loading:
             raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id} is being read")
         return shard
@@ -183,15 +197,22 @@ class GroupCoordinator:
 
     async def _load(self, shard: Shard) -> None:
         began_ms = self._ports.clock.monotonic_ms()
-        latest = await load(
-            shard.partition,
-            self._ports,
-            slice_bytes=self._config.offsets_load_buffer_size,
-            is_wanted=lambda: self._is_led(shard),
-        )
-        if latest is None or not await restore(shard, latest, self._setup, lambda: self._is_led(shard)):
+        end_offset = shard.partition.log.log_end_offset
+
+        def is_wanted() -> bool:
+            return self._is_led(shard)
+
+        slice_bytes = self._config.offsets_load_buffer_size
+        latest = await load(shard.partition, self._ports, slice_bytes=slice_bytes, is_wanted=is_wanted)
+        # Sessions begin with the last step, when members can be heard again.
+        if (
+            latest is None
+            or not await is_committed(shard.partition, end_offset, is_wanted)
+            or not await restore(shard, latest, self._setup, is_wanted)
+        ):
             return
-        shard.is_loading = False
+        shard.loaded()
+        self.partitions_deleted(shard.deleted_meanwhile)
         self._ports.log.info(
             "groups loaded",
             partition=str(shard.partition.name),

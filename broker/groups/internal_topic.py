@@ -3,6 +3,10 @@
 It is made when somebody asks for the first group's coordinator. The number of its partitions says where each group is
 looked after, so it is read from the topic once that exists, and stays for as long as the topic lives: partitions added
 later would take groups away from their records. (Apache Kafka reads it once, when the broker starts.)
+
+All brokers have to count the same, or two of them look after one group. What this broker was told of the topic may be
+but a part (a controller that died while it made the topic): so any number but the configured one is looked up in the
+store, and until then nobody is looked after.
 """
 
 from __future__ import annotations
@@ -34,17 +38,36 @@ class OffsetsTopic:
         self._spawn = spawn
         self._log = log
         self._counted: tuple[TopicId, int] | None = None
+        self._is_counting = False
         self._waiting: list[Callable[[], None]] | None = None
         """Those to be told when the making has ended; None while nobody makes it."""
 
     def partition_count(self) -> int:
-        """How many partitions it has, or will have when it is made."""
+        """How many partitions it has.
+
+        Raises BrokerError COORDINATOR_NOT_AVAILABLE while it does not exist, as far as is known here, or is not counted
+        yet.
+        """
         known = self._metadata.topics.get(OFFSETS_TOPIC)
         if known is None:
-            return self._config.offsets_topic_num_partitions
-        if self._counted is None or self._counted[0] != known.topic_id:
-            self._counted = (known.topic_id, len(known.partitions))
+            raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is not known here")
+        if self._counted is not None and self._counted[0] == known.topic_id:
+            return self._counted[1]
+        if len(known.partitions) != self._config.offsets_topic_num_partitions:
+            if not self._is_counting:
+                self._is_counting = True
+                self._spawn(self._count(known.topic_id))
+            raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is being counted")
+        self._counted = known.topic_id, len(known.partitions)
         return self._counted[1]
+
+    async def _count(self, topic_id: TopicId) -> None:
+        try:
+            self._counted = topic_id, await self._admin.partition_count(OFFSETS_TOPIC)
+        except (BrokerError, CoordinationError) as error:
+            self._log.warning("__consumer_offsets not counted", reason=str(error))  # Whoever asks next has it tried.
+        finally:
+            self._is_counting = False
 
     @property
     def exists(self) -> bool:
@@ -67,10 +90,14 @@ class OffsetsTopic:
 
     async def _make(self) -> None:
         try:
-            planned = self._admin.plan(self._wanted())
+            planned = self._admin.plan(self._wanted(), needs_racks=False)
             await self._admin.create(planned, timeout_ms=MADE_WITHIN_MS)
         except (BrokerError, CoordinationError) as error:
-            self._log.warning("__consumer_offsets not made", reason=str(error))
+            if isinstance(error, BrokerError) and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                # Another broker was asked, too, or this one has only started: the controller tells of it soon.
+                await self._metadata.until(lambda: self.exists, MADE_WITHIN_MS)
+            else:
+                self._log.warning("__consumer_offsets not made", reason=str(error))
         waiting, self._waiting = self._waiting, None
         for ended in waiting or ():
             ended()

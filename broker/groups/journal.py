@@ -2,7 +2,8 @@
 
 A batch counts once the high watermark has passed it and, where flush.messages asks for it, once it is on the disk.
 Batches count in the order in which they were appended. One that takes longer than offsets.commit.timeout.ms is given
-up for whoever waits, but it is in the log: it counts all the same when its time comes.
+up for whoever waits, but it is in the log: it counts all the same when its time comes. So does one that counts while
+fewer copies than min.insync.replicas are in sync: whoever waits is told that it is not safe, and writes it again.
 
 With one replica in sync and no flush, all of that has happened when `append` returns.
 """
@@ -79,9 +80,10 @@ class Journal:
         entries = self._entries
         while entries and not self._is_closed and self._counts(entries[0]):
             entry = entries.popleft()
+            few = self._partition.is_under_min_isr
             entry.apply()
             if entry.ended is not None:
-                entry.ended(ErrorCode.NONE)
+                entry.ended(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if few else ErrorCode.NONE)
         self._arm()
 
     def close(self) -> None:

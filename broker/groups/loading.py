@@ -1,4 +1,4 @@
-"""Reading a partition of __consumer_offsets when this broker begins to lead it.
+"""Reading a partition of __consumer_offsets when this broker begins to lead it, and when what was read counts.
 
 The log is read from its start to where it ended when that began, in slices of offsets.load.buffer.size, on a thread
 where the bytes may have to come from the disk. Only the last value of each key is kept, as bytes: what was replaced
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from sordini.broker.groups.ports import Ports
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -18,6 +19,8 @@ from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, crc_is_right, read_header
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX
 from sordini.protocol.records.pairs import Pair, read_pairs
+from sordini.protocol.types import Offset
+from sordini.replication.commits import Commit
 from sordini.replication.partition import Partition
 from sordini.storage.errors import StorageError
 
@@ -44,6 +47,26 @@ async def load(partition: Partition, ports: Ports, *, slice_bytes: int, is_wante
         except StorageError:
             return None
     return None
+
+
+async def is_committed(partition: Partition, end_offset: int, is_wanted: Callable[[], bool]) -> bool:
+    """Wait until the high watermark has come to `end_offset`; false when that is not wanted any more.
+
+    What a former leader wrote last may be on some replicas only. It stays, since this broker leads with it, but until
+    all in-sync replicas have it a third leader could know nothing of it.
+    """
+    while is_wanted():
+        if partition.leader is not None and partition.leader.high_watermark >= end_offset:
+            return True
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        partition.commits.add(Offset(end_offset), partial(_end, ended))
+        await ended
+    return False
+
+
+def _end(ended: asyncio.Future[None], _commit: Commit, _code: ErrorCode) -> None:
+    if not ended.done():
+        ended.set_result(None)
 
 
 async def _later(ports: Ports) -> None:

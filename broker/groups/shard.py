@@ -36,6 +36,7 @@ from sordini.broker.groups.events import (
 )
 from sordini.broker.groups.journal import Journal, KeyValue
 from sordini.broker.groups.offsets import OffsetTable
+from sordini.broker.groups.parked import Parked
 from sordini.broker.groups.ports import Ports
 from sordini.broker.groups.state import Caller, CommittedOffset, Group, GroupState
 from sordini.broker.groups.timer import DueTimer
@@ -49,6 +50,7 @@ TOMBSTONE_BYTES_MAX = 256 * 1024
 GROUP_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
@@ -87,7 +89,10 @@ class Shard:
         self.groups: dict[str, Group] = {}
         self.tables: dict[str, OffsetTable] = {}
         self.is_loading = True
+        self.deleted_meanwhile: set[TopicPartition] = set()
+        """Partitions that went from the cluster while groups were read, which may have offsets of theirs."""
         self._setup = setup
+        self._parked = Parked(setup.ports.call_later, setup.config.offsets_commit_timeout_ms)
         self._journal = Journal(
             partition,
             setup.ports,
@@ -123,6 +128,9 @@ class Shard:
         self, group_id: str, event: Committing, offsets: Mapping[TopicPartition, CommittedOffset], ended: Ended
     ) -> None:
         """Write offsets down if the group lets this member; `ended` is told NONE when they are committed."""
+        if self.is_loading:
+            self._parked.add(lambda: self.commit(group_id, event, offsets, ended), ended)
+            return
         if group_id not in self.groups and event.generation_id >= 0:
             ended(ErrorCode.ILLEGAL_GENERATION)  # A member of a group that is forgotten by now.
             return
@@ -148,6 +156,11 @@ class Shard:
 
         self._write(group_id, _tombstones(group_id, gone), gone, apply, told)
 
+    def loaded(self) -> None:
+        """All groups of the partition are here."""
+        self.is_loading = False
+        self._parked.resume()
+
     def settle(self) -> None:
         """The term changed: what was written may count by now."""
         self._journal.settle()
@@ -157,6 +170,7 @@ class Shard:
         for group_id in list(self.groups):
             self.feed(group_id, Unload())
         self._journal.close()
+        self._parked.refuse(ErrorCode.NOT_COORDINATOR)
 
     # What is known.
 

@@ -2,22 +2,22 @@
 
 What is read leaves as slices of segment files that the network sends without looking at them. A fetch that finds
 less than it asked for waits in the partitions it watches and reads anew when they have grown or its time is up.
-Followers' fetches go the same way, with the differences that `replica_fetch.py` makes.
+Followers' fetches go the same way, with the differences that `replica_fetch.py` makes. Consumers that say where they
+stand may be sent to a copy close by (KIP-392), and every copy here serves consumers up to its high watermark.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.fetch_sessions import FetchPlan, FetchSessions, Target
+from sordini.broker.handlers.fetched_rows import begins_whole, converted, found, leader_of, refused
 from sordini.broker.network.ports import Pending, release_parts
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.messages.common import LeaderIdAndEpoch
 from sordini.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -26,8 +26,7 @@ from sordini.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from sordini.protocol.records.legacy import down_convert
-from sordini.protocol.types import LeaderEpoch, Offset
+from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
 from sordini.replication.follower import EpochEnd, Position, parting
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
@@ -39,8 +38,6 @@ from sordini.storage.log import Log
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
-BATCH_PREFIX_BYTES = 12
-BATCH_LENGTH = struct.Struct(">i")
 
 
 class Timer(Protocol):
@@ -63,16 +60,18 @@ class FetchHandler:
         call_later: CallLater,
         *,
         followers: Followers | None = None,
+        closest: Closest | None = None,
         bytes_max: int,
     ) -> None:
         """`bytes_max` is fetch.max.bytes; `call_later` takes seconds, as the loop's does. Without `followers` nobody
-        is served as one.
+        is served as one; without `closest` nobody is sent from the leader to another copy.
         """
         self._replicas = replicas
         self._sessions = sessions
         self._clock = clock
         self._call_later = call_later
         self._followers = followers
+        self._closest = closest
         self._bytes_max = bytes_max
 
     def route(self) -> Route:
@@ -85,7 +84,10 @@ class FetchHandler:
         now_ms, bytes_max = self._clock.monotonic_ms(), min(request.max_bytes, self._bytes_max)
         if request.replica_id < 0 and (request.replica_state is None or request.replica_state.replica_id < 0):
             plan = self._sessions.plan(request, call.version, now_ms)
-            reading = Reading(self._replicas, call, plan, bytes_max=bytes_max)
+            preference = None
+            if self._closest is not None and call.version >= SERVED_BY_FOLLOWERS and request.rack_id:
+                preference = self._closest(call)
+            reading = Reading(self._replicas, call, plan, preference, bytes_max=bytes_max)
         else:
             if self._followers is None:
                 raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "nobody is served as a follower here")
@@ -130,7 +132,7 @@ class FetchHandler:
                 FetchableTopicResponse(
                     topic=topic.topic,
                     topic_id=topic.topic_id,
-                    partitions=[_refused(wish.partition, code) for wish in topic.partitions],
+                    partitions=[refused(wish.partition, code) for wish in topic.partitions],
                 )
                 for topic in request.topics
             ]
@@ -139,10 +141,11 @@ class FetchHandler:
         )
 
 
+SERVED_BY_FOLLOWERS = 11
+"""The first version in which consumers may read from followers and say where they stand (KIP-392)."""
 TELLS_THE_LEADER = 16
 """The first version in which who asked the wrong broker is told which one leads (KIP-951)."""
 ELSEWHERE_CODES = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-NOWHERE_CODES = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 SESSION_CODES = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -150,6 +153,12 @@ SESSION_CODES = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
+
+
+Preference = Callable[[Leader, int], BrokerId | None]
+"""Whom to read from rather than from this leader, from an offset on; None for the leader itself."""
+Closest = Callable[[Call], Preference]
+"""What a fetch that names its reader's rack prefers."""
 
 
 class Followers(Protocol):
@@ -170,6 +179,7 @@ class Reading:
         "_by_id",
         "_committed_only",
         "_plan",
+        "_preference",
         "_replicas",
         "_version",
         "bytes_max",
@@ -178,10 +188,19 @@ class Reading:
         "urgent",
     )
 
-    def __init__(self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaSet,
+        call: Call,
+        plan: FetchPlan,
+        preference: Preference | None = None,
+        *,
+        bytes_max: int,
+    ) -> None:
         request: FetchRequest = call.body
         self._replicas = replicas
         self._plan = plan
+        self._preference = preference
         self._version = call.version
         self._by_id = call.version >= 13
         self.bytes_max = bytes_max
@@ -228,20 +247,27 @@ class Reading:
             self.urgent = True
             # A topic that a session knew by name, and that is gone now, is no unknown id to its reader.
             was_known = error.code == ErrorCode.UNKNOWN_TOPIC_ID and target.topic
-            answer = _refused(wish.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if was_known else error.code)
+            answer = refused(wish.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if was_known else error.code)
             if partition is not None and error.code in ELSEWHERE_CODES and self._version >= TELLS_THE_LEADER:
-                answer.current_leader = _leader_of(partition)
+                answer.current_leader = leader_of(partition)
             return answer
         except StorageError:
             self.urgent = True
-            return _refused(wish.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            return refused(wish.partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _answer(self, partition: Partition, target: Target, *, whole_first: bool) -> PartitionData:
         wish = target.wish
-        leader = partition.led(max(wish.current_leader_epoch, -1))
+        epoch, serves = max(wish.current_leader_epoch, -1), self._version >= SERVED_BY_FOLLOWERS
+        leader = partition.led_or_followed(epoch) if serves else partition.led(epoch)
         log = partition.log
         self.partitions.append(partition)
         answer = found(partition, leader, wish.partition)
+        if self._preference is not None and leader is not None and wish.fetch_offset >= log.log_start_offset:
+            preferred = self._preference(leader, wish.fetch_offset)
+            if preferred is not None:
+                answer.preferred_read_replica = preferred
+                self.urgent = True  # What is asked for may be there already.
+                return answer
         if wish.last_fetched_epoch >= 0 and self._diverges(log, target, answer):
             return answer
         allowed = self._allowed(wish.partition_max_bytes)
@@ -250,7 +276,7 @@ class Reading:
             if self._version >= 3 and not whole_first and not begins_whole(piece):
                 piece.release()  # From version 3 on, a batch that does not fit is left for the next fetch.
             elif self._version < 4:
-                answer.records = _converted(partition, piece, wish.fetch_offset, allowed, self._version)
+                answer.records = converted(partition, piece, wish.fetch_offset, allowed, self._version)
             else:
                 answer.records = piece
         if self._committed_only and answer.records:
@@ -302,6 +328,7 @@ class Reading:
             or answer.high_watermark != target.told_high_watermark
             or answer.log_start_offset != target.told_log_start_offset
             or answer.diverging_epoch is not None
+            or answer.preferred_read_replica >= 0
         )
         target.told_high_watermark = -1 if answer.error_code else answer.high_watermark
         target.told_log_start_offset = answer.log_start_offset
@@ -310,59 +337,5 @@ class Reading:
         return news or not self._plan.incremental
 
 
-def found(partition: Partition, leader: Leader, index: int) -> PartitionData:
-    """The answer for one partition, but for its records."""
-    log = partition.log
-    return PartitionData(
-        partition_index=index,
-        high_watermark=leader.high_watermark,
-        last_stable_offset=log.last_stable_offset(leader.high_watermark),
-        log_start_offset=log.log_start_offset,
-        aborted_transactions=None,
-        records=b"",
-    )
-
-
-def _leader_of(partition: Partition) -> LeaderIdAndEpoch | None:
-    """Who leads a partition of which there is a copy here, as far as its leader has been told to this broker."""
-    if partition.leader is not None:
-        return LeaderIdAndEpoch(leader_id=partition.leader.broker_id, leader_epoch=partition.leader_epoch)
-    if partition.follower is not None:
-        return LeaderIdAndEpoch(leader_id=partition.follower.leader_id, leader_epoch=partition.leader_epoch)
-    return None
-
-
-def _refused(partition: int, code: ErrorCode) -> PartitionData:
-    return PartitionData(
-        partition_index=partition,
-        error_code=code,
-        high_watermark=-1,
-        aborted_transactions=[] if code in NOWHERE_CODES else None,
-        records=None if code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE else b"",
-    )
-
-
-def begins_whole(piece: FileSlice) -> bool:
-    """Whether the first batch of a slice is all there: its length stands behind its base offset."""
-    if piece.size < BATCH_PREFIX_BYTES:
-        return False
-    (length,) = BATCH_LENGTH.unpack(piece.file.read_at(piece.position + 8, BATCH_LENGTH.size))
-    return bool(BATCH_PREFIX_BYTES + length <= piece.size)
-
-
 def _size(records: Any) -> int:
     return records.size if isinstance(records, FileSlice) else len(records)
-
-
-def _converted(
-    partition: Partition, piece: FileSlice, fetch_offset: int, bytes_max: int, version: int
-) -> bytes | FileSlice:
-    """Records for readers that know only the message formats 0 (fetch 0 and 1) and 1 (fetch 2 and 3)."""
-    if not partition.settings.down_conversion:
-        piece.release()
-        raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, "message.downconversion.enable is false for this topic")
-    try:
-        converted = down_convert(piece.read(), 0 if version < 2 else 1, start=fetch_offset)
-    finally:
-        piece.release()
-    return converted[:bytes_max] if version < 3 else converted

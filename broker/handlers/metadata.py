@@ -112,10 +112,25 @@ class MetadataHandler:
             name=known.name,
             topic_id=known.topic_id,
             is_internal=known.name in INTERNAL_TOPICS,
-            partitions=[_partition(index, known.partitions[index]) for index in sorted(known.partitions)],
+            partitions=[self._partition(call, index, known.partitions[index]) for index in sorted(known.partitions)],
             topic_authorized_operations=TOPIC_OPERATIONS
             if call.body.include_topic_authorized_operations
             else OPERATIONS_UNKNOWN,
+        )
+
+    def _partition(self, call: Call, index: int, known: PartitionMetadata) -> MetadataResponsePartition:
+        """A leader that cannot be reached is none: no client is sent to a broker that is not in the same answer."""
+        code = self._metadata.why_unreachable(known.leader, call.peer.listener)
+        if code is ErrorCode.LISTENER_NOT_FOUND and call.version < 6:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        return MetadataResponsePartition(
+            error_code=code,
+            partition_index=index,
+            leader_id=known.leader if code is ErrorCode.NONE else -1,
+            leader_epoch=known.leader_epoch,
+            replica_nodes=list(known.replicas),
+            isr_nodes=list(known.in_sync_replicas),
+            offline_replicas=list(known.offline_replicas),
         )
 
     @staticmethod
@@ -127,15 +142,3 @@ class MetadataHandler:
                 for topic in request.topics or ()
             ],
         )
-
-
-def _partition(index: int, known: PartitionMetadata) -> MetadataResponsePartition:
-    return MetadataResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if known.leader < 0 else ErrorCode.NONE,
-        partition_index=index,
-        leader_id=known.leader,
-        leader_epoch=known.leader_epoch,
-        replica_nodes=list(known.replicas),
-        isr_nodes=list(known.in_sync_replicas),
-        offline_replicas=list(known.offline_replicas),
-    )

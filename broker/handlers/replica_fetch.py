@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 from sordini.broker.dispatch import Call
 from sordini.broker.fetch_sessions import FetchPlan, Target
-from sordini.broker.handlers.fetch import Reading, begins_whole, found
+from sordini.broker.handlers.fetch import Reading
+from sordini.broker.handlers.fetched_rows import begins_whole, found
 from sordini.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from sordini.replication.follower import Position

@@ -47,7 +47,7 @@ class TopicPagesHandler:
                 response.topics.append(_unknown(name))
                 continue
             rest = _rest_of(known, request.cursor)
-            response.topics.append(_described(known, rest[:room]))
+            response.topics.append(self._described(call, known, rest[:room]))
             if len(rest) > room:
                 response.next_cursor = Cursor(topic_name=name, partition_index=rest[room])
                 break
@@ -64,6 +64,31 @@ class TopicPagesHandler:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"the cursor's partition is {cursor.partition_index}")
         start = "" if cursor is None else cursor.topic_name
         return sorted(name for name in named or self._metadata.topics if name >= start)
+
+    def _described(self, call: Call, known: TopicMetadata, indexes: list[int]) -> DescribeTopicPartitionsResponseTopic:
+        return DescribeTopicPartitionsResponseTopic(
+            name=known.name,
+            topic_id=known.topic_id,
+            is_internal=known.name in INTERNAL_TOPICS,
+            partitions=[self._partition(call, index, known.partitions[index]) for index in indexes],
+            topic_authorized_operations=TOPIC_OPERATIONS,
+        )
+
+    def _partition(self, call: Call, index: int, known: PartitionMetadata) -> DescribeTopicPartitionsResponsePartition:
+        """A leader that clients of this listener cannot be sent to is none."""
+        code = self._metadata.why_unreachable(known.leader, call.peer.listener)
+        return DescribeTopicPartitionsResponsePartition(
+            error_code=code,
+            partition_index=index,
+            leader_id=known.leader if code is ErrorCode.NONE else -1,
+            leader_epoch=known.leader_epoch,
+            replica_nodes=list(known.replicas),
+            isr_nodes=list(known.in_sync_replicas),
+            # Nobody but the in-sync replicas is eligible here: the lists are empty, and never unknown.
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+            offline_replicas=list(known.offline_replicas),
+        )
 
     @staticmethod
     def refuse(request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
@@ -84,29 +109,4 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
         name=name,
         is_internal=name in INTERNAL_TOPICS,
         topic_authorized_operations=TOPIC_OPERATIONS,
-    )
-
-
-def _described(known: TopicMetadata, indexes: list[int]) -> DescribeTopicPartitionsResponseTopic:
-    return DescribeTopicPartitionsResponseTopic(
-        name=known.name,
-        topic_id=known.topic_id,
-        is_internal=known.name in INTERNAL_TOPICS,
-        partitions=[_partition(index, known.partitions[index]) for index in indexes],
-        topic_authorized_operations=TOPIC_OPERATIONS,
-    )
-
-
-def _partition(index: int, known: PartitionMetadata) -> DescribeTopicPartitionsResponsePartition:
-    return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if known.leader < 0 else ErrorCode.NONE,
-        partition_index=index,
-        leader_id=known.leader,
-        leader_epoch=known.leader_epoch,
-        replica_nodes=list(known.replicas),
-        isr_nodes=list(known.in_sync_replicas),
-        # Nobody but the in-sync replicas is eligible here: the lists are empty, and never unknown.
-        eligible_leader_replicas=[],
-        last_known_elr=[],
-        offline_replicas=list(known.offline_replicas),
     )

@@ -55,6 +55,36 @@ class TopicAssignment:
     removing: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=lambda: frozen({}))
     version: int = 0
 
+    def is_moving(self, partition: int) -> bool:
+        """Whether a reassignment of the partition is under way (KIP-455)."""
+        return bool(self.adding.get(partition) or self.removing.get(partition))
+
+    def origin(self, partition: int) -> tuple[BrokerId, ...]:
+        """The replicas without those that a move under way adds: what it began with."""
+        adding = self.adding.get(partition, ())
+        return tuple(replica for replica in self.replicas[partition] if replica not in adding)
+
+    def end(self, partition: int) -> tuple[BrokerId, ...]:
+        """The replicas without those that a move under way removes: what it ends with."""
+        removing = self.removing.get(partition, ())
+        return tuple(replica for replica in self.replicas[partition] if replica not in removing)
+
+
+class Plan(NamedTuple):
+    """How a topic's node says that a partition is on the move: all that hold it until the end, who comes, who goes."""
+
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotedMoves:
+    """What is left to be done of /admin/reassign_partitions. `version` is that node's."""
+
+    targets: Mapping[TopicPartition, tuple[BrokerId, ...]]
+    version: int
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
@@ -171,6 +201,25 @@ class Deletion:
     """Replicas on brokers that are away or refused; tried again when their broker comes back."""
 
 
+class Conventions(NamedTuple):
+    """What all brokers of a cluster must have in common by their settings."""
+
+    inter_broker_listener: str | None = None
+    """The listener by which brokers reach each other; who has no such one is no broker of the cluster. None: any."""
+    uses_topic_ids: bool = True
+    """inter.broker.protocol.version is 2.8 or later: topics have ids, in their nodes and on the wire (KIP-516)."""
+    feature_version: int = 2
+    """The version of /feature: 1 for inter.broker.protocol.version 2.7 to 3.2, 2 from 3.3 on (KIP-584, KIP-778)."""
+    marks_recovery: bool = True
+    """inter.broker.protocol.version is 3.2 or later: an unclean leader is marked as recovering (KIP-704)."""
+    deletes_topics: bool = True
+    """delete.topic.enable: otherwise a wish to delete a topic is dropped."""
+
+
+ANY_CONVENTIONS = Conventions()
+"""Those of inter.broker.protocol.version 3.3 and later, on whatever listener."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """All that a reigning controller knows."""
@@ -184,6 +233,9 @@ class Cluster:
     """Brokers that are about to leave: alive, and no longer to lead or to be in sync."""
     offline: frozenset[Replica] = frozenset()
     """Replicas of living brokers that lie in log directories that failed."""
+    conventions: Conventions = ANY_CONVENTIONS
+    noted_moves: NotedMoves | None = None
+    """Moves that a tool asked for by a node of the store; None when there is no such node."""
 
     def electable(self, topic_partition: TopicPartition) -> frozenset[BrokerId]:
         """Brokers that may lead a partition, as far as they themselves are concerned, or join its in-sync set."""
@@ -192,21 +244,6 @@ class Cluster:
             for broker in self.brokers
             if broker not in self.shutting_down and Replica(broker, topic_partition) not in self.offline
         )
-
-
-class Conventions(NamedTuple):
-    """What all brokers of a cluster must have in common by their settings."""
-
-    inter_broker_listener: str | None = None
-    """The listener by which brokers reach each other; who has no such one is no broker of the cluster. None: any."""
-    uses_topic_ids: bool = True
-    """inter.broker.protocol.version is 2.8 or later: topics have ids, in their nodes and on the wire (KIP-516)."""
-    feature_version: int = 2
-    """The version of /feature: 1 for inter.broker.protocol.version 2.7 to 3.2, 2 from 3.3 on (KIP-584, KIP-778)."""
-
-
-ANY_CONVENTIONS = Conventions()
-"""Those of inter.broker.protocol.version 3.3 and later, on whatever listener."""
 
 
 class Malformed(NamedTuple):

@@ -16,34 +16,33 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import ANY_CONVENTIONS, Answer, Cluster, Command, Conventions, Malformed
+from sordini.replication.controller.balancing import Balancing
+from sordini.replication.controller.candidacy import Candidacy, Holder, NoElection, Reign
+from sordini.replication.controller.cluster import Answer, Cluster, Command, Malformed
 from sordini.replication.controller.events import (
     Answered,
-    BrokersChanged,
-    DeletionsListed,
+    AskUnclean,
     Event,
     Reply,
     Reread,
     Send,
     StatesRead,
-    TopicChanged,
-    TopicsListed,
+    UncleanRuled,
     WriteAll,
     Wrote,
 )
+from sordini.replication.controller.looks import leaderless_of, look_at, watches_raising
 from sordini.replication.controller.machine import step
-from sordini.replication.controller.reading import Reader, Watches
+from sordini.replication.controller.policy import ANY_POLICY, Policy
+from sordini.replication.controller.reading import Reader
 from sordini.replication.controller.signals import (
-    BROKERS,
-    DELETIONS,
+    BALANCE,
     ELECTION,
-    ISR_CHANGES,
-    LOG_DIR_EVENTS,
-    TOPICS,
+    NOTED_ELECTIONS,
+    NOTED_MOVES,
     Look,
     Submitted,
     Taken,
@@ -52,32 +51,14 @@ from sordini.replication.controller.signals import (
 from sordini.replication.controller.writing import NoLongerController, Writer
 from sordini.replication.controller.znodes import ProducerIdBlock
 from sordini.replication.ports import (
-    BadVersion,
     BrokerChannel,
-    Check,
     Clock,
     ConnectionLoss,
-    CoordinationError,
-    Create,
-    Delete,
     Log,
-    NodeExists,
-    NoNode,
     Session,
     SessionExpired,
     SessionState,
-    Set,
-    Stat,
-    StoreUnusable,
 )
-
-
-class Reign(NamedTuple):
-    """A won election. `version` is that of /controller_epoch's node, the condition of every write."""
-
-    epoch: int
-    version: int
-
 
 RETRY_DELAY_S = 0.1
 """After a broken connection or a store that could not save: long enough not to spin."""
@@ -95,25 +76,17 @@ class Controller:
         log: Log,
         *,
         topic_ids: Callable[[], TopicId],
-        conventions: Conventions = ANY_CONVENTIONS,
+        policy: Policy = ANY_POLICY,
     ) -> None:
-        """`topic_ids` draws ids for topics whose node has none (KIP-516), where the conventions have such ids."""
+        """`topic_ids` draws ids for topics whose node has none (KIP-516), where the policy has such ids."""
         self._session = session
         self._broker_id = broker_id
         self._channel = channel
-        self._clock = clock
         self._log = log
-        watches = Watches(
-            self._watcher(BROKERS),
-            self._watcher(TOPICS),
-            self._watcher(DELETIONS),
-            self._watcher(ISR_CHANGES),
-            self._watcher(LOG_DIR_EVENTS),
-            lambda _: self._watcher(BROKERS),
-            lambda name: self._watcher(Look("topic", name)),
-        )
-        self._reader = Reader(session, watches, topic_ids, conventions, log)
+        self._candidacy = Candidacy(session, broker_id, clock, log, Watcher(self._signal, ELECTION))
+        self._reader = Reader(session, watches_raising(self._signal), topic_ids, policy, log)
         self._writer = Writer(session, self._reader, log)
+        self._balancing = Balancing(policy.balance, partial(self._signal, BALANCE))
         self._signals: asyncio.Queue[Look | Answered | Submitted] = asyncio.Queue()
         self._waiting: set[Hashable] = set()
         self._connected = asyncio.Event()
@@ -154,7 +127,7 @@ class Controller:
         reign = self._reign
         self._resign("stopped")
         if reign is not None and self._session.state is SessionState.CONNECTED:
-            await self._give_up(reign)
+            await self._candidacy.give_up(reign)
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
 
@@ -183,6 +156,10 @@ class Controller:
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         return signal.taken.result() if signal.taken.done() else None
 
+    def unclean_elections_changed(self, topic: str | None) -> None:
+        """Whether a topic, or every one that does not say, may be led by a replica not in sync has been set anew."""
+        self._signal(leaderless_of(topic))
+
     async def last_producer_ids(self) -> tuple[ProducerIdBlock | Malformed | None, int]:
         """The block of producer ids taken last, and its node's version."""
         return await self._reader.producer_id_block()
@@ -195,9 +172,6 @@ class Controller:
             self._task.result()
 
     # Signals.
-
-    def _watcher(self, look: Look) -> Watcher:
-        return Watcher(self._signal, look)
 
     def _signal(self, signal: Look | Answered | Submitted) -> None:
         if isinstance(signal, Look):
@@ -233,6 +207,9 @@ class Controller:
             except NoLongerController:
                 self._resign("another controller was elected")
                 self._signal(ELECTION)
+            except NoElection as unreadable:
+                self._resign("there is no election")
+                self._log.error("no controller can be elected until this is mended", reason=str(unreadable))
             except ConnectionLoss:
                 # Nobody knows what was written: look at everything again once there is a connection.
                 self._stale = True
@@ -251,7 +228,7 @@ class Controller:
         elif isinstance(signal, Submitted):
             await self._take_submitted(signal)
         elif self._cluster is not None:
-            event = signal if isinstance(signal, Answered) else await self._look(signal, self._cluster)
+            event = signal if isinstance(signal, Answered) else await look_at(self._reader, signal, self._cluster)
             if event is not None:
                 await self._feed(event)
 
@@ -265,77 +242,27 @@ class Controller:
             if not signal.taken.done():
                 signal.taken.set_result(outcome)
 
-    async def _look(self, look: Look, cluster: Cluster) -> Event | None:
-        if look == BROKERS:
-            return BrokersChanged(await self._reader.brokers())
-        if look == TOPICS:
-            names = await self._reader.topic_names()
-            read = await self._reader.topics(names - cluster.topics.keys())
-            return TopicsListed(names, read, self._reader.fresh_ids(read))
-        if look == DELETIONS:
-            return DeletionsListed(await self._reader.deletions())
-        if look == ISR_CHANGES:
-            return await self._reader.isr_changes()
-        if look == LOG_DIR_EVENTS:
-            return await self._reader.log_dir_events()
-        topic = await self._reader.topic(look.which)
-        return None if topic is None else TopicChanged(topic)
-
     # Elections.
 
     async def _look_at_the_election(self) -> None:
         """Find out who reigns; if nobody does, stand."""
         while True:
-            # In this order: while /controller is ours, the epoch read before it is ours as well.
-            (epoch, version), stat = await asyncio.gather(
-                self._read_epoch(),
-                self._session.exists(paths.CONTROLLER, watch=self._watcher(ELECTION)),
-            )
-            if stat is None:
-                self._resign("/controller is gone")
-                won = await self._stand(epoch, version)
-                if won is None:
-                    continue
-                await self._begin(won)
-            elif stat.ephemeral_owner == self._session.session_id:
-                if self._stale or self._cluster is None or self._reign != (epoch, version):
-                    await self._begin(Reign(epoch, version))
-            else:
-                self._resign("another controller was elected")
+            holder, last = await self._candidacy.look()
+            match holder:
+                case Holder.NOBODY:
+                    self._resign("/controller is gone")
+                    won = await self._candidacy.stand(last)
+                    if won is None:
+                        continue
+                    await self._begin(won)
+                case Holder.US:
+                    if self._stale or self._cluster is None or self._reign != last:
+                        await self._begin(last)
+                case Holder.ANOTHER:
+                    self._resign("another controller was elected")
+                case _:
+                    assert_never(holder)
             return
-
-    async def _read_epoch(self) -> tuple[int, int]:
-        """The last epoch and its node's version. The node is made, as epoch 0, when there is none."""
-        try:
-            data, stat = await self._session.get(paths.CONTROLLER_EPOCH)
-        except NoNode:
-            try:
-                await self._session.create(paths.CONTROLLER_EPOCH, b"0")
-            except NodeExists:
-                return await self._read_epoch()
-            return 0, 0
-        epoch = znodes.decode_controller_epoch(data)
-        if isinstance(epoch, Malformed):
-            # Never guessed at: a lower epoch would make every broker deaf to this controller.
-            raise StoreUnusable(f"{epoch.path} holds no epoch: {epoch.reason}")
-        return epoch, stat.version
-
-    async def _stand(self, epoch: int, version: int) -> Reign | None:
-        """Try to become the controller; None when somebody was faster."""
-        mine = znodes.encode_controller(self._broker_id, self._clock.now_ms())
-        try:
-            _, stat = await self._session.multi(
-                [
-                    Create(paths.CONTROLLER, mine, ephemeral=True),
-                    Set(paths.CONTROLLER_EPOCH, b"%d" % (epoch + 1), version),
-                ]
-            )
-        except (NodeExists, BadVersion):
-            return None
-        assert isinstance(stat, Stat)
-        # The watch set before fired at our own creation; this one is for the end of the reign.
-        await self._session.exists(paths.CONTROLLER, watch=self._watcher(ELECTION))
-        return Reign(epoch + 1, stat.version)
 
     async def _begin(self, reign: Reign) -> None:
         """Begin a reign, or go on with it after a broken connection: either way everything is read anew."""
@@ -346,20 +273,18 @@ class Controller:
             "reign goes on" if again else "elected controller", epoch=reign.epoch, brokers=len(elected.brokers)
         )
         await self._feed(elected)
+        self._signal(NOTED_ELECTIONS)
+        self._signal(NOTED_MOVES)
+        if not again:
+            self._balancing.begin()
 
     def _resign(self, reason: str) -> None:
         if self._reign is None:
             return
         self._log.info("resigned as controller", epoch=self._reign.epoch, reason=reason)
         self._reign = self._cluster = None
+        self._balancing.end()
         self._channel.set_brokers({})
-
-    async def _give_up(self, reign: Reign) -> None:
-        """Remove /controller if the reign is still ours."""
-        try:
-            await self._session.multi([Check(paths.CONTROLLER_EPOCH, reign.version), Delete(paths.CONTROLLER)])
-        except CoordinationError as error:
-            self._log.info("left /controller to the end of the session", reason=str(error))
 
     # Feeding the machine.
 
@@ -380,6 +305,9 @@ class Controller:
                         events.append(Wrote(await self._writer.write_all(writes, self._reign.version)))
                     case Reread(partitions):
                         events.append(StatesRead(await self._reader.states(partitions)))
+                    case AskUnclean(partitions):
+                        allowed = await self._reader.allowing_unclean(one.topic for one in partitions)
+                        events.append(UncleanRuled(partitions, allowed))
                     case Reply():
                         replies.append(action)
                     case _:

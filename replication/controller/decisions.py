@@ -4,7 +4,8 @@ themselves, without anybody's wish.
 A leader that is lost is followed by the first in-sync replica of the assignment that may lead. A broker that is
 shutting down gives up its leaderships where somebody else may take them, and its places in in-sync sets; one whose log
 directory failed has lost that replica as if it were dead. The in-sync set never becomes empty: where none of it may
-lead, nobody leads, and it is kept whole until one of it is back.
+lead, nobody leads, and it is kept whole until one of it is back. Unless the topic allows unclean elections: then any
+replica may lead that is there. Whether it does is asked only when it matters (see `unclean`).
 
 Pure, like the machine it belongs to.
 """
@@ -12,6 +13,7 @@ Pure, like the machine it belongs to.
 from __future__ import annotations
 
 from collections.abc import Collection
+from enum import Enum
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller import elections, paths
@@ -19,6 +21,12 @@ from sordini.replication.controller.cluster import PartitionState, TopicAssignme
 from sordini.replication.controller.events import Write
 from sordini.replication.controller.turn import Turn
 from sordini.replication.ports import Create
+
+
+class Waits(Enum):
+    """A decision that is not made in this step."""
+
+    TO_BE_RULED = "nobody who is in sync is there; whether anybody else may lead is being asked"
 
 
 def decide(
@@ -30,9 +38,10 @@ def decide(
 ) -> list[TopicPartition]:
     """Write the states that must change now that these brokers are alive; the partitions concerned.
 
-    `steady` are those that have been alive without a break. One that broke off and came back lost its leadership
-    and its place in the in-sync sets with its former life, but may lead again if there is nobody better. Without
-    `partitions` all of the topic are looked at.
+    Those that wait for a ruling are among them: their states change in the step after that. `steady` are the brokers
+    that have been alive without a break. One that broke off and came back lost its leadership and its place in the
+    in-sync sets with its former life, but may lead again if there is nobody better. Without `partitions` all of the
+    topic are looked at.
     """
     decided = []
     states = turn.states(topic.name)
@@ -52,7 +61,8 @@ def decide(
             state = state_among(turn, topic_partition, known.state, replicas, steady, live)
             if state is None:
                 continue
-            turn.write_state(topic_partition, state)
+            if isinstance(state, PartitionState):
+                turn.write_state(topic_partition, state)
         decided.append(topic_partition)
     return decided
 
@@ -71,7 +81,7 @@ def decide_again(turn: Turn, topic: TopicAssignment, partition: int, *, anew: bo
     state = state_among(turn, topic_partition, known, replicas, live, live)
     if state is None and anew:
         state = turn.next_state(known, known.leader, known.isr)
-    if state is not None:
+    if isinstance(state, PartitionState):
         turn.write_state(topic_partition, state)
     return state is not None
 
@@ -83,8 +93,15 @@ def state_among(
     replicas: tuple[BrokerId, ...],
     steady: Collection[BrokerId],
     live: Collection[BrokerId],
-) -> PartitionState | None:
-    """The state a partition must go to, or None if it may stay as it is."""
+    *,
+    unclean: bool | None = None,
+) -> PartitionState | Waits | None:
+    """The state a partition must go to, or None if it may stay as it is.
+
+    `unclean` says whether a replica may lead that is not in sync; None is not known, and asked if it matters.
+    """
+    if _is_whole(turn, state, replicas, steady):
+        return None
     fit = [replica for replica in replicas if replica in steady and turn.may_join(replica, topic_partition)]
     leader = state.leader
     keeps_leader = (
@@ -103,7 +120,38 @@ def state_among(
             leader, keeps_leader = winner, False
         # Else it is shutting down and there is nobody to take over: it leads for as long as it is there.
     if leader is None:
-        # The in-sync set is kept whole: any of it may lead when it comes back, and nobody else.
-        return None if state.leader is None else turn.next_state(state, None, state.isr)
+        return _without_in_sync(turn, topic_partition, state, replicas, unclean=unclean)
     isr = tuple(replica for replica in state.isr if replica in fit or replica == leader)
     return None if keeps_leader and isr == state.isr else turn.next_state(state, leader, isr)
+
+
+def _without_in_sync(
+    turn: Turn,
+    topic_partition: TopicPartition,
+    state: PartitionState,
+    replicas: tuple[BrokerId, ...],
+    *,
+    unclean: bool | None,
+) -> PartitionState | Waits | None:
+    """The state of a partition of which nobody who is in sync is there."""
+    lagging = next((replica for replica in replicas if turn.may_join(replica, topic_partition)), None)
+    if lagging is not None and unclean:
+        return turn.unclean_state(state, lagging)
+    if lagging is not None and unclean is None:
+        turn.ask_unclean(topic_partition)
+        # Where nobody leads already brokers are told of that; it stays so unless the ruling is that it need not.
+        return None if state.leader is None else Waits.TO_BE_RULED
+    # The in-sync set is kept whole: any of it may lead when it comes back, and nobody else.
+    return None if state.leader is None else turn.next_state(state, None, state.isr)
+
+
+def _is_whole(turn: Turn, state: PartitionState, replicas: tuple[BrokerId, ...], steady: Collection[BrokerId]) -> bool:
+    """Whether nothing has happened to the leader and whoever is in sync.
+
+    Of a large cluster that is nearly every partition whenever a broker comes or goes: to see it without the look at
+    each replica that follows took a fifth of the time.
+    """
+    if turn.offline or state.leader not in state.isr:
+        return False
+    leaving = turn.shutting_down
+    return all(member in steady and member in replicas and member not in leaving for member in state.isr)

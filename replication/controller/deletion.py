@@ -28,11 +28,11 @@ from sordini.replication.ports import Delete
 
 
 def begin(turn: Turn, names: Iterable[str]) -> None:
-    """Start the deletion of these topics, or drop the wish where there is no such topic."""
+    """Start the deletion of these topics, or drop the wish where there is no such topic, or none may be deleted."""
     for name in sorted(names):
         if name in turn.deletions:
             continue
-        if turn.assignment(name) is None:
+        if turn.assignment(name) is None or not turn.before.conventions.deletes_topics:
             turn.write(Write(Delete(paths.delete_topic(name))))
         else:
             _begin(turn, name)
@@ -80,14 +80,18 @@ def answered(turn: Turn, event: Answered) -> None:
     broker, command = turn.brokers.get(event.broker_id), event.command
     if not isinstance(command, StopReplica) or broker is None or broker.epoch != command.broker_epoch:
         return  # Nothing hangs on other answers, or it is the answer of a former life.
-    for topic_partition in [stopped.topic_partition for stopped in command.partitions if stopped.delete]:
-        name, one = topic_partition.topic, (event.broker_id, topic_partition.partition)
+    done, refused = defaultdict[str, set[tuple[BrokerId, int]]](set), defaultdict[str, set[tuple[BrokerId, int]]](set)
+    for stopped in command.partitions:
+        if stopped.delete:
+            failed = event.answer.error or event.answer.partitions.get(stopped.topic_partition, 0)
+            ended = refused if failed else done
+            ended[stopped.topic_partition.topic].add((event.broker_id, stopped.topic_partition.partition))
+    for name in sorted(done.keys() | refused.keys()):
         deletion = turn.deletions.get(name)
-        if deletion is None or one not in deletion.waiting:
+        if deletion is None or not deletion.waiting & (done[name] | refused[name]):
             continue
-        failed = event.answer.error or event.answer.partitions.get(topic_partition, 0)
-        blocked = deletion.blocked | {one} if failed else deletion.blocked
-        turn.deletions[name] = Deletion(deletion.waiting - {one}, blocked)
+        blocked = deletion.blocked | (refused[name] & deletion.waiting)
+        turn.deletions[name] = Deletion(deletion.waiting - done[name] - refused[name], blocked)
         _advance(turn, name)
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.controller.cluster import (
+    ANY_CONVENTIONS,
     Answer,
     Broker,
     Command,
+    Conventions,
     KnownState,
+    NotedMoves,
     PartitionState,
     TopicAssignment,
 )
@@ -37,6 +41,7 @@ class Elected:
     """Writes of a new reign that need no decision: /feature, and notifications that the new reading has overtaken."""
     fresh_ids: Mapping[str, TopicId] | None = None
     """Ids drawn for the topics that have none (made by brokers older than KIP-516)."""
+    conventions: Conventions = ANY_CONVENTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,39 @@ class ElectionsWanted:
 
     election: Election
     partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionsNoted:
+    """What /admin/preferred_replica_election holds: partitions that their preferred replicas shall lead.
+
+    `version` is that node's, which goes when it is done.
+    """
+
+    partitions: tuple[TopicPartition, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceDue:
+    """Where a broker leads so many per cent fewer partitions than prefer it, it shall lead them again."""
+
+    percentage: int
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanRuled:
+    """Whether a replica that is not in sync may lead these partitions: yes where the topic is one of `allowed`."""
+
+    partitions: tuple[TopicPartition, ...]
+    allowed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MovesNoted:
+    """What /admin/reassign_partitions holds now; None when there is no such node."""
+
+    noted: NotedMoves | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +194,24 @@ class LogDirsFailed:
 # Writes, and what became of them.
 
 
+class Step(Enum):
+    """What a state is written for in the course of a move (see `moves`)."""
+
+    ROOM = "who is no longer wanted is out of the in-sync set; the assignment is next"
+    BEGUN = "brokers hear of all replicas"
+    LED = "a replica that stays leads"
+    DROPPED = "only replicas that stay are in sync"
+
+
 class NewState(NamedTuple):
-    """The write puts a partition into this state; `first` when it had none, `then` the replicas it moves to next."""
+    """The write puts a partition into this state; `first` when it had none."""
 
     topic_partition: TopicPartition
     state: PartitionState
     first: bool
-    then: tuple[BrokerId, ...] | None = None
+    step: Step | None = None
+    target: tuple[BrokerId, ...] = ()
+    """Of `Step.ROOM`: the replicas that are wanted."""
 
 
 class TopicGone(NamedTuple):
@@ -178,10 +227,17 @@ class MarkGone(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """The write gives these partitions of a topic other replicas: `assignment` is what the node then says."""
+    """The write begins the moves of some partitions of a topic and ends those of others: `assignment` says how."""
 
     assignment: TopicAssignment
-    partitions: tuple[int, ...]
+    begun: tuple[int, ...]
+    ended: tuple[int, ...]
+
+
+class NotesKept(NamedTuple):
+    """The write leaves these moves in /admin/reassign_partitions."""
+
+    noted: NotedMoves
 
 
 class NewIsr(NamedTuple):
@@ -202,7 +258,7 @@ class Routine(NamedTuple):
     """Nothing hangs on the write; that the node is there (or gone) already is fine."""
 
 
-Purpose = NewState | NewIsr | TopicGone | MarkGone | Moved | NewBlock | Routine
+Purpose = NewState | NewIsr | TopicGone | MarkGone | Moved | NotesKept | NewBlock | Routine
 
 
 class Write(NamedTuple):
@@ -249,6 +305,10 @@ Event = (
     | Answered
     | Wrote
     | ElectionsWanted
+    | ElectionsNoted
+    | BalanceDue
+    | UncleanRuled
+    | MovesNoted
     | MovesWanted
     | IsrChangesWanted
     | StatesRead
@@ -278,6 +338,15 @@ class Reread(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
+class AskUnclean(NamedTuple):
+    """Find out whether unclean elections are allowed for these, and feed the machine one `UncleanRuled`.
+
+    None of their in-sync sets is there, and somebody else is.
+    """
+
+    partitions: tuple[TopicPartition, ...]
+
+
 class Reply(NamedTuple):
     """A part of the answer to the event from which all this follows.
 
@@ -289,4 +358,4 @@ class Reply(NamedTuple):
     verdict: KnownState | ProducerIdBlock | ErrorCode
 
 
-Action = Send | WriteAll | Reread | Reply
+Action = Send | WriteAll | Reread | AskUnclean | Reply

@@ -32,18 +32,25 @@ def answered(turn: Turn, event: Answered) -> None:
         return  # Another command's answer, or one of a former life.
     if event.answer.error:
         return
-    changed = []
+    lost, found = set[Replica](), set[Replica]()
     for info in command.partitions:
         replica = Replica(event.broker_id, info.topic_partition)
         code = event.answer.partitions.get(info.topic_partition, ErrorCode.NONE)
         if code == ErrorCode.KAFKA_STORAGE_ERROR and replica not in turn.offline:
-            turn.offline |= {replica}
-            changed.append(info.topic_partition)
+            lost.add(replica)
         elif code == ErrorCode.NONE and replica in turn.offline and info.state.leader is not None:
             # Where nobody leads there was nothing to open: that would elect it, to fail again, and so on.
-            turn.offline -= {replica}
-            changed.append(info.topic_partition)
-    _decide(turn, changed)
+            found.add(replica)
+    if lost or found:
+        turn.offline = (turn.offline | lost) - found
+        _decide(
+            turn,
+            [
+                info.topic_partition
+                for info in command.partitions
+                if Replica(event.broker_id, info.topic_partition) in lost | found
+            ],
+        )
 
 
 def _decide(turn: Turn, changed: list[TopicPartition]) -> None:

@@ -24,11 +24,14 @@ from sordini.replication.controller import (
     decisions,
     deletion,
     isr_changes,
+    leaders,
     log_directories,
     moves,
+    noted_moves,
     paths,
     producer_blocks,
     shutdowns,
+    unclean,
     znodes,
 )
 from sordini.replication.controller.cluster import (
@@ -42,21 +45,25 @@ from sordini.replication.controller.cluster import (
 from sordini.replication.controller.events import (
     Action,
     Answered,
+    BalanceDue,
     BrokersChanged,
     Conflict,
     DeletionsListed,
     Done,
     Elected,
+    ElectionsNoted,
     ElectionsWanted,
     Event,
     IsrChangesWanted,
     LogDirsFailed,
     MarkGone,
     Moved,
+    MovesNoted,
     MovesWanted,
     NewBlock,
     NewIsr,
     NewState,
+    NotesKept,
     Outcome,
     ProducerIdsWanted,
     Refused,
@@ -66,6 +73,7 @@ from sordini.replication.controller.events import (
     TopicChanged,
     TopicGone,
     TopicsListed,
+    UncleanRuled,
     Write,
     Wrote,
 )
@@ -95,9 +103,17 @@ def step(cluster: Cluster | None, event: Event) -> tuple[Cluster | None, list[Ac
         case Wrote():
             _wrote(turn, event)
         case ElectionsWanted():
-            moves.elect(turn, event)
+            leaders.elect(turn, event.election, event.partitions)
+        case ElectionsNoted():
+            leaders.noted(turn, event)
+        case BalanceDue():
+            leaders.balance(turn, event)
+        case UncleanRuled():
+            unclean.rule(turn, event)
         case MovesWanted():
-            moves.begin(turn, event)
+            moves.begin(turn, event.targets)
+        case MovesNoted():
+            noted_moves.look(turn, event)
         case IsrChangesWanted():
             isr_changes.grant(turn, event)
         case StatesRead():
@@ -110,6 +126,7 @@ def step(cluster: Cluster | None, event: Event) -> tuple[Cluster | None, list[Ac
             log_directories.look(turn, event)
         case _:
             assert_never(event)
+    noted_moves.tick_off(turn)
     return turn.finish()
 
 
@@ -120,7 +137,7 @@ def _elected(former: Cluster | None, event: Elected) -> tuple[Cluster, list[Acti
         found = {p: event.states.get(TopicPartition(name, p)) for p in assignment.replicas}
         states = {p: known for p, known in found.items() if known is not None}
         topics[name] = Topic(assignment, frozen(states))
-    turn = Turn(Cluster(event.controller_id, event.epoch, event.brokers, frozen(topics)))
+    turn = Turn(Cluster(event.controller_id, event.epoch, event.brokers, frozen(topics), conventions=event.conventions))
     live = turn.brokers.keys()
     steady: Collection[BrokerId] = live
     if former is not None and former.epoch == event.epoch:
@@ -132,7 +149,7 @@ def _elected(former: Cluster | None, event: Elected) -> tuple[Cluster, list[Acti
     _give_ids(turn, event.topics, event.fresh_ids or {})
     turn.send_metadata(turn.brokers)
     # A topic about to be deleted must not be led again first; the deletion itself comes last.
-    doomed = event.deletions & event.topics.keys()
+    doomed = event.deletions & event.topics.keys() if event.conventions.deletes_topics else frozenset[str]()
     kept = [assignment for assignment in turn.kept() if assignment.name not in doomed]
     doubtful = {tp for assignment in kept for tp in decisions.decide(turn, assignment, steady, live)}
     infos = [info for info in turn.infos() if info.topic_partition.topic not in doomed]
@@ -141,7 +158,7 @@ def _elected(former: Cluster | None, event: Elected) -> tuple[Cluster, list[Acti
     turn.send_states(certain, turn.brokers)
     if infos:
         turn.send_metadata(turn.brokers, infos)
-    moves.go_on(turn, [info.topic_partition for info in certain])
+    moves.resume(turn, [info.topic_partition for info in certain])
     turn.flush()
     deletion.begin(turn, event.deletions)
     return turn.finish()
@@ -206,10 +223,18 @@ def _topic_changed(turn: Turn, read: TopicAssignment) -> None:
     if read.topic_id != known.topic_id != NO_TOPIC_ID:
         turn.drop_topic(read.name)  # Another topic under the same name.
     else:
-        # Replicas of partitions that exist are moved by reassignment alone.
-        read = replace(read, replicas={**read.replicas, **known.replicas})
+        # Replicas of partitions that exist are moved by reassignment alone, and one under way is not forgotten.
+        whole = replace(
+            read, replicas={**read.replicas, **known.replicas}, adding=known.adding, removing=known.removing
+        )
+        if (read.adding, read.removing) != (known.adding, known.removing):
+            turn.write(Write(Set(paths.topic(read.name), znodes.encode_topic(whole), read.version)))
+        read = whole
     turn.put_topic(read)
     decisions.decide(turn, read, turn.brokers.keys(), turn.brokers.keys())
+    if read.version != known.version:
+        # Whoever wrote may have come before the end of a move, which then was not written.
+        moves.go_on(turn, moves.moving(turn, read))
 
 
 def _give_ids(turn: Turn, topics: Mapping[str, TopicAssignment], ids: Mapping[str, TopicId]) -> None:
@@ -248,15 +273,21 @@ def _wrote(turn: Turn, event: Wrote) -> None:
                 deletion.topic_gone(turn, name)
             case MarkGone(name) if isinstance(outcome, Done):
                 deletion.mark_gone(turn, name)
-            case Moved(assignment, partitions) if isinstance(outcome, Done):
-                moves.assigned(turn, replace(assignment, version=outcome.version), partitions)
-            case Routine() | TopicGone() | MarkGone() | Moved():
+            case Moved() as purpose if isinstance(outcome, Done):
+                assignment = replace(purpose.assignment, version=outcome.version)
+                moves.assigned(turn, purpose._replace(assignment=assignment))
+            case Moved() as purpose:
+                moves.not_assigned(turn, purpose)
+            case NotesKept() as purpose:
+                noted_moves.wrote(turn, purpose, outcome)
+            case Routine() | TopicGone() | MarkGone():
                 pass
             case _:
                 assert_never(write.purpose)
-    moves.narrowed(turn, told)
+    moves.tell_planned(turn, told)
     _tell(turn, [new.topic_partition for new in told if new.first], former, [*former, *granted])
-    moves.go_on(turn, [*(new.topic_partition for new in told if new.then is None), *granted])
+    moves.stepped(turn, told)
+    moves.go_on(turn, granted)
 
 
 def _tell(

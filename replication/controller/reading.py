@@ -11,8 +11,15 @@ from typing import NamedTuple, TypeVar
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Broker, Conventions, KnownState, Malformed, TopicAssignment
-from sordini.replication.controller.events import Elected, LogDirsFailed, StatesRead
+from sordini.replication.controller.cluster import (
+    Broker,
+    KnownState,
+    Malformed,
+    NotedMoves,
+    TopicAssignment,
+)
+from sordini.replication.controller.events import BalanceDue, Elected, ElectionsNoted, LogDirsFailed, StatesRead
+from sordini.replication.controller.policy import Policy
 from sordini.replication.controller.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Delete, Log, NoNode, Session, Set, Watch
 
@@ -30,6 +37,8 @@ class Watches(NamedTuple):
     deletions: Watch
     isr_changes: Watch
     log_dir_events: Watch
+    noted_elections: Watch
+    noted_moves: Watch
     broker: Callable[[BrokerId], Watch]
     topic: Callable[[str], Watch]
 
@@ -42,13 +51,14 @@ class Reader:
         session: Session,
         watches: Watches,
         new_topic_id: Callable[[], TopicId],
-        conventions: Conventions,
+        policy: Policy,
         log: Log,
     ) -> None:
         self._session = session
         self._watches = watches
         self._new_topic_id = new_topic_id
-        self._conventions = conventions
+        self._policy = policy
+        self._conventions = policy.conventions
         self._log = log
 
     async def everything(self, controller_id: BrokerId, epoch: int) -> Elected:
@@ -69,19 +79,20 @@ class Reader:
             deletions,
             (*feature, *overtaken),
             self.fresh_ids(topics),
+            self._conventions,
         )
 
     async def brokers(self) -> dict[BrokerId, Broker]:
-        names = await self._session.children(paths.BROKER_IDS, watch=self._watches.brokers)
+        names = await self._children(paths.BROKER_IDS, self._watches.brokers)
         ids = [BrokerId(int(name)) for name in names if _is_broker_id(name)]
         found = await _together(self._broker(broker_id) for broker_id in ids)
         return {broker.broker_id: broker for broker in found if broker is not None}
 
     async def topic_names(self) -> frozenset[str]:
-        return frozenset(await self._session.children(paths.TOPICS, watch=self._watches.topics))
+        return frozenset(await self._children(paths.TOPICS, self._watches.topics))
 
     async def deletions(self) -> frozenset[str]:
-        return frozenset(await self._session.children(paths.DELETE_TOPICS, watch=self._watches.deletions))
+        return frozenset(await self._children(paths.DELETE_TOPICS, self._watches.deletions))
 
     async def topics(self, names: Iterable[str]) -> dict[str, TopicAssignment]:
         found = await _together(self.topic(name) for name in sorted(names))
@@ -125,14 +136,65 @@ class Reader:
         brokers = [self._sound(znodes.decode_log_dir_event(data)) for data in notes.values()]
         return LogDirsFailed(frozenset(broker for broker in brokers if broker is not None), tuple(notes))
 
+    async def noted_elections(self) -> ElectionsNoted | None:
+        """What a tool wants led by its preferred replicas; None without such a node."""
+        # Watched before it is read, as below. A note that cannot be understood goes as well: it is in others' way.
+        await self._session.exists(paths.PREFERRED_ELECTION, watch=self._watches.noted_elections)
+        try:
+            data, stat = await self._session.get(paths.PREFERRED_ELECTION)
+        except NoNode:
+            return None
+        return ElectionsNoted(tuple(self._sound(znodes.decode_preferred_election(data)) or ()), stat.version)
+
+    def balance_due(self) -> BalanceDue | None:
+        """It is time to see who leads what; None where that is not the controller's to even out."""
+        balance = self._policy.balance
+        return None if balance is None else BalanceDue(balance.percentage)
+
+    async def allowing_unclean(self, topics: Iterable[str]) -> frozenset[str]:
+        """Those of the topics whose settings, or else the brokers' defaults, allow unclean elections."""
+        names = sorted(set(topics))
+        found = await _together(self._settings(name) for name in names)
+        allows = self._policy.allows_unclean
+        allowed = [name for name, settings in zip(names, found, strict=True) if allows(settings)]
+        if allowed:
+            self._log.warning("nobody in sync is there, a replica that lags may lead", topics=", ".join(allowed))
+        return frozenset(allowed)
+
+    async def _settings(self, topic: str) -> Mapping[str, str]:
+        try:
+            data, _ = await self._session.get(paths.topic_config(topic))
+        except NoNode:
+            return {}
+        return self._sound(znodes.decode_config(paths.topic_entity(topic), data)) or {}
+
+    async def noted_moves(self) -> NotedMoves | None:
+        """What a tool wants moved; None without such a node. One that cannot be understood wants nothing."""
+        # Watched before it is read: it is made, written and removed by others.
+        await self._session.exists(paths.REASSIGN_PARTITIONS, watch=self._watches.noted_moves)
+        try:
+            data, stat = await self._session.get(paths.REASSIGN_PARTITIONS)
+        except NoNode:
+            return None
+        return NotedMoves(self._sound(znodes.decode_reassignment(data)) or {}, stat.version)
+
     async def producer_id_block(self) -> tuple[ProducerIdBlock | Malformed | None, int]:
         """The block taken last, and its node's version."""
         data, stat = await self._session.get(paths.PRODUCER_ID_BLOCK)
         return znodes.decode_producer_id_block(data), stat.version
 
+    async def _children(self, path: str, watch: Watch) -> list[str]:
+        """A node's children; none of a node that somebody removed, which is watched for all the same."""
+        while True:
+            try:
+                return await self._session.children(path, watch=watch)
+            except NoNode:
+                if await self._session.exists(path, watch=watch) is None:
+                    return []
+
     async def _notes(self, parent: str, watch: Watch) -> dict[str, bytes]:
         """The notes below a node, by their paths, in the order in which they were left."""
-        names = sorted(await self._session.children(parent, watch=watch))
+        names = sorted(await self._children(parent, watch))
         found = await _together(self._note(f"{parent}/{name}") for name in names)
         return {path: data for path, data in found if data is not None}
 
@@ -177,7 +239,7 @@ class Reader:
         parents = (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES)
         watches = (self._watches.log_dir_events, self._watches.isr_changes)
         found = await asyncio.gather(
-            *(self._session.children(path, watch=watch) for path, watch in zip(parents, watches, strict=True))
+            *(self._children(path, watch) for path, watch in zip(parents, watches, strict=True))
         )
         return [Delete(f"{path}/{name}") for path, names in zip(parents, found, strict=True) for name in sorted(names)]
 

@@ -50,3 +50,8 @@ TOPICS = Look("topics")
 DELETIONS = Look("deletions")
 ISR_CHANGES = Look("isr changes")
 LOG_DIR_EVENTS = Look("log dir events")
+LEADERLESS = Look("leaderless")
+NOTED_ELECTIONS = Look("noted elections")
+BALANCE = Look("balance")
+"""Nothing has changed: it is time to see who leads what."""
+NOTED_MOVES = Look("noted moves")

@@ -15,6 +15,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Malformed, TopicAssignment, frozen
+from sordini.replication.controller.placement import Racks, lacks_racks, place_from, start_of
 from sordini.replication.ports import BadVersion, Check, Create, NodeExists, NoNode, Operation, Session, Set
 
 Replicas = Mapping[int, tuple[BrokerId, ...]]
@@ -68,32 +69,23 @@ def colliding(name: str, existing: Collection[str]) -> list[str]:
     return sorted(other for other in existing if other != name and other.replace(".", "_") == plain)
 
 
-def place(
-    name: str,
-    brokers: Collection[BrokerId],
-    partition_count: int,
-    replication_factor: int,
-    *,
-    first_partition: int = 0,
-) -> dict[int, tuple[BrokerId, ...]]:
-    """Replica j of partition i goes to the broker (s + i + j) mod n of the sorted n.
+def place(name: str, racks: Racks, partitions: range, replication_factor: int) -> Replicas:
+    """Where partitions of a topic of this name go: the rule's s comes from the name.
 
-    s comes from the topic's name, so that small topics do not all lie on the first broker, and the same name is
-    always placed alike.
+    So small topics do not all lie on the first broker, and the same name is always placed alike. Raises BrokerError
+    UNKNOWN_SERVER_ERROR, as Apache Kafka does, when racks are known of some brokers only.
     """
-    start = zlib.crc32(name.encode())
-    return place_from(start, brokers, range(first_partition, first_partition + partition_count), replication_factor)
+    _check_racks(racks)
+    return place_from(zlib.crc32(name.encode()), racks, partitions, replication_factor)
 
 
-def place_from(
-    start: int, brokers: Collection[BrokerId], partitions: range, replication_factor: int
-) -> dict[int, tuple[BrokerId, ...]]:
-    """The rule itself, with s given."""
-    ordered = sorted(brokers)
-    return {
-        partition: tuple(ordered[(start + partition + replica) % len(ordered)] for replica in range(replication_factor))
-        for partition in partitions
-    }
+def _check_racks(racks: Racks) -> None:
+    missing = lacks_racks(racks)
+    if missing:
+        raise BrokerError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"Brokers {missing} have no broker.rack, and others have one: replicas cannot be spread over racks.",
+        )
 
 
 def plan_topic(
@@ -102,7 +94,7 @@ def plan_topic(
     num_partitions: int,
     replication_factor: int,
     assignments: Sequence[tuple[int, Sequence[int]]],
-    brokers: Collection[BrokerId],
+    racks: Racks,
     existing: Collection[str],
     default_partitions: int,
     default_replication_factor: int,
@@ -110,7 +102,7 @@ def plan_topic(
     """The replicas of a topic to be made. Raises BrokerError with the reason why it cannot be.
 
     Counts are the request's, -1 asking for the default. `assignments` says where each partition is to lie, or is
-    empty. `brokers` are the living ones; `existing` are all topics, those being deleted included.
+    empty. `racks` has the living brokers; `existing` are all topics, those being deleted included.
     """
     if name in existing:
         raise _exists(name)
@@ -124,8 +116,8 @@ def plan_topic(
     else:
         partitions = default_partitions if num_partitions == ASK_FOR_DEFAULT else num_partitions
         factor = default_replication_factor if replication_factor == ASK_FOR_DEFAULT else replication_factor
-        _check_counts(partitions, factor, len(brokers))
-        replicas = place(name, brokers, partitions, factor)
+        _check_counts(partitions, factor, len(racks))
+        replicas = place(name, racks, range(partitions), factor)
     check_topic_name(name)
     others = colliding(name, existing)
     if others:
@@ -176,7 +168,7 @@ def _check_replicas(replicas: Replicas) -> None:
 
 
 def plan_more_partitions(
-    topic: TopicAssignment, count: int, assignments: Sequence[Sequence[int]] | None, brokers: Collection[BrokerId]
+    topic: TopicAssignment, count: int, assignments: Sequence[Sequence[int]] | None, racks: Racks
 ) -> Replicas:
     """The replicas of the partitions by which a topic grows to `count`. Raises BrokerError with the reason why not.
 
@@ -193,11 +185,11 @@ def plan_more_partitions(
         )
     first = topic.replicas[min(topic.replicas)]
     if assignments is None:
-        _check_counts(count, len(first), len(brokers))
-        start = next((place for place, broker in enumerate(sorted(brokers)) if broker >= first[0]), 0)
-        return place_from(start, brokers, range(present, count), len(first))
+        _check_counts(count, len(first), len(racks))
+        _check_racks(racks)
+        return place_from(start_of(first[0], racks), racks, range(present, count), len(first))
     more = {present + place: tuple(BrokerId(broker) for broker in held) for place, held in enumerate(assignments)}
-    _check_more_replicas(more, count - present, len(first), brokers)
+    _check_more_replicas(more, count - present, len(first), racks)
     return more
 
 
@@ -278,6 +270,18 @@ async def add_partitions(
         except NoNode:
             raise _does_not_exist(name) from None
         return more
+
+
+async def count_partitions(session: Session, name: str) -> int:
+    """How many partitions a topic has; raises BrokerError UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_SERVER_ERROR."""
+    try:
+        data, stat = await session.get(paths.topic(name))
+    except NoNode:
+        raise _does_not_exist(name) from None
+    topic = znodes.decode_topic(name, data, stat.version)
+    if isinstance(topic, Malformed):
+        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{topic.path} cannot be read: {topic.reason}")
+    return len(topic.replicas)
 
 
 async def check_absent(session: Session, name: str) -> None:

@@ -5,8 +5,8 @@ Pure. A wish is judged on the cluster as the controller knows it: it comes out a
 the words by which it is declined; the order of the checks is Apache Kafka's. The machine grants by the same judgement
 by which the answer is worded.
 
-A move can drop replicas and change their order, which is done at once. One that would have to wait until a new replica
-has caught up is declined: this controller ends such moves when another one has begun them, and begins none.
+A move is granted when the brokers that it brings in are alive; how it is carried out is in `moves`. What is refused is
+to go on without any replica that is in sync.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from sordini.protocol.errors import ErrorCode, shortened
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller import elections
-from sordini.replication.controller.cluster import Cluster, Topic
+from sordini.replication.controller.cluster import Cluster, Plan, Topic, TopicAssignment
 from sordini.replication.controller.elections import Election
 
 
@@ -29,6 +29,9 @@ class Declined(NamedTuple):
 
 
 NO_PARTITION = Declined(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition.")
+WITHOUT_LEADER = Declined(
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT, "No replica that would be left is in sync and may lead."
+)
 REASONS = {
     ErrorCode.ELECTION_NOT_NEEDED: "The partition has the leader that it should have.",
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred replica is not alive, or not in sync.",
@@ -72,9 +75,9 @@ def judge_move(
     """
     topic = _topic_with(cluster, wanted)
     if target is None:
-        if topic is None or not _is_moving(topic, wanted.partition):
+        if topic is None or not topic.assignment.is_moving(wanted.partition):
             return Declined(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No reassignment of the partition is in progress.")
-        end = _origin(topic, wanted.partition)
+        end = topic.assignment.origin(wanted.partition)
     else:
         end = tuple(target)
         fault = _fault_of(cluster, topic, wanted, end)
@@ -82,39 +85,47 @@ def judge_move(
             return Declined(ErrorCode.INVALID_REPLICA_ASSIGNMENT, shortened(fault))
     if topic is None or wanted.topic in cluster.deletions:
         return NO_PARTITION
-    if keep_factor and len(end) != (factor := len(_origin(topic, wanted.partition))):
+    if keep_factor and len(end) != (factor := len(topic.assignment.origin(wanted.partition))):
         return Declined(
             ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor may not change from {factor} to {len(end)}."
         )
-    if _moves_nothing(topic, wanted.partition, end):
-        return end
-    known = topic.states.get(wanted.partition)
-    isr = () if known is None else known.state.isr
-    kept = [replica for replica in end if replica in isr]
-    # What is gone back to need not be whole; what is newly wanted is, from the start.
-    if not kept or (target is not None and len(kept) < len(end)):
-        return Declined(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Only replicas that are in sync can be moved to, {list(isr)} are: this controller has no new ones copied.",
-        )
-    return end
+    return end if _leaves_a_leader(cluster, topic, wanted, end) else WITHOUT_LEADER
+
+
+def plan(assignment: TopicAssignment, partition: int, end: tuple[BrokerId, ...]) -> Plan:
+    """How a partition gets to these replicas from those it had before any move that is under way."""
+    origin = assignment.origin(partition)
+    leaving = tuple(replica for replica in origin if replica not in end)
+    return Plan((*end, *leaving), tuple(replica for replica in end if replica not in origin), leaving)
 
 
 def ongoing_moves(cluster: Cluster) -> Iterator[OngoingMove]:
     """Every partition on the move, by topic and number: another broker's controller may have left some."""
     for name, topic in sorted(cluster.topics.items()):
         for partition, replicas in sorted(topic.assignment.replicas.items()):
-            if _is_moving(topic, partition):
+            if topic.assignment.is_moving(partition):
                 adding, removing = topic.assignment.adding, topic.assignment.removing
                 yield OngoingMove(
                     TopicPartition(name, partition), replicas, adding.get(partition, ()), removing.get(partition, ())
                 )
 
 
-def is_settled(cluster: Cluster, wanted: TopicPartition, target: tuple[BrokerId, ...]) -> bool:
-    """Whether the partition has these replicas and is not on the move."""
+def is_under_way(cluster: Cluster, wanted: TopicPartition, target: tuple[BrokerId, ...]) -> bool:
+    """Whether the partition has these replicas and no others, or is moving to them."""
     topic = _topic_with(cluster, wanted)
-    return topic is not None and _moves_nothing(topic, wanted.partition, target)
+    if topic is None or wanted.topic in cluster.deletions:
+        return False
+    assignment, partition = topic.assignment, wanted.partition
+    now = Plan(
+        assignment.replicas[partition], assignment.adding.get(partition, ()), assignment.removing.get(partition, ())
+    )
+    return now == plan(assignment, partition, target)
+
+
+def is_moving(cluster: Cluster, wanted: TopicPartition) -> bool:
+    """Whether a move of the partition is under way."""
+    topic = _topic_with(cluster, wanted)
+    return topic is not None and wanted.topic not in cluster.deletions and topic.assignment.is_moving(wanted.partition)
 
 
 def _topic_with(cluster: Cluster, wanted: TopicPartition) -> Topic | None:
@@ -122,18 +133,16 @@ def _topic_with(cluster: Cluster, wanted: TopicPartition) -> Topic | None:
     return topic if topic is not None and wanted.partition in topic.assignment.replicas else None
 
 
-def _is_moving(topic: Topic, partition: int) -> bool:
-    return bool(topic.assignment.adding.get(partition) or topic.assignment.removing.get(partition))
-
-
-def _origin(topic: Topic, partition: int) -> tuple[BrokerId, ...]:
-    """The replicas without those that a move under way adds."""
-    adding = topic.assignment.adding.get(partition, ())
-    return tuple(replica for replica in topic.assignment.replicas[partition] if replica not in adding)
-
-
-def _moves_nothing(topic: Topic, partition: int, end: tuple[BrokerId, ...]) -> bool:
-    return topic.assignment.replicas[partition] == end and not _is_moving(topic, partition)
+def _leaves_a_leader(cluster: Cluster, topic: Topic, wanted: TopicPartition, end: tuple[BrokerId, ...]) -> bool:
+    """Whether somebody in sync is left to lead when those go that a change of plans needs no more."""
+    known = topic.states.get(wanted.partition)
+    if known is None:
+        return True  # Nothing was ever written to it.
+    kept = plan(topic.assignment, wanted.partition, end).replicas
+    in_sync = [replica for replica in known.state.isr if replica in kept]
+    if known.state.leader is None or known.state.leader in kept:
+        return bool(in_sync)
+    return not cluster.electable(wanted).isdisjoint(in_sync)
 
 
 def _fault_of(
@@ -146,8 +155,9 @@ def _fault_of(
         return f"A broker holds a partition once, not twice: {list(target)}"
     if min(target) < 0:
         return f"A broker's id is not negative: {list(target)}"
-    held = () if topic is None else topic.assignment.replicas[wanted.partition]
-    missing = [broker for broker in target if broker not in held and broker not in cluster.brokers]
+    held = () if topic is None else topic.assignment.origin(wanted.partition)
+    alive = cluster.brokers.keys() - cluster.shutting_down
+    missing = [broker for broker in target if broker not in held and broker not in alive]
     if missing:
-        return f"Brokers {missing} are not alive, {sorted(cluster.brokers)} are."
+        return f"Brokers {missing} are not alive, {sorted(alive)} are."
     return None

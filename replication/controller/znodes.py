@@ -276,6 +276,37 @@ def decode_config_change(data: bytes) -> str:
     return entity_path
 
 
+# /admin/preferred_replica_election
+
+
+def encode_preferred_election(partitions: Iterable[TopicPartition]) -> bytes:
+    """As a tool asks for it."""
+    return _encode({"version": 1, "partitions": [{"topic": topic, "partition": p} for topic, p in partitions]})
+
+
+@_tolerant(lambda _data: paths.PREFERRED_ELECTION)
+def decode_preferred_election(data: bytes) -> list[TopicPartition]:
+    return [TopicPartition(_text(one["topic"]), _int(one["partition"])) for one in _decode(data)["partitions"]]
+
+
+# /admin/reassign_partitions
+
+
+def encode_reassignment(targets: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> bytes:
+    """What is still to be moved, and to which replicas."""
+    rows = [{"topic": name, "partition": p, "replicas": list(held)} for (name, p), held in targets.items()]
+    return _encode({"version": 1, "partitions": rows})
+
+
+@_tolerant(lambda _data: paths.REASSIGN_PARTITIONS)
+def decode_reassignment(data: bytes) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+    """Where a partition is named more than once, the last counts."""
+    return {
+        TopicPartition(_text(one["topic"]), _int(one["partition"])): _brokers(one["replicas"])
+        for one in _decode(data)["partitions"]
+    }
+
+
 # /isr_change_notification, /log_dir_event_notification
 
 

@@ -23,6 +23,7 @@ from sordini.replication.controller.cluster import (
 )
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.policy import Policy
 from sordini.replication.controller.registration import Registration, ensure_base_paths
 from sordini.replication.controller.requests import ControllerRequests
 from sordini.replication.ports import Session
@@ -90,7 +91,7 @@ async def asking(store: Store, session: Session) -> AsyncIterator[Asking]:
         SystemClock(),
         Silent(),
         topic_ids=lambda: TOPIC_ID,
-        conventions=Conventions("PLAINTEXT"),
+        policy=Policy(Conventions("PLAINTEXT")),
     )
     await controller.start()
     await topics.create_topic(session, "orders", {0: REPLICAS}, TOPIC_ID, {})

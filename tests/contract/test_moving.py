@@ -20,6 +20,7 @@ from sordini.broker.coordination.places import Places, location_of, refuse_moved
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller import paths, registration, znodes
 from sordini.replication.controller.cluster import PartitionState, TopicAssignment
+from sordini.replication.controller.store_format import claim_format
 from sordini.replication.controller.znodes import ProducerIdBlock
 from sordini.replication.ports import ConnectionLoss, Create, Operation, Session, StoreUnusable
 from sordini.storage.disk import SystemDisk
@@ -63,6 +64,7 @@ async def fill(place: Place) -> None:
     session = place.session
     await moving._make_root(place)
     here = Rooted(place)
+    await claim_format(here)
     await registration.ensure_base_paths(here)
     await registration.cluster_id(here)
     assignment = TopicAssignment("orders", {0: (BrokerId(7),), 1: (BrokerId(7),)}, b"\x01" * 16, {}, {}, 0)
@@ -127,6 +129,15 @@ def test_everything_that_stays_is_there_afterwards_and_notes_are_not(ends: Ends)
     children = at(ends.target, lambda place: place.session.children(place.at(paths.CONFIG_CHANGES)))
     assert children == []
     assert at(ends.target, lambda place: place.session.exists(place.at("/somebody"))) is None
+
+
+def test_the_stores_format_goes_along_and_one_that_is_not_known_stays_where_it_is(ends: Ends) -> None:
+    assert ends.move("--keep-source").exit_code == 0
+    assert tree_at(ends.target)["/sordini"] == b'{"version":1,"format":1}'
+    at(ends.target, lambda place: place.session.set(place.at("/sordini"), b'{"version":1,"format":2}'))
+    refused = Ends(ends.target, f"{ends.source}-elsewhere").move("--dry-run")
+    assert refused.exit_code == 1
+    assert "format 2" in refused.output
 
 
 def test_no_broker_id_is_drawn_a_second_time(ends: Ends) -> None:

@@ -1,17 +1,19 @@
-"""What the ZooKeeper session does when the server does not: nothing that holds the loop."""
+"""What the ZooKeeper session does when the server does not: nothing that holds the loop; and what it makes nodes of."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from uuid import uuid4
 
 import pytest
+from kazoo.client import KazooClient
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.coordination import zookeeper as module
 from sordini.broker.coordination.zookeeper import ZooKeeperSession, ZooKeeperStore
-from sordini.replication.ports import ConnectionLoss, CoordinationError, SessionState, StoreUnusable
+from sordini.replication.ports import ConnectionLoss, CoordinationError, Create, SessionState, StoreUnusable
 
 
 class Valve:
@@ -173,6 +175,22 @@ async def test_who_gives_up_opening_a_session_leaves_none_behind(zookeeper: str)
     with pytest.raises(asyncio.CancelledError):
         await opening
     assert all(session.is_over for session in store._sessions)
+
+
+async def test_a_node_that_is_made_of_nothing_is_null_as_apache_kafka_makes_it(zookeeper: str) -> None:
+    chroot = f"/{uuid4().hex}"
+    store = ZooKeeperStore(f"{zookeeper}{chroot}", session_timeout_ms=4_000, connection_timeout_ms=20_000)
+    session = await store.open_session()
+    await session.create("/a/b", make_parents=True)
+    await session.multi([Create("/c", b"")])
+    client = KazooClient(hosts=f"{zookeeper}{chroot}")
+    await asyncio.to_thread(client.start, 20)
+    found = [await asyncio.to_thread(client.get, path) for path in ("/a", "/a/b", "/c")]
+    await asyncio.to_thread(client.stop)
+    client.close()
+    assert [data for data, _ in found] == [None, None, None]
+    assert [(await session.get(path))[0] for path in ("/a", "/a/b", "/c")] == [b"", b"", b""]
+    await store.close()
 
 
 def test_a_wrong_chroot_is_refused_at_once() -> None:

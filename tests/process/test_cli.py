@@ -298,3 +298,19 @@ def test_the_offsets_topic_is_dumped_as_what_it_means(run: Run, sordini_broker: 
     segments = sorted(str(path) for path in sordini_broker.data_directory.glob("__consumer_offsets-*/*.log"))
     shown = run("log", "dump", *segments, "--format", "people", "--offsets-decoder").stdout
     assert f"group {group}  {topic}-0  committed 1" in shown
+
+
+def test_the_status_of_a_cluster_of_one_names_it_and_finds_nothing_wrong(run: Run) -> None:
+    run("topics", "create", "healthy", "--partitions", "2")
+    told = json.loads(run("cluster", "status", "--json", "--check").stdout)
+    (broker,) = told["brokers"]
+    assert (broker["state"], broker["rack"], broker["lag"]) == ("up", None, 0)
+    assert (told["controller"], told["offline_partitions"], told["under_replicated_partitions"]) == (
+        broker["broker"],
+        0,
+        0,
+    )
+    assert broker["leads"] == broker["replicas"] == broker["in_sync"] == len(told["partitions"])
+    (line,) = rows(run("cluster", "status"))[1:2]
+    assert line[0] == str(broker["broker"])
+    assert line[3] == "up"

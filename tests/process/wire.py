@@ -27,8 +27,8 @@ PATIENCE_S = 20.0
 class Client:
     """One connection."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self.socket = socket.create_connection((host, port), timeout=PATIENCE_S)
+    def __init__(self, host: str, port: int, patience_s: float = PATIENCE_S) -> None:
+        self.socket = socket.create_connection((host, port), timeout=patience_s)
 
     def __enter__(self) -> Self:
         return self
@@ -65,9 +65,9 @@ class Client:
         named = [MetadataRequestTopic(name=name) for name in topics]
         return self.ask(ApiKey.METADATA, 12, MetadataRequest(topics=named, allow_auto_topic_creation=False))
 
-    def create(self, *topics: str, partitions: int = 1) -> list[int]:
+    def create(self, *topics: str, partitions: int = 1, replicas: int = 1) -> list[int]:
         """Error codes."""
-        wanted = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in topics]
+        wanted = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas) for name in topics]
         answer = self.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=wanted, timeout_ms=20_000))
         return [row.error_code for row in answer.topics]
 
@@ -77,9 +77,9 @@ class Client:
         code: int = answer.responses[0].error_code
         return code
 
-    def produce(self, topic: str, batches: Sequence[bytes]) -> list[PartitionProduceResponse]:
-        """One batch for each partition from 0 on."""
-        rows = [PartitionProduceData(index=index, records=batch) for index, batch in enumerate(batches)]
+    def produce(self, topic: str, batches: Sequence[bytes], first: int = 0) -> list[PartitionProduceResponse]:
+        """One batch for each partition from the first on."""
+        rows = [PartitionProduceData(index=index, records=batch) for index, batch in enumerate(batches, first)]
         data = [TopicProduceData(name=topic, partition_data=rows)]
         answer = self.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=data))
         return list(answer.responses[0].partition_responses)

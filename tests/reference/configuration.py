@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from sordini.broker.configuration.accepted import ACCEPTED
 from sordini.broker.configuration.cleaner_keys import CleanerSettings
 from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.controller_keys import ControllerSettings
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings
@@ -19,6 +20,7 @@ SECTIONS: dict[type, str] = {
     NetworkSettings: "Network",
     LogSettings: "Logs and messages",
     ReplicaSettings: "Replication",
+    ControllerSettings: "The controller",
     CleanerSettings: "Compaction",
     GroupSettings: "Consumer groups",
 }

@@ -6,15 +6,14 @@ what a shell would have read, its actions are carried out on the tree at once, a
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterable
 
 from sordini.broker.coordination.tree import Tree
-from sordini.protocol.errors import ErrorCode
-from sordini.protocol.types import BrokerId, TopicId, TopicPartition, topic_id_text
-from sordini.replication.controller import paths, znodes
+from sordini.protocol.types import BrokerId, TopicId, TopicPartition
+from sordini.replication.controller import paths, unclean, znodes
 from sordini.replication.controller.cluster import (
+    ANY_CONVENTIONS,
     Answer,
     Broker,
     Cluster,
@@ -23,21 +22,24 @@ from sordini.replication.controller.cluster import (
     KnownState,
     LeaderAndIsr,
     Malformed,
-    PartitionInfo,
+    NotedMoves,
     PartitionState,
     StopReplica,
     TopicAssignment,
-    UpdateMetadata,
 )
 from sordini.replication.controller.events import (
     Answered,
+    AskUnclean,
+    BalanceDue,
     BrokersChanged,
     Conflict,
     DeletionsListed,
     Done,
     Elected,
+    ElectionsNoted,
     Event,
     LogDirsFailed,
+    MovesNoted,
     NewIsr,
     NewState,
     Outcome,
@@ -49,6 +51,7 @@ from sordini.replication.controller.events import (
     StatesRead,
     TopicChanged,
     TopicsListed,
+    UncleanRuled,
     Write,
     WriteAll,
     Wrote,
@@ -64,6 +67,7 @@ from sordini.replication.ports import (
     Operation,
     Set,
 )
+from tests.scenarios.controller_words import describe, operation_line, reply_line
 
 
 class World:
@@ -79,6 +83,8 @@ class World:
         self.replies: list[Reply] = []
         self.written: list[tuple[TopicPartition, KnownState]] = []
         self.before_write: Callable[[Write], None] = lambda _: None
+        self.unclean: set[str] = set()
+        self.conventions = ANY_CONVENTIONS
         self.is_refused: Callable[[Write], bool] = lambda _: False
         for path in ("/brokers", *paths.BASE_PATHS, "/config", "/admin"):
             self._ensure(path)
@@ -111,6 +117,12 @@ class World:
     ) -> None:
         assignment = TopicAssignment(name, replicas, TopicId(topic_id), adding or {}, removing or {})
         self._do(Set(paths.topic(name), znodes.encode_topic(assignment)))
+
+    def moves_noted(self, targets: dict[TopicPartition, tuple[BrokerId, ...]]) -> None:
+        """By a tool, which may add to what there is."""
+        there = self.tree.stat(paths.REASSIGN_PARTITIONS) is not None
+        data = znodes.encode_reassignment(targets)
+        self._do(Set(paths.REASSIGN_PARTITIONS, data) if there else Create(paths.REASSIGN_PARTITIONS, data))
 
     def deletion_wanted(self, name: str) -> None:
         self._do(Create(paths.delete_topic(name)))
@@ -159,6 +171,7 @@ class World:
                 states,
                 self.deletions(),
                 fresh_ids=self._ids(topics),
+                conventions=self.conventions,
             )
         )
 
@@ -178,6 +191,15 @@ class World:
     def look_at_deletions(self) -> None:
         self.feed(DeletionsListed(self.deletions()))
 
+    def look_at_noted_moves(self) -> None:
+        try:
+            data, stat = self.tree.get(paths.REASSIGN_PARTITIONS)
+        except NoNode:
+            self.feed(MovesNoted(None))
+            return
+        targets = znodes.decode_reassignment(data)
+        self.feed(MovesNoted(NotedMoves({} if isinstance(targets, Malformed) else targets, stat.version)))
+
     def look_at_isr_changes(self) -> None:
         notes = self._notes(paths.ISR_CHANGES)
         named = [znodes.decode_isr_change(data) for data in notes.values()]
@@ -188,6 +210,24 @@ class World:
         notes = self._notes(paths.LOG_DIR_EVENTS)
         brokers = [znodes.decode_log_dir_event(data) for data in notes.values()]
         self.feed(LogDirsFailed(frozenset(b for b in brokers if not isinstance(b, Malformed)), tuple(notes)))
+
+    def allow_unclean(self, topic: str) -> None:
+        """The topic's settings are changed, and the machine's shell hears of it."""
+        self.unclean.add(topic)
+        if self.cluster is not None:
+            partitions = unclean.leaderless(self.cluster, topic)
+            self.feed(UncleanRuled(partitions, self._allowing_unclean(partitions)))
+
+    def elections_noted(self, *partitions: TopicPartition) -> None:
+        self._do(Create(paths.PREFERRED_ELECTION, znodes.encode_preferred_election(partitions)))
+
+    def look_at_noted_elections(self) -> None:
+        data, stat = self.tree.get(paths.PREFERRED_ELECTION)
+        noted = znodes.decode_preferred_election(data)
+        self.feed(ElectionsNoted(() if isinstance(noted, Malformed) else tuple(noted), stat.version))
+
+    def balance(self, percentage: int) -> None:
+        self.feed(BalanceDue(percentage))
 
     def want_producer_ids(self, broker_id: int, broker_epoch: int) -> None:
         data, stat = self.tree.get(paths.PRODUCER_ID_BLOCK)
@@ -232,15 +272,18 @@ class World:
                     case Reread(partitions):
                         self.said.append(f"reads {' '.join(map(str, partitions))}")
                         events.append(StatesRead(self._states(partitions)))
+                    case AskUnclean(partitions):
+                        self.said.append(f"asks for {' '.join(map(str, partitions))}")
+                        events.append(UncleanRuled(partitions, self._allowing_unclean(partitions)))
                     case Reply():
-                        self.said.append(f"reply {_reply(action)}")
+                        self.said.append(f"reply {reply_line(action)}")
                         self.replies.append(action)
 
     def _write(self, write: Write) -> Outcome | None:
         guard = Check(paths.CONTROLLER_EPOCH, self.guard)
         self.before_write(write)
         if self.is_refused(write):
-            self.said.append(f"{_operation(write.operation)} ! refused")
+            self.said.append(f"{operation_line(write.operation)} ! refused")
             return Refused("for a reason of its own")
         try:
             results, _ = self.tree.apply([guard, write.operation], 0, 0)
@@ -248,9 +291,9 @@ class World:
             if refusal.index == 0:
                 return None
             outcome = self._refused(write, refusal)
-            self.said.append(f"{_operation(write.operation)} ! {type(refusal).__name__}")
+            self.said.append(f"{operation_line(write.operation)} ! {type(refusal).__name__}")
             return outcome
-        self.said.append(_operation(write.operation))
+        self.said.append(operation_line(write.operation))
         done = Done(getattr(results[1], "version", 0))
         if isinstance(write.purpose, NewState | NewIsr):
             self.written.append((write.purpose.topic_partition, KnownState(write.purpose.state, done.version)))
@@ -293,6 +336,9 @@ class World:
     def _states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KnownState]:
         return {tp: known for tp in partitions if (known := self.state(tp)) is not None}
 
+    def _allowing_unclean(self, partitions: Iterable[TopicPartition]) -> frozenset[str]:
+        return frozenset(one.topic for one in partitions if one.topic in self.unclean)
+
     def _notes(self, parent: str) -> dict[str, bytes]:
         return {
             path: self.tree.get(path)[0] for path in (f"{parent}/{name}" for name in sorted(self.tree.children(parent)))
@@ -311,59 +357,3 @@ class World:
 
     def _do(self, operation: Operation) -> None:
         self.tree.apply([operation], 0, 0)
-
-
-# One line for each thing.
-
-
-def describe(command: Command) -> str:
-    match command:
-        case LeaderAndIsr(partitions=partitions):
-            return "LeaderAndIsr " + "; ".join(_partition(info) for info in partitions)
-        case UpdateMetadata(live_brokers=live, partitions=partitions, deleted=deleted):
-            parts = [f"live={_ids([broker.broker_id for broker in live])}"]
-            parts += [_partition(info) for info in partitions]
-            parts += [f"{gone.topic_partition} deleted" for gone in deleted]
-            return "UpdateMetadata " + "; ".join(parts)
-        case StopReplica(partitions=stopped):
-            return "StopReplica " + "; ".join(f"{s.topic_partition}{' delete' if s.delete else ''}" for s in stopped)
-
-
-def _reply(reply: Reply) -> str:
-    change, verdict = reply
-    about = "" if change is None else f"{change.topic or topic_id_text(change.topic_id)}-{change.partition} "
-    if isinstance(verdict, ErrorCode):
-        return about + verdict.name
-    if isinstance(verdict, KnownState):
-        state = verdict.state
-        return (
-            f"{about}leader={state.leader} epoch={state.leader_epoch} isr={_ids(state.isr)} version={verdict.version}"
-        )
-    return f"{about}{verdict.start} to {verdict.end} for {verdict.broker_id}"
-
-
-def _partition(info: PartitionInfo) -> str:
-    state = info.state
-    text = (
-        f"{info.topic_partition} leader={'none' if state.leader is None else state.leader}"
-        f" epoch={state.leader_epoch} isr={_ids(state.isr)} version={info.partition_epoch}"
-    )
-    if info.offline_replicas:
-        text += f" offline={_ids(info.offline_replicas)}"
-    return text + (" new" if info.is_new else "")
-
-
-def _operation(operation: Create | Set | Delete) -> str:
-    if isinstance(operation, Delete):
-        return f"delete {operation.path}"
-    verb = "create" if isinstance(operation, Create) else "set"
-    if not operation.data:
-        return f"{verb} {operation.path}"
-    value = json.loads(operation.data)
-    if operation.path.endswith("/state"):
-        value = {key: value[key] for key in ("leader", "leader_epoch", "isr", "controller_epoch")}
-    return f"{verb} {operation.path} {json.dumps(value)}"
-
-
-def _ids(brokers: list[BrokerId] | tuple[BrokerId, ...]) -> str:
-    return ",".join(str(broker) for broker in brokers)

@@ -12,7 +12,7 @@ import pytest
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.controller import shutdowns
-from sordini.replication.controller.cluster import PartitionState
+from sordini.replication.controller.cluster import ANY_CONVENTIONS, KnownState, PartitionState
 from sordini.replication.controller.elections import Election
 from sordini.replication.controller.events import (
     ElectionsWanted,
@@ -48,9 +48,13 @@ def targets_of(words: list[str]) -> dict[TopicPartition, tuple[BrokerId, ...] | 
 
 
 def change_of(words: list[str], world: World) -> IsrChange:
-    """`orders-0 isr=1,2 epoch=0 version=3` by name, `#orders-0` by id; `lives=2,old` is in which they were seen."""
+    """`orders-0 isr=1,2 epoch=0 version=3` by name, `#orders-0` by id; `lives=2,old` is in which they were seen.
+
+    Without an epoch and a version it is asked on the state of the moment.
+    """
     name, *fields = words
     topic, partition = partition_of(name.lstrip("#"))
+    known = world.state(TopicPartition(topic, partition)) or KnownState(PartitionState(None, LeaderEpoch(0), (), 0), 0)
     told = dict(field.split("=") for field in fields)
     isr = tuple(BrokerId(int(broker)) for broker in told["isr"].split(","))
     seen = told["lives"].split(",") if "lives" in told else []
@@ -59,8 +63,8 @@ def change_of(words: list[str], world: World) -> IsrChange:
     return IsrChange(
         partition,
         isr,
-        int(told["epoch"]),
-        int(told["version"]),
+        int(told["epoch"]) if "epoch" in told else known.state.leader_epoch,
+        int(told["version"]) if "version" in told else known.version,
         topic="" if name.startswith("#") else topic,
         topic_id=by_id,
         broker_epochs=epochs,
@@ -90,12 +94,46 @@ def ask(world: World, verb: str, words: list[str]) -> None:
         world.want_producer_ids(broker, epoch)
 
 
+ELECTIONS = ("elect", "elect-leaders", "noted-elections", "balance", "allow-unclean", "conventions")
+
+
+def hold_election(world: World, verb: str, words: list[str]) -> None:
+    """Of a controller, of leaders, and by which rules. `conventions` are those of controllers elected from now on."""
+    if verb == "elect":
+        world.elect(int(words[0]))
+    elif verb == "elect-leaders":
+        world.feed(ElectionsWanted(Election[words[0].upper()], tuple(map(partition_of, words[1:]))))
+    elif verb == "noted-elections":
+        world.elections_noted(*map(partition_of, words))
+        world.look_at_noted_elections()
+    elif verb == "balance":
+        world.balance(int(words[0]))
+    elif verb == "allow-unclean":
+        world.allow_unclean(words[0])
+    else:
+        world.conventions = ANY_CONVENTIONS._replace(
+            marks_recovery="recovery" in words, deletes_topics="deletion" in words
+        )
+
+
+def interfere(world: World, line: str) -> None:
+    """Carry a line out in the middle of what the controller writes, once."""
+    world.before_write = lambda _: None
+    carry_out(world, line)
+
+
 def carry_out(world: World, line: str) -> None:
     """One line of a story. A `*` at its start: the controller does not hear of it yet."""
     told = not line.startswith("*")
     verb, *words = line.lstrip("* ").split()
+    if verb == "while-it-writes":
+        world.before_write = lambda _: interfere(world, " ".join(words))
+        return
     if verb in ("alter", "shutdown", "holds", "held-at-first", "producer-ids"):
         ask(world, verb, words)
+        return
+    if verb in ELECTIONS:
+        hold_election(world, verb, words)
         return
     if verb == "brokers":
         for change in words:
@@ -113,6 +151,8 @@ def carry_out(world: World, line: str) -> None:
     elif verb == "rewrite-without-id":
         world.topic_set(words[0], replicas_of(words[1:]), bytes(16))
         world.look_at_topic(words[0])
+    elif verb == "hear":
+        world.look_at_topic(words[0])
     elif verb == "partitions":
         world.topic_set(words[0], replicas_of(words[1:]), words[0].encode().ljust(16, b".")[:16])
         if told:
@@ -123,14 +163,15 @@ def carry_out(world: World, line: str) -> None:
             world.look_at_deletions()
     elif verb == "answer":
         world.answer(int(words[0]) if words else 0)
-    elif verb == "elect":
-        world.elect(int(words[0]))
     elif verb == "reconnect":
         world.reconnect()
-    elif verb == "elect-leaders":
-        world.feed(ElectionsWanted(Election[words[0].upper()], tuple(map(partition_of, words[1:]))))
     elif verb == "move":
         world.feed(MovesWanted(targets_of(words)))
+    elif verb == "noted-moves":
+        if words:
+            world.moves_noted({one: target or () for one, target in targets_of(words).items()})
+        if told:
+            world.look_at_noted_moves()
     elif verb == "half-moved":
         name, adding, *held = words
         removing = replicas_of([word.removeprefix("without:") for word in held if word.startswith("without:")])

@@ -52,8 +52,8 @@ Beyond single answers:
   restart of the machine may empty.
 - **Coordination** is a file in the first log directory unless `zookeeper.connect` names a ZooKeeper. The tree in it is
   Apache Kafka's.
-- **Taken and shown, without effect yet**: replication throttles and unclean elections. Tiered storage is refused where
-  it would be switched on.
+- **Taken and shown, without effect yet**: replication throttles. Tiered storage is refused where it would be switched
+  on.
 - **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.
 - **The first FindCoordinator** waits for the topic it brings about (docs/benchmarks.md has a row of it); Apache Kafka
   answers COORDINATOR_NOT_AVAILABLE at once, and the client comes back when it sees fit.

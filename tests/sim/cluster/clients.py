@@ -52,7 +52,9 @@ class LeaderProducer(Producer):
 
 
 class LeaderConsumer(Consumer):
-    """A consumer of one partition."""
+    """A consumer of one partition. `reads_anywhere`: of any copy, as those that are sent to one close by (KIP-392)."""
+
+    reads_anywhere = False
 
     def __init__(
         self,
@@ -72,6 +74,8 @@ class LeaderConsumer(Consumer):
         while not is_over():
             try:
                 self._address = await self._leaders.find()
+                if self.reads_anywhere:
+                    self._address = self._random.choice(self._leaders.addresses)
                 self.connection = connection = await Connection.open(self._network, self._address, self._name)
                 self._session_id, self._session_epoch = 0, 0
                 while not is_over():

@@ -25,7 +25,7 @@ class Leaders:
     def __init__(self, network: SimNetwork, addresses: list[Address], partition: TopicPartition, name: str) -> None:
         self.epoch = -1
         self._network = network
-        self._addresses = addresses
+        self.addresses = addresses
         self._partition = partition
         self._name = name
         self._random = random.Random(f"leaders {name}")
@@ -35,7 +35,7 @@ class Leaders:
         topic, index = self._partition
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         async with asyncio.timeout(TIMEOUT_S):
-            connection = await Connection.open(self._network, self._random.choice(self._addresses), self._name)
+            connection = await Connection.open(self._network, self._random.choice(self.addresses), self._name)
             try:
                 answer = await connection.request(ApiKey.METADATA, VERSION, request)
             finally:

@@ -13,6 +13,7 @@ import dataclasses
 import random
 from collections.abc import Sequence
 
+from sordini.broker.handlers.fetch import SERVED_BY_FOLLOWERS
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
 from tests.sim.cluster.checkers import Evidence, check
@@ -48,6 +49,8 @@ class ClusterScenario:
     topic_configs: dict[str, dict[str, str]]
     replicas: dict[TopicPartition, tuple[BrokerId, ...]]
     settings: dict[str, str]
+    reads_anywhere: bool = False
+    """Whether consumers read from leaders and followers alike, all in versions in which followers serve them."""
 
     @property
     def versions(self) -> InterBrokerVersions:
@@ -227,7 +230,10 @@ class _Story:
 
     def _add_consumer(self, name: str, partition: tuple[TopicPartition, TopicId], rules: ConsumerRules) -> None:
         world, seed = self._world, self._plan.seed
+        if self._plan.reads_anywhere:
+            rules = dataclasses.replace(rules, version=max(rules.version, SERVED_BY_FOLLOWERS))
         consumer = LeaderConsumer(name, world.network, self._addresses, partition, world.history, rules, seed)
+        consumer.reads_anywhere = self._plan.reads_anywhere
         self.consumers.append(consumer)
 
     async def _work(self, until: float) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from tests.sim.cluster.campaign import first_finding, run_one
 from tests.sim.cluster.faults import GENTLE, KILLING, PULLING_THE_PLUG
 from tests.sim.cluster.planted import BUGS
-from tests.sim.cluster.scenario import PROTOCOLS, cluster_scenario
+from tests.sim.cluster.scenario import PROTOCOLS, cluster_scenario, run_cluster_seed
 
 ROOT = pathlib.Path(__file__).parents[3]
 SEEDS = (0, 1, 2)
@@ -35,6 +36,14 @@ def test_the_cluster_keeps_its_promises_under_faults(seed: int):
     assert verdict.tally["records acknowledged"] > 100, f"seed {seed} hardly did anything: {verdict.tally}"
     assert verdict.tally["records polled"] > 100, f"seed {seed} hardly read anything: {verdict.tally}"
     assert verdict.tally["elections"] > 3, f"seed {seed} hardly moved a leader: {verdict.tally}"
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_it_keeps_them_when_consumers_read_from_followers_too(seed: int):
+    plan = dataclasses.replace(cluster_scenario(seed), reads_anywhere=True)
+    verdict = run_cluster_seed(plan, 1)
+    assert not verdict.findings, verdict.text()
+    assert verdict.tally["records polled"] > 100, f"seed {seed} hardly read anything: {verdict.tally}"
 
 
 def test_a_planted_bug_is_found():

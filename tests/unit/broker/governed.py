@@ -12,6 +12,7 @@ from sordini.broker.network.ports import Pending
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.peers.channel import WireChannel
 from sordini.broker.peers.links import PeerLinks
+from sordini.broker.startup import policy_of
 from sordini.protocol.api import ApiKey
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.controller import cluster, paths, topics, znodes
@@ -111,7 +112,13 @@ async def governed(broker: UnitBroker) -> AsyncIterator[GovernedBroker]:
         broker.session, me, broker.clock, broker.log, session_timeout_ms=1000
     ).register()
     controller = Controller(
-        broker.session, ME, channel, broker.clock, broker.log, topic_ids=lambda: topic_id_of("drawn")
+        broker.session,
+        ME,
+        channel,
+        broker.clock,
+        broker.log,
+        topic_ids=lambda: topic_id_of("drawn"),
+        policy=policy_of(broker.dynamic),
     )
     broker.parts.partition_admin.controller = controller
     try:

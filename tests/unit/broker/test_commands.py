@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.commands import CommandReceiver
+from sordini.broker.commands import PARTITIONS_PER_TURN, CommandReceiver
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from sordini.replication.controller.cluster import (
     Broker,
     DeletedPartition,
@@ -28,6 +29,7 @@ from sordini.replication.controller.cluster import (
     UpdateMetadata,
 )
 from sordini.replication.replica_set import ReplicaSet, Surroundings
+from sordini.replication.terms import Peers
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.unit.broker.network.helpers import ListLog
 from tests.unit.broker.parts import ME, OTHER, topic_id_of
@@ -59,6 +61,16 @@ def stopping(*names: TopicPartition, delete: bool = True) -> StopReplica:
     return StopReplica(ME, 1, -1, tuple(StoppedReplica(name, LeaderEpoch(-2), delete) for name in names))
 
 
+class Nobody:
+    """Who should grant changes of in-sync sets, and answers nothing."""
+
+    def propose(self, *_asked: Any) -> None:
+        return
+
+    def withdraw(self, _name: TopicPartition) -> None:
+        return
+
+
 class Receiving:
     """A receiver with real logs; `overrides` are what the store says of topics."""
 
@@ -70,7 +82,12 @@ class Receiving:
         self.metadata = MetadataCache("a-cluster")
         self.configs = TopicConfigs(DynamicConfig(build_config({})[0]), self.read_overrides)
         around = Surroundings(
-            self.configs.settings_of, self.metadata.exists, self.metadata.name_of, lambda: 0, lambda: 0
+            self.configs.settings_of,
+            self.metadata.exists,
+            self.metadata.name_of,
+            lambda: 0,
+            lambda: 0,
+            peers=Peers(Nobody(), lambda broker_id: broker_id in self.metadata.brokers),
         )
         self.replicas = ReplicaSet(ME, self.logs, around)
         self.receiver = CommandReceiver(self.replicas, self.metadata, self.configs, self.log)
@@ -120,6 +137,73 @@ async def test_a_command_for_a_former_life_of_the_broker_is_refused(command: Any
     assert broker.metadata.topics == {}
     for epoch in (-1, 10, 11):
         assert (await broker.receive(replace(command, broker_epoch=epoch))).error == 0
+
+
+async def test_acknowledgements_wait_no_longer_for_a_newcomer_of_whose_end_the_controller_tells() -> None:
+    broker = Receiving()
+    me, other, third = (Broker(BrokerId(number), number, ()) for number in (ME, OTHER, 3))
+    state = PartitionState(ME, LeaderEpoch(0), (ME, OTHER), 1)
+    await broker.receive(telling(brokers=(me, other, third)))
+    await broker.receive(leading(info(replicas=(ME, OTHER, BrokerId(3)), state=state)))
+    partition = broker.replicas.partition(*ORDERS)
+    leader = partition.led()
+    leader.fetched(BrokerId(3), Offset(0), Offset(0), 0)
+    leader.appended(Offset(5))
+    leader.fetched(OTHER, Offset(5), Offset(5), 0)
+    await broker.receive(telling(brokers=(me, other, third)))
+    assert leader.shrink(0) is None
+    assert leader.high_watermark == 0
+    await broker.receive(telling(brokers=(me, other)))
+    leader.appended(Offset(5))
+    assert leader.high_watermark == 5
+
+
+def many(count: int) -> tuple[PartitionInfo, ...]:
+    return tuple(info(TopicPartition("orders", index)) for index in range(count))
+
+
+async def knowing_orders() -> Receiving:
+    """A receiver that need not read how the topic is configured: it has a partition of it, beyond the `many`."""
+    broker = Receiving()
+    await broker.receive(leading(info(TopicPartition("orders", 1_000_000))))
+    return broker
+
+
+async def test_others_have_their_turn_while_a_command_makes_many_partitions() -> None:
+    broker = await knowing_orders()
+
+    async def other() -> int:
+        return len(list(broker.replicas))
+
+    answer, made = await asyncio.gather(broker.receive(leading(*many(3 * PARTITIONS_PER_TURN))), other())
+    assert made == PARTITIONS_PER_TURN + 1
+    assert answer.partitions == {}
+    assert len(list(broker.replicas)) == 3 * PARTITIONS_PER_TURN + 1
+
+
+async def test_a_long_command_ends_where_the_life_ended_that_it_was_meant_for() -> None:
+    broker = await knowing_orders()
+    broker.receiver.broker_epoch = 10
+
+    async def life_ends() -> None:
+        broker.receiver.broker_epoch = 11
+        broker.replicas.end_terms()
+
+    command = leading(*many(2 * PARTITIONS_PER_TURN), broker_epoch=10)
+    answer, _ = await asyncio.gather(broker.receive(command), life_ends())
+    assert answer.error == ErrorCode.STALE_BROKER_EPOCH
+    assert len(list(broker.replicas)) == PARTITIONS_PER_TURN + 1
+    assert not any(partition.has_term for partition in broker.replicas)
+
+
+async def test_a_command_waits_for_the_whole_of_the_one_before_it() -> None:
+    broker = Receiving()
+    first = asyncio.ensure_future(broker.receive(leading(*many(2 * PARTITIONS_PER_TURN))))
+    last = TopicPartition("orders", 2 * PARTITIONS_PER_TURN - 1)
+    second = asyncio.ensure_future(broker.receive(stopping(last)))
+    await asyncio.gather(first, second)
+    assert len(list(broker.replicas)) == 2 * PARTITIONS_PER_TURN - 1
+    assert broker.replicas.get(*last) is None
 
 
 async def test_a_refused_partition_does_not_keep_the_others_from_being_led() -> None:

@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sordini.broker.configuration.config import Config, build_config
+from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
-from sordini.broker.startup import StartRefused, conventions_of, join_company
+from sordini.broker.startup import StartRefused, conventions_of, join_company, policy_of
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Broker, Conventions, Endpoint
+from sordini.replication.controller.policy import Balance
 from sordini.replication.controller.registration import EndpointTaken, ensure_base_paths
 from tests.unit.broker.network.helpers import StillClock
 from tests.unit.broker.parts import inline
@@ -70,15 +72,39 @@ async def test_a_store_that_goes_away_meanwhile_is_told_as_such(session: Embedde
 
 
 @pytest.mark.parametrize(
-    ("protocol", "uses_topic_ids", "feature_version"),
-    [("2.7", False, 1), ("2.8-IV0", True, 1), ("3.2", True, 1), ("3.3-IV0", True, 2), ("3.9", True, 2)],
+    ("protocol", "uses_topic_ids", "feature_version", "marks_recovery"),
+    [
+        ("2.7", False, 1, False),
+        ("2.8-IV0", True, 1, False),
+        ("3.1-IV0", True, 1, False),
+        ("3.2", True, 1, True),
+        ("3.3-IV0", True, 2, True),
+        ("3.9", True, 2, True),
+    ],
 )
 def test_what_a_controller_counts_on_follows_from_the_protocol(
-    protocol: str, uses_topic_ids: bool, feature_version: int
+    protocol: str, uses_topic_ids: bool, feature_version: int, marks_recovery: bool
 ) -> None:
     names = {
         "listeners": "PLAINTEXT://:9092,IN://:9093",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,IN:PLAINTEXT",
         "inter.broker.listener.name": "IN",
     }
-    assert conventions_of(speaking(protocol, **names)) == Conventions("IN", uses_topic_ids, feature_version)
+    counted_on = conventions_of(speaking(protocol, **names))
+    assert counted_on == Conventions("IN", uses_topic_ids, feature_version, marks_recovery)
+    assert not conventions_of(speaking(protocol, **names, **{"delete.topic.enable": "false"})).deletes_topics
+
+
+def test_leaderships_are_evened_out_as_the_settings_say() -> None:
+    assert policy_of(DynamicConfig(speaking("3.9"))).balance == Balance(300, 10)
+    given = {"leader.imbalance.check.interval.seconds": "7", "leader.imbalance.per.broker.percentage": "0"}
+    assert policy_of(DynamicConfig(speaking("3.9", **given))).balance == Balance(7, 0)
+    assert policy_of(DynamicConfig(speaking("3.9", **{"auto.leader.rebalance.enable": "false"}))).balance is None
+
+
+def test_unclean_elections_are_allowed_by_the_topic_or_else_by_the_brokers_default_of_the_moment() -> None:
+    dynamic = DynamicConfig(speaking("3.9"))
+    key, allows = "unclean.leader.election.enable", policy_of(dynamic).allows_unclean
+    assert [allows({}), allows({key: "true"}), allows({key: "perhaps"})] == [False, True, False]
+    dynamic.set_layer(ConfigSource.DYNAMIC_DEFAULT_BROKER, {key: "true"})
+    assert [allows({}), allows({key: "false"}), allows({key: "perhaps"})] == [True, False, True]

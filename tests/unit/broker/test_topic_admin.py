@@ -269,3 +269,27 @@ async def test_only_the_controller_changes_topics() -> None:
         office.admin.check_controller()
         office.metadata.set_brokers(OTHER, [known_broker()])
         assert refused(office.admin.check_controller) == ErrorCode.NOT_CONTROLLER
+
+
+def one_broker_tells_its_rack(office: Office) -> None:
+    others = known_broker(OTHER)._replace(rack="a")
+    office.metadata.set_brokers(ME, [known_broker(), others])
+
+
+async def test_replicas_are_spread_over_the_racks_that_brokers_tell() -> None:
+    async with a_broker() as broker:
+        office = Office(broker)
+        stands = {1: "a", 2: "a", 3: "b"}
+        office.metadata.set_brokers(ME, [known_broker(BrokerId(one))._replace(rack=stands[one]) for one in stands])
+        planned = office.admin.plan(CreatableTopic(name="orders", num_partitions=9, replication_factor=2))
+        assert all({stands[one] for one in held} == {"a", "b"} for held in planned.replicas.values())
+
+
+async def test_what_is_made_by_itself_is_made_while_some_brokers_tell_no_rack() -> None:
+    async with a_broker() as broker:
+        office = Office(broker)
+        one_broker_tells_its_rack(office)
+        assert refused(lambda: office.admin.plan(wanted())) == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert office.admin.plan(wanted(), needs_racks=False).replicas
+        assert office.admin.auto_create("orders") == ErrorCode.LEADER_NOT_AVAILABLE
+        await office.written()

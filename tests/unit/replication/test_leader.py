@@ -126,6 +126,35 @@ def test_a_replica_joins_at_the_watermark_and_the_start_of_the_epoch() -> None:
     assert leader.may_join(THIRD)
 
 
+def test_one_that_is_close_behind_is_waited_for_no_longer_when_its_broker_has_gone() -> None:
+    leader = a_leader([1, 2], end=6)
+    leader.fetched(SECOND, Offset(6), Offset(6), 1)
+    leader.fetched(THIRD, Offset(6), Offset(6), 1)
+    leader.appended(Offset(8))
+    leader.fetched(SECOND, Offset(8), Offset(8), 2)
+    assert leader.high_watermark == 6
+    assert leader.shrink(3, lambda broker_id: broker_id != THIRD) is None
+    assert leader.appended(Offset(8))
+    assert leader.high_watermark == 8
+
+
+def test_one_that_is_in_sync_is_waited_for_although_its_broker_has_gone() -> None:
+    leader = a_leader([1, 2, 3], end=6)
+    leader.fetched(SECOND, Offset(6), Offset(6), 1)
+    assert leader.shrink(3, lambda broker_id: broker_id != THIRD) is None
+    assert not leader.appended(Offset(6)), "only a granted change takes it out"
+    assert leader.high_watermark == 0
+
+
+def test_the_last_fetch_of_a_broker_that_has_gone_makes_nobody_wait_for_it() -> None:
+    leader = a_leader([1, 2], end=6)
+    leader.fetched(SECOND, Offset(6), Offset(6), 1)
+    leader.fetched(THIRD, Offset(6), Offset(6), 1, is_alive=False)
+    leader.appended(Offset(8))
+    assert leader.fetched(SECOND, Offset(8), Offset(8), 2)
+    assert leader.high_watermark == 8
+
+
 def test_a_replica_below_the_watermark_may_not_join_though_it_is_past_the_start_of_the_epoch() -> None:
     leader = a_leader([1])
     leader.appended(Offset(9))

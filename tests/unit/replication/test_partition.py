@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.types import LeaderEpoch, TopicPartition
+from sordini.protocol.types import LeaderEpoch, Offset, TopicPartition
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from sordini.replication.waiters import Waiter
@@ -54,6 +54,17 @@ def test_a_new_term_begins_at_the_high_watermark_that_was_known() -> None:
     partition.append(checked(), 0, all_replicas=True)
     assert partition.readable_end(committed_only=False) == 3
     assert list(partition.log.epochs.entries) == [(0, 0), (1, 3)]
+
+
+def test_a_new_term_of_ones_own_answers_those_whom_a_replica_kept_waiting_that_is_in_sync_no_longer() -> None:
+    partition = a_partition(in_sync=[ME, OTHER], replicas=2)
+    end_offset = partition.append(checked(), 0, all_replicas=True).end_offset
+    codes: list[ErrorCode] = []
+    partition.commits.add(Offset(end_offset), lambda _commit, code: codes.append(code))
+    partition.lead(ME, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)), 0)
+    assert codes == []
+    partition.lead(ME, Term(LeaderEpoch(2), (ME,), (ME, OTHER)), 0)
+    assert codes == [ErrorCode.NONE]
 
 
 def test_what_lies_outside_the_log_is_out_of_range() -> None:

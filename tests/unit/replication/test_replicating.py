@@ -263,6 +263,29 @@ def test_a_broker_that_is_not_alive_is_not_proposed() -> None:
     assert [asked.proposal.isr for asked in notary.asked] == [(ME, THIRD)]
 
 
+def test_acknowledgements_do_not_wait_for_a_newcomer_whose_broker_has_gone() -> None:
+    alive = {OTHER, THIRD}
+    leader, notary = a_leader((ME, OTHER), may_join=lambda broker_id: broker_id in alive)
+    leader.fetched_by(THIRD, Position(Offset(0), LeaderEpoch(0), -1), 0)
+    notary.answer(Refusal.INELIGIBLE)  # It is about to stop, and fetches once more before it does.
+    leader.led().fetched(THIRD, Offset(0), Offset(0), 0)
+    leader.append(checked(), 0, all_replicas=True)
+    leader.fetched_by(OTHER, Position(Offset(3), LeaderEpoch(0), 0), 0)
+    assert leader.led().high_watermark == 0
+    alive.remove(THIRD)
+    leader.check_isr(0)
+    assert leader.led().high_watermark == 3
+    assert leader.led().isr == (ME, OTHER)
+
+
+def test_a_broker_that_has_gone_is_not_waited_for_when_its_last_fetch_is_read_late() -> None:
+    leader, _ = a_leader((ME, OTHER), may_join=lambda broker_id: broker_id == OTHER)
+    leader.fetched_by(THIRD, Position(Offset(0), LeaderEpoch(0), -1), 0)
+    leader.append(checked(), 0, all_replicas=True)
+    leader.fetched_by(OTHER, Position(Offset(3), LeaderEpoch(0), 0), 0)
+    assert leader.led().high_watermark == 3
+
+
 def test_whoever_lags_leaves_only_when_that_is_granted() -> None:
     leader, notary = a_leader((ME, OTHER), lag_ms_max=100)
     leader.append(checked(), 0, all_replicas=True)

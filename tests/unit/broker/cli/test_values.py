@@ -62,8 +62,8 @@ def test_a_range_of_partitions_includes_both_its_ends(first: int, count: int) ->
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,", "3-1", "-1", "1-2-3", "٣"])
-def test_what_is_no_list_of_partitions_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"partitions|counts down"):
+def test_what_is_no_list_of_numbers_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"list of numbers|counts down"):
         numbers(text)
 
 

@@ -19,6 +19,7 @@ from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths
+from sordini.replication.controller.topics import create_topic
 from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker, a_peer, answer_of, led, topic_id_of
 
 FIVE = {"offsets.topic.num.partitions": "5"}
@@ -49,6 +50,21 @@ async def test_whoever_asks_first_brings_the_topic_into_being_and_is_answered_wh
         told = answer_of(pending, ApiKey.FIND_COORDINATOR, version)
         told = told.coordinators[0] if version >= 4 else told
         assert (told.error_code, told.node_id, told.host, told.port) == (0, ME, *ADDRESS)
+
+
+async def test_a_topic_that_another_broker_has_made_meanwhile_is_waited_for() -> None:
+    async with a_broker(FIVE) as broker:
+        replicas = dict.fromkeys(range(5), (ME,))
+        await create_topic(broker.session, OFFSETS_TOPIC, replicas, topic_id_of(OFFSETS_TOPIC), {})
+        pending = broker.serve(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key="g"))
+        assert isinstance(pending, Pending)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not pending.is_answered
+        await broker.lead(OFFSETS_TOPIC, 5)
+        await broker.settled()
+        assert answer_of(pending, ApiKey.FIND_COORDINATOR, 3).node_id == ME
+        assert not broker.log.at("warning")
 
 
 async def test_the_topic_is_made_once_with_settings_of_its_own() -> None:

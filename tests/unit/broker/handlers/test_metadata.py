@@ -123,6 +123,23 @@ async def test_a_partition_without_a_leader_says_so() -> None:
         assert (row.error_code, row.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
 
 
+async def test_a_leader_that_is_not_among_the_brokers_told_is_not_told_either() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        broker.parts.metadata.set_brokers(ME, [])
+        (row,) = broker.ask(METADATA, 12, of("orders")).topics[0].partitions
+        assert (row.error_code, row.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+
+
+@pytest.mark.parametrize(("version", "code"), [(5, ErrorCode.LEADER_NOT_AVAILABLE), (6, ErrorCode.LISTENER_NOT_FOUND)])
+async def test_a_leader_without_the_listener_that_was_asked_is_not_told(version: int, code: ErrorCode) -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        broker.peer = a_peer("ELSEWHERE")
+        (row,) = broker.ask(METADATA, version, of("orders")).topics[0].partitions
+        assert (row.error_code, row.leader_id) == (code, -1)
+
+
 @pytest.mark.parametrize(("protocol", "has_ids"), [("2.7", False), ("2.8-IV0", True), ("3.9", True)])
 async def test_topics_have_ids_from_protocol_2_8_on(protocol: str, *, has_ids: bool) -> None:
     async with a_broker({"inter.broker.protocol.version": protocol}) as broker:

@@ -50,6 +50,15 @@ def page(response: DescribeTopicPartitionsResponse) -> tuple[list[tuple[str, lis
     return rows, None if cursor is None else (cursor.topic_name, cursor.partition_index)
 
 
+async def test_a_leader_that_cannot_be_reached_is_not_told() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        broker.peer = a_peer("ELSEWHERE")
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="orders")])
+        (row,) = broker.ask(PAGES, 0, request).topics[0].partitions
+        assert (row.error_code, row.leader_id) == (ErrorCode.LISTENER_NOT_FOUND, -1)
+
+
 async def test_all_that_is_known_of_a_topic_is_told() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", epoch=4)

@@ -113,3 +113,15 @@ def settled() -> Callable[[Any], Awaitable[None]]:
             await controller.caught_up()
 
     return wait
+
+
+@pytest.fixture
+async def scene(
+    store: EmbeddedStore, session: EmbeddedSession, settled: Callable[[Any], Awaitable[None]]
+) -> AsyncIterator[Any]:
+    from tests.unit.replication.controller.scene import Scene
+
+    scene = Scene(store, session, settled)
+    yield scene
+    if scene.controller is not None:
+        await scene.controller.stop()

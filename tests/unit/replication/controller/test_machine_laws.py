@@ -48,6 +48,8 @@ TROUBLE = st.one_of(
     st.tuples(st.just("shrink while it writes"), st.just("a")),
     st.tuples(st.just("shrink while it writes"), st.just("a")),
     st.tuples(st.just("refuse"), st.integers(0, 2)),
+    st.tuples(st.just("allow unclean"), st.just("a")),
+    st.tuples(st.just("balance"), st.sampled_from((0, 50))),
     st.tuples(st.just("directory"), st.sampled_from(BROKERS), st.sampled_from(TOPICS), st.sampled_from((0, 11, 56))),
 )
 STEPS = st.lists(
@@ -63,6 +65,8 @@ STEPS = st.lists(
         st.tuples(st.just("elect-leader"), st.sampled_from(Election), st.sampled_from(TOPICS), st.integers(0, 1)),
         st.tuples(st.just("move"), st.sampled_from(TOPICS), st.integers(0, 1), PARTITION),
         st.tuples(st.just("shutdown"), st.sampled_from(BROKERS)),
+        st.tuples(st.just("allow unclean"), st.sampled_from(TOPICS)),
+        st.tuples(st.just("balance"), st.sampled_from((0, 50))),
         st.tuples(
             st.just("directory"), st.sampled_from(BROKERS), st.sampled_from(TOPICS), st.sampled_from((0, 11, 56))
         ),
@@ -124,6 +128,10 @@ def carry_out(world: World, step: tuple[object, ...]) -> None:
             world.feed(ElectionsWanted(election, (TopicPartition(name, partition),)))
         case ("move", str(name), int(partition), tuple(target)):
             world.feed(MovesWanted({TopicPartition(name, partition): target}))
+        case ("allow unclean", str(name)):
+            world.allow_unclean(name)
+        case ("balance", int(percentage)):
+            world.balance(percentage)
         case ("shutdown", int(broker)):
             world.feed(ShutdownWanted(BrokerId(broker), None))
         case ("directory", int(broker), str(name), int(code)):
@@ -207,6 +215,9 @@ class Clerk:
             assert state.leader is None or state.leader in state.isr, "the leader is in sync"
             if former is not None and former.state.leader != state.leader:
                 assert state.leader_epoch > former.state.leader_epoch, "every leader has an epoch of its own"
+                was_in_sync = state.leader is None or state.leader in former.state.isr
+                assert was_in_sync or topic_partition.topic in world.unclean, "who leads was in sync"
+                assert was_in_sync or (state.recovering and len(state.isr) == 1), "or leads alone, recovering"
             assert former is None or state.leader_epoch >= former.state.leader_epoch
             self.last[topic_partition] = known
         for change, verdict in world.replies[self.heard :]:
@@ -241,6 +252,9 @@ def settle(world: World) -> None:
         world.look_at_brokers()
     while world.answers:
         world.answer()
+    for name, topic in world.topics().items():
+        for partition, replicas in topic.replicas.items():
+            alter(world, TopicPartition(name, partition), replicas, None, 0, 0, 0)  # Moves end.
 
 
 @settings(max_examples=300, deadline=None)

@@ -23,6 +23,7 @@ from sordini.replication.controller.cluster import (
 )
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.policy import Policy
 from sordini.replication.controller.registration import Registration
 from sordini.replication.controller.requests import ControllerRequests
 from sordini.replication.controller.znodes import ProducerIdBlock
@@ -67,7 +68,7 @@ class Reign:
             self._clock,
             self._log,
             topic_ids=lambda: TOPIC_ID,
-            conventions=conventions,
+            policy=Policy(conventions),
             **named,
         )
         await self.controller.start()

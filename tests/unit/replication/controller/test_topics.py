@@ -14,6 +14,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.controller import paths, topics, znodes
 from sordini.replication.controller.cluster import TopicAssignment
+from sordini.replication.controller.placement import unracked
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
 BROKERS = [BrokerId(b) for b in (0, 1, 2)]
@@ -24,34 +25,12 @@ def plan(name: str = "t", **changes: Any) -> Any:
         "num_partitions": -1,
         "replication_factor": -1,
         "assignments": [],
-        "brokers": BROKERS,
+        "racks": unracked(BROKERS),
         "existing": [],
         "default_partitions": 1,
         "default_replication_factor": 1,
     }
     return topics.plan_topic(name, **(wanted | changes))
-
-
-def test_the_documents_table_of_three_brokers_comes_out() -> None:
-    # Partition i on broker i mod n, its j-th replica on (i + j) mod n (the fourth document's table; s = 0).
-    assert topics.place_from(0, BROKERS, range(3), 2) == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
-
-
-@given(st.text(min_size=1), st.sets(st.integers(0, 99), min_size=1, max_size=9), st.integers(1, 30), st.data())
-def test_replicas_are_on_different_brokers_evenly_and_always_alike(
-    name: str, brokers: set[int], partitions: int, data: st.DataObject
-) -> None:
-    factor = data.draw(st.integers(1, len(brokers)))
-    placed = topics.place(name, [BrokerId(b) for b in brokers], partitions, factor)
-    assert placed == topics.place(name, sorted((BrokerId(b) for b in brokers), reverse=True), partitions, factor)
-    assert all(len(set(held)) == factor for held in placed.values())
-    leads = [sum(held[0] == broker for held in placed.values()) for broker in brokers]
-    assert max(leads) - min(leads) <= 1
-
-
-def test_added_partitions_go_on_where_the_topic_ended() -> None:
-    whole = topics.place("t", BROKERS, 5, 2)
-    assert topics.place("t", BROKERS, 3, 2) | topics.place("t", BROKERS, 2, 2, first_partition=3) == whole
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"])
@@ -81,7 +60,7 @@ def test_defaults_hold_where_the_request_leaves_the_choice() -> None:
         ({"num_partitions": -2}, ErrorCode.INVALID_PARTITIONS),
         ({"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
         ({"replication_factor": 4}, ErrorCode.INVALID_REPLICATION_FACTOR),
-        ({"brokers": []}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({"racks": {}}, ErrorCode.INVALID_REPLICATION_FACTOR),
         ({"name": "no spaces"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
         ({"name": "a.b", "existing": ["a_b"]}, ErrorCode.INVALID_TOPIC_EXCEPTION),
         ({"name": "no spaces", "num_partitions": 0}, ErrorCode.INVALID_PARTITIONS),
@@ -135,15 +114,25 @@ async def test_settings_that_were_left_behind_are_replaced(session: EmbeddedSess
 
 
 def more(count: int, *given: list[int], topic: TopicAssignment | None = None, brokers: list[BrokerId] = BROKERS) -> Any:
-    topic = topic or TopicAssignment("t", topics.place("t", BROKERS, 3, 2))
-    return topics.plan_more_partitions(topic, count, list(given) or None, brokers)
+    topic = topic or TopicAssignment("t", topics.place("t", unracked(BROKERS), range(3), 2))
+    return topics.plan_more_partitions(topic, count, list(given) or None, unracked(brokers))
 
 
-@given(st.text("abc", min_size=1), st.integers(1, 6), st.integers(1, 6), st.integers(1, 3))
-def test_a_topic_that_grew_lies_as_if_it_had_been_made_so_large(name: str, first: int, added: int, factor: int) -> None:
-    small = topics.place(name, BROKERS, first, factor)
-    grown = small | topics.plan_more_partitions(TopicAssignment(name, small), first + added, None, BROKERS)
-    assert grown == topics.place(name, BROKERS, first + added, factor)
+@given(
+    st.text("abc", min_size=1),
+    st.integers(1, 6),
+    st.integers(1, 9),
+    st.integers(1, 3),
+    st.dictionaries(st.integers(0, 9), st.sampled_from("abc"), min_size=3, max_size=7),
+    st.booleans(),
+)
+def test_a_topic_that_grew_lies_as_if_it_had_been_made_so_large(
+    name: str, first: int, added: int, factor: int, stands: dict[int, str], knows_racks: bool
+) -> None:
+    racks = {BrokerId(broker): rack if knows_racks else None for broker, rack in stands.items()}
+    small = topics.place(name, racks, range(first), factor)
+    grown = {**small, **topics.plan_more_partitions(TopicAssignment(name, small), first + added, None, racks)}
+    assert grown == topics.place(name, racks, range(first + added), factor)
 
 
 def test_a_topic_that_was_placed_by_hand_grows_from_where_its_first_partition_lies() -> None:
@@ -173,6 +162,20 @@ def test_how_a_topic_may_not_grow(count: int, given: list[list[int]], code: Erro
     with pytest.raises(BrokerError) as refusal:
         more(count, *given)
     assert refusal.value.code == code
+
+
+def test_no_topic_is_made_or_grows_while_racks_are_known_of_some_brokers_only() -> None:
+    racks = unracked(BROKERS) | {BROKERS[1]: "a"}
+    grown = TopicAssignment("t", {0: (BrokerId(0),)})
+    for planned in (
+        lambda: plan(racks=racks),
+        lambda: topics.plan_more_partitions(grown, 2, None, racks),
+    ):
+        with pytest.raises(BrokerError, match=r"Brokers \[0, 2\] have no broker.rack") as refusal:
+            planned()
+        assert refusal.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert plan(racks=racks, assignments=[(0, [2])]) == {0: (2,)}, "who says where has no need of racks"
+    assert topics.plan_more_partitions(grown, 2, [[2]], racks) == {1: (2,)}
 
 
 def test_a_topic_does_not_grow_with_fewer_brokers_than_its_partitions_have_replicas() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sordini.protocol.errors import ErrorCode
@@ -74,8 +76,8 @@ def test_an_election_is_judged_by_the_topic_before_the_replicas() -> None:
         ((1, 2), (1, 2)),
         ((2, 1), (2, 1)),
         ((2,), (2,)),
-        ((1, 3), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        ((3,), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ((1, 3), (1, 3)),
+        ((3,), (3,)),
         ((7,), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ((), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ((1, 1), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
@@ -83,17 +85,56 @@ def test_an_election_is_judged_by_the_topic_before_the_replicas() -> None:
         (None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
     ],
 )
-def test_a_move_may_take_and_reorder_and_not_bring(target: tuple[int, ...] | None, outcome: object) -> None:
+def test_a_move_may_take_and_reorder_and_bring_who_is_alive(target: tuple[int, ...] | None, outcome: object) -> None:
     verdict = wishes.judge_move(a_cluster(), ORDERS, None if target is None else ids(*target))
     assert (code(verdict) if isinstance(verdict, Declined) else verdict) == outcome
 
 
-def test_who_is_not_in_sync_is_not_left_alone_with_the_records() -> None:
-    cluster = a_cluster(isr=(1,))
-    assert code(wishes.judge_move(cluster, ORDERS, ids(2))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert code(wishes.judge_move(cluster, ORDERS, ids(2, 1))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert wishes.judge_move(cluster, ORDERS, ids(1)) == (1,)
-    assert code(wishes.judge_move(a_cluster((1, 2), isr=()), ORDERS, ids(1))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+def test_who_is_about_to_stop_is_not_brought_in() -> None:
+    leaving = replace(a_cluster(), shutting_down=frozenset(ids(3)))
+    assert code(wishes.judge_move(leaving, ORDERS, ids(1, 3))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert wishes.judge_move(leaving, ORDERS, ids(1)) == (1,)
+
+
+def test_who_holds_it_may_stay_though_he_is_away_and_who_was_only_coming_may_not() -> None:
+    assert wishes.judge_move(a_cluster((1, 7)), ORDERS, ids(7, 1)) == (7, 1)
+    coming = a_cluster((1, 2, 7), adding=(7,))
+    assert code(wishes.judge_move(coming, ORDERS, ids(1, 7))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_a_partition_that_never_had_a_state_may_go_anywhere() -> None:
+    assert wishes.judge_move(a_cluster((1, 2), isr=()), ORDERS, ids(3)) == (3,)
+
+
+def test_plans_change_only_if_somebody_in_sync_is_left_to_lead() -> None:
+    """From 1,2 to 3: with 3 leading, another target has no use for it."""
+    alone = a_cluster((3, 1, 2), adding=(3,), removing=(1, 2), isr=(3,), leader=3)
+    shared = a_cluster((3, 1, 2), adding=(3,), removing=(1, 2), isr=(3, 1), leader=3)
+    leaving = replace(shared, shutting_down=frozenset(ids(1)))
+    assert code(wishes.judge_move(alone, ORDERS, ids(2))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert wishes.judge_move(shared, ORDERS, ids(2)) == (2,)
+    assert code(wishes.judge_move(leaving, ORDERS, ids(2))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+@pytest.mark.parametrize(
+    ("target", "whole"),
+    [
+        ((3, 1), ((3, 1, 2), (3,), (2,))),
+        ((1, 2), ((1, 2), (), ())),
+        ((2, 1), ((2, 1), (), ())),
+        ((4, 3), ((4, 3, 1, 2), (4, 3), (1, 2))),
+        ((2,), ((2, 1), (), (1,))),
+    ],
+)
+@pytest.mark.parametrize("under_way", [False, True])
+def test_the_target_comes_first_and_those_that_go_last_wherever_a_move_was_heading(
+    target: tuple[int, ...], whole: tuple[tuple[int, ...], ...], under_way: bool
+) -> None:
+    cluster = a_cluster((5, 2, 1), adding=(5,), removing=(1,)) if under_way else a_cluster()
+    made = wishes.plan(cluster.topics["orders"].assignment, 0, ids(*target))
+    assert (set(made.adding), set(made.removing)) == (set(whole[1]), set(whole[2]))
+    assert made.replicas[: len(target)] == target
+    assert set(made.replicas) == set(whole[0])
 
 
 def test_a_move_under_way_is_undone_to_the_replicas_there_were_before_it() -> None:
@@ -126,7 +167,8 @@ def test_a_move_whose_ground_has_changed_deletes_nothing() -> None:
     world.said.clear()
     world.feed(MovesWanted({ORDERS: ids(2)}))
     assert not any("StopReplica" in line for line in world.said), world.said
-    assert world.topics()["orders"].replicas == {0: (1, 2)}
+    moving = world.topics()["orders"]
+    assert (moving.replicas, moving.removing) == ({0: (2, 1)}, {0: (1,)}), "it waits for 2"
     known = world.state(ORDERS)
     assert known is not None
     assert (known.state.leader, known.state.isr) == (1, (1,))
@@ -148,10 +190,16 @@ def test_an_election_whose_ground_has_changed_changes_nothing() -> None:
     assert (known.state.leader, known.state.isr) == (2, (2,)), "1 had left the in-sync set"
 
 
-def test_a_partition_on_the_move_is_not_settled_though_it_has_the_replicas() -> None:
-    assert wishes.is_settled(a_cluster(), ORDERS, ids(1, 2))
-    assert not wishes.is_settled(a_cluster(removing=(2,)), ORDERS, ids(1, 2))
-    assert not wishes.is_settled(a_cluster(), ORDERS, ids(2, 1))
+def test_a_move_is_under_way_to_its_target_and_to_nothing_else() -> None:
+    assert wishes.is_under_way(a_cluster(), ORDERS, ids(1, 2)), "it is there"
+    assert not wishes.is_under_way(a_cluster(), ORDERS, ids(2, 1))
+    moving = a_cluster((3, 1, 2), adding=(3,), removing=(2,))
+    assert wishes.is_under_way(moving, ORDERS, ids(3, 1))
+    assert not wishes.is_under_way(moving, ORDERS, ids(3, 1, 2))
+    assert not wishes.is_under_way(moving, ORDERS, ids(1, 2))
+    assert not wishes.is_under_way(
+        replace(moving, deletions={"orders": Deletion(frozenset(), frozenset())}), ORDERS, ids(3, 1)
+    )
 
 
 def test_a_reign_that_begins_in_the_middle_of_a_move_gives_the_leadership_to_a_replica() -> None:

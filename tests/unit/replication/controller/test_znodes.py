@@ -221,3 +221,4 @@ def test_no_bytes_in_a_node_raise(data: bytes) -> None:
     znodes.decode_config("topics/t", data)
     znodes.decode_config_change(data)
     znodes.decode_producer_id_block(data)
+    znodes.decode_reassignment(data)

@@ -14,7 +14,7 @@ from typing import Any
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Dispatcher
 from sordini.broker.fetch_sessions import FetchSessions
-from sordini.broker.handlers.fetch import CallLater, FetchHandler
+from sordini.broker.handlers.fetch import CallLater, Closest, FetchHandler
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.network.ports import Pending
@@ -151,6 +151,7 @@ class LeaderSide:
         quota: ReplicaQuota | None = None,
         call_later: CallLater | None = None,
         check: Callable[[Call], None] = everybody,
+        closest: Closest | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.log = ListLog()
@@ -169,7 +170,9 @@ class LeaderSide:
         self.dispatcher = Dispatcher(asyncio.get_running_loop().create_task, self.log)
         followers = ReplicaFetches(check, quota or unlimited())
         call_later = call_later or asyncio.get_running_loop().call_later
-        fetch = FetchHandler(self.replicas, self.sessions, clock, call_later, followers=followers, bytes_max=2**30)
+        fetch = FetchHandler(
+            self.replicas, self.sessions, clock, call_later, followers=followers, closest=closest, bytes_max=2**30
+        )
         self.dispatcher.add([fetch.route(), *OffsetsHandler(self.replicas, check).routes()])
 
     def append(self, records: int = 3, name: TopicPartition = NAME, **fields: Any) -> None:

@@ -1,0 +1,208 @@
+"""`sordini reassign`: move partitions to other brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sordini.broker.cli.options import Client, ClientGroup, Failure, client_options, report_each
+from sordini.broker.cli.output import counted, print_json, table
+from sordini.broker.cli.values import NUMBERS
+
+if TYPE_CHECKING:
+    from sordini.broker.cli.cluster import Cluster
+    from sordini.broker.cli.reassignment import Plan
+
+plan_argument = click.argument("path", metavar="PLAN")
+preserve_option = click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
+
+
+@click.group(cls=ClientGroup)
+def reassign() -> None:
+    """Move partitions to other brokers.
+
+    A plan is a file in the JSON of Apache Kafka's reassignment tool. A partition that moves has the old and the new
+    replicas until the new ones have caught up; then the old ones delete their copies.
+
+    \b
+      sordini reassign generate orders --brokers 2,3,4 > plan.json
+      sordini reassign execute plan.json --throttle 50000000
+      until sordini reassign verify plan.json; do sleep 5; done
+    """
+
+
+@reassign.command()
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("--brokers", metavar="IDS", type=NUMBERS, help="Spread over these, such as 1,3-5.  [default: all]")
+@click.option(
+    "--replication-factor",
+    "-r",
+    metavar="COUNT",
+    type=click.IntRange(1, 32767),
+    help="Copies of each partition.  [default: as many as now]",
+)
+@click.option("--ignore-racks", is_flag=True, help="Spread as if nobody knew in which racks brokers stand.")
+@click.option("--current", is_flag=True, help="Write down who holds the partitions now: a plan to go back.")
+@client_options
+def generate(
+    client: Client,
+    names: tuple[str, ...],
+    *,
+    brokers: tuple[int, ...] | None,
+    replication_factor: int | None,
+    ignore_racks: bool,
+    current: bool,
+) -> None:
+    """Write a plan that spreads topics anew; nothing is moved.
+
+    \b
+      sordini reassign generate orders bills --current > before.json
+      sordini reassign generate orders bills --brokers 2,3,4 > plan.json
+    """
+    from sordini.broker.cli.reassign_requests import current_plan, new_plan
+    from sordini.broker.cli.reassignment import plan_json
+
+    async def planned(cluster: Cluster) -> Plan:
+        if current:
+            return await current_plan(cluster, names)
+        return await new_plan(cluster, names, brokers, replication_factor, ignore_racks=ignore_racks)
+
+    print_json(plan_json(client.run(lambda cluster: cluster.persist(lambda: planned(cluster)))))
+
+
+@reassign.command()
+@plan_argument
+@click.option(
+    "--throttle",
+    "bytes_per_second",
+    metavar="BYTES",
+    type=click.IntRange(min=1),
+    help="Let copying take at most so many bytes a second of each broker. `verify` takes that back at the end.",
+)
+@client_options
+def execute(client: Client, path: str, *, bytes_per_second: int | None) -> None:
+    """Let the partitions of a plan begin to move.
+
+    What is on the move already turns to the new target. The command ends when the moves have begun.
+
+    \b
+      sordini reassign execute plan.json --throttle 50000000
+    """
+    from sordini.broker.cli.reassign_requests import move, throttle
+
+    plan = _read(path)
+
+    async def begin(cluster: Cluster) -> list[dict[str, Any]]:
+        if bytes_per_second is not None:
+            await throttle(cluster, plan, bytes_per_second)
+        return await move(cluster, plan)
+
+    report_each(client, client.run(begin), lambda row: f"{_name(row)} goes to {_listed(row['replicas'])}")
+
+
+@reassign.command()
+@plan_argument
+@preserve_option
+@client_options
+def verify(client: Client, path: str, *, preserve_throttles: bool) -> None:
+    """See how far a plan is; the exit code is 0 when all of it is done.
+
+    Once nothing in the cluster moves any more, throttles are taken away: those of the plan's topics, and the rates of
+    all brokers.
+
+    \b
+      until sordini reassign verify plan.json; do sleep 5; done
+    """
+    from sordini.broker.cli.reassign_requests import progress, unthrottle
+
+    plan = _read(path)
+
+    async def look(cluster: Cluster) -> list[dict[str, Any]]:
+        rows, is_moving = await progress(cluster, plan)
+        if not is_moving and not preserve_throttles:
+            await unthrottle(cluster, plan)
+        return rows
+
+    rows = client.run(look)
+    if client.as_json:
+        print_json(rows)
+    else:
+        cells = [[_name(row), row["state"], _listed(row["target"]), _listed(row["replicas"])] for row in rows]
+        click.echo(table(["PARTITION", "STATE", "TARGET", "REPLICAS"], cells))
+    open_ = [row for row in rows if row["state"] != "done"]
+    if open_:
+        raise Failure(f"{counted(len(open_), 'partition')} of {len(rows)} not where the plan wants")
+
+
+@reassign.command()
+@click.argument("path", metavar="[PLAN]", required=False)
+@click.option("--all", "everything", is_flag=True, help="Everything that moves in the cluster.")
+@preserve_option
+@client_options
+def cancel(client: Client, path: str | None, *, everything: bool, preserve_throttles: bool) -> None:
+    """Let what is on the move go back to where it was.
+
+    Copies that were begun are deleted. What has arrived stays; only a plan of the former assignment undoes that.
+
+    \b
+      sordini reassign cancel plan.json
+      sordini reassign cancel --all
+    """
+    from sordini.broker.cli.reassign_requests import move, under_way, unthrottle
+
+    if (path is None) is not everything:
+        raise click.UsageError("say what: a plan or --all, one of them")
+    plan = {} if path is None else _read(path)
+
+    async def undo(cluster: Cluster) -> list[dict[str, Any]]:
+        moving = await under_way(cluster)
+        wanted = [one for one in moving if everything or one in plan]
+        rows = await move(cluster, dict.fromkeys(wanted)) if wanted else []
+        if len(wanted) == len(moving) and not preserve_throttles:
+            await unthrottle(cluster, {*plan, *wanted})
+        return rows
+
+    rows = client.run(undo)
+    report_each(client, rows, lambda row: f"{_name(row)} goes back")
+    if not rows and not client.as_json:
+        click.echo("nothing of that is on the move", err=True)
+
+
+@reassign.command("list")
+@client_options
+def list_moves(client: Client) -> None:
+    """List the partitions that are on the move.
+
+    \b
+      sordini reassign list
+    """
+    from sordini.broker.cli.reassign_requests import under_way
+
+    rows = list(client.run(under_way).values())
+    if client.as_json:
+        print_json(rows)
+    elif rows:
+        cells = [[_name(row), *(_listed(row[key]) for key in ("replicas", "adding", "removing"))] for row in rows]
+        click.echo(table(["PARTITION", "REPLICAS", "ADDING", "REMOVING"], cells))
+    else:
+        click.echo("nothing is on the move", err=True)
+
+
+def _read(path: str) -> Plan:
+    from sordini.broker.cli.files import read_text
+    from sordini.broker.cli.reassignment import read_plan
+
+    try:
+        return read_plan(read_text(path))
+    except ValueError as error:
+        raise Failure(f"{path}: {error}") from None
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _listed(brokers: Sequence[int] | None) -> str | None:
+    return ",".join(map(str, brokers)) if brokers else None

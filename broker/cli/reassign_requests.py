@@ -1,0 +1,168 @@
+"""What the `reassign` command asks of the cluster."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from sordini.broker.cli.cluster import Cluster, check, topic_advice, trouble
+from sordini.broker.cli.config_requests import BROKER, TOPIC, Resource, alter_configs
+from sordini.broker.cli.options import Failure
+from sordini.broker.cli.reassignment import Plan, Replicas, brokers_of, generated, throttled
+from sordini.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from sordini.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.replication.controller.placement import lacks_racks, unracked
+
+PATIENCE_MS: Final = 15_000
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LISTS: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+Row = dict[str, Any]
+
+
+async def current_plan(cluster: Cluster, names: Iterable[str]) -> Plan:
+    """Who holds the partitions of these topics now, as long as they move those that come and go included."""
+    return {
+        TopicPartition(topic.name or "", row.partition_index): tuple(BrokerId(broker) for broker in row.replica_nodes)
+        for topic in await cluster.topics(names)
+        for row in topic.partitions
+    }
+
+
+async def new_plan(
+    cluster: Cluster,
+    names: Sequence[str],
+    brokers: Collection[int] | None,
+    replication_factor: int | None,
+    *,
+    ignore_racks: bool,
+) -> Plan:
+    """The partitions of these topics spread anew over these brokers, or over all. Raises Failure."""
+    current = await current_plan(cluster, names)
+    racks = {BrokerId(broker.node_id): broker.rack for broker in (await cluster.metadata([])).brokers}
+    missing = sorted(set(brokers or ()) - racks.keys())
+    if missing:
+        raise Failure(f"brokers {_listed(missing)} do not run (these do: {_listed(sorted(racks))})")
+    chosen = {broker: rack for broker, rack in racks.items() if brokers is None or broker in brokers}
+    if ignore_racks:
+        chosen = dict(unracked(chosen))
+    elif lacking := lacks_racks(chosen):
+        raise Failure(f"brokers {_listed(lacking)} have no rack and others have; --ignore-racks does without")
+    try:
+        return generated(current, chosen, replication_factor)
+    except ValueError as error:
+        raise Failure(str(error)) from None
+
+
+async def throttle(cluster: Cluster, plan: Plan, bytes_per_second: int) -> None:
+    """Let what the plan has to be copied take no more than so much of each broker that sends or fetches it."""
+    current = {one: held for one, held in (await current_plan(cluster, _topics(plan))).items() if one in plan}
+    rate = [(key, "", str(bytes_per_second)) for key in RATES]
+    brokers = [Resource(BROKER, str(broker)) for broker in brokers_of(plan, current)]
+    await alter_configs(cluster, brokers, rate, (), validate_only=False)
+    for name, lists in throttled(plan, current).items():
+        # What other moves of the topic have listed stays.
+        changes = [(key, "+", pairs) for key, pairs in zip(LISTS, lists, strict=True)]
+        await alter_configs(cluster, [Resource(TOPIC, name)], changes, (), validate_only=False)
+
+
+async def unthrottle(cluster: Cluster, plan: Iterable[TopicPartition]) -> None:
+    """Take throttles away from these partitions' topics and all brokers."""
+    topics = [Resource(TOPIC, name) for name in _topics(plan)]
+    await alter_configs(cluster, topics, (), LISTS, validate_only=False)
+    brokers = [Resource(BROKER, str(broker)) for broker in await cluster.brokers()]
+    await alter_configs(cluster, brokers, (), RATES, validate_only=False)
+
+
+async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | None]) -> list[Row]:
+    """Let partitions begin to move, or (None) go back; what became of each."""
+    by_topic: dict[str, list[ReassignablePartition]] = defaultdict(list)
+    for (name, partition), replicas in sorted(targets.items()):
+        held: list[int] | None = None if replicas is None else [*replicas]
+        by_topic[name].append(ReassignablePartition(partition_index=partition, replicas=held))
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=PATIENCE_MS,
+        topics=[ReassignableTopic(name=name, partitions=rows) for name, rows in by_topic.items()],
+    )
+
+    async def attempt() -> AlterPartitionReassignmentsResponse:
+        answer: AlterPartitionReassignmentsResponse = await (await cluster.controller()).ask(request)
+        check("the reassignment", answer.error_code, answer.error_message)
+        return answer
+
+    told = []
+    for topic in (await cluster.persist(attempt)).responses:
+        for row in topic.partitions:
+            one = TopicPartition(topic.name, row.partition_index)
+            target = targets.get(one)
+            reason = topic_advice(row.error_code) or row.error_message
+            told.append(
+                {
+                    "topic": one.topic,
+                    "partition": one.partition,
+                    "replicas": None if target is None else list(target),
+                    "error": trouble(f"partition {one}", row.error_code, reason),
+                }
+            )
+    return told
+
+
+async def under_way(cluster: Cluster) -> dict[TopicPartition, Row]:
+    """Every partition of the cluster that is on the move."""
+
+    async def attempt() -> ListPartitionReassignmentsResponse:
+        link = await cluster.controller()
+        answer: ListPartitionReassignmentsResponse = await link.ask(
+            ListPartitionReassignmentsRequest(timeout_ms=PATIENCE_MS)
+        )
+        check("the list of reassignments", answer.error_code, answer.error_message)
+        return answer
+
+    return {
+        TopicPartition(topic.name, row.partition_index): {
+            "topic": topic.name,
+            "partition": row.partition_index,
+            "replicas": row.replicas,
+            "adding": row.adding_replicas,
+            "removing": row.removing_replicas,
+        }
+        for topic in (await cluster.persist(attempt)).topics
+        for row in topic.partitions
+    }
+
+
+async def progress(cluster: Cluster, plan: Plan) -> tuple[list[Row], bool]:
+    """How far each partition of a plan has come: moving, done, or other; and whether anything at all moves."""
+    moving = await under_way(cluster)
+    current = await current_plan(cluster, _topics(plan))
+    rows = []
+    for one, target in sorted(plan.items()):
+        held = current.get(one)
+        state = "moving" if one in moving else "done" if held == target else "other"
+        rows.append(
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "state": state,
+                "target": list(target),
+                "replicas": None if held is None else list(held),
+            }
+        )
+    return rows, bool(moving)
+
+
+def _topics(plan: Iterable[TopicPartition]) -> list[str]:
+    return sorted({topic for topic, _ in plan})
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -1,0 +1,97 @@
+"""Plans to move partitions: the JSON of Apache Kafka's reassignment tool, and what follows from it.
+
+    {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [3, 1]}]}
+
+Pure. `log_dirs` and other keys are read over: in which directory a copy lies is each broker's affair.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.replication.controller.placement import Racks, place_from, start_of
+
+Replicas = tuple[BrokerId, ...]
+Plan = dict[TopicPartition, Replicas]
+"""Who shall hold each partition, the preferred leader first."""
+
+
+class Throttled(NamedTuple):
+    """What a topic's settings list while its partitions move: partition:broker pairs."""
+
+    leaders: str
+    followers: str
+
+
+def read_plan(text: str) -> Plan:
+    """Raises ValueError, which says what is wrong."""
+    try:
+        whole = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    rows = whole.get("partitions") if isinstance(whole, dict) else None
+    if not isinstance(rows, list) or not rows:
+        raise ValueError('no list of "partitions"')
+    plan: Plan = {}
+    for row in rows:
+        name, replicas = _read_row(row)
+        if name in plan:
+            raise ValueError(f"{name} is in it twice")
+        plan[name] = replicas
+    return plan
+
+
+def _read_row(row: Any) -> tuple[TopicPartition, Replicas]:
+    match row:
+        case {"topic": str(topic), "partition": int(partition), "replicas": list(replicas)} if replicas and all(
+            isinstance(broker, int) for broker in replicas
+        ):
+            return TopicPartition(topic, partition), tuple(BrokerId(broker) for broker in replicas)
+    raise ValueError(f'{json.dumps(row)} is not {{"topic": ..., "partition": ..., "replicas": [...]}}')
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """The plan as the tool reads it."""
+    rows = [{"topic": name, "partition": p, "replicas": list(held)} for (name, p), held in sorted(plan.items())]
+    return {"version": 1, "partitions": rows}
+
+
+def generated(current: Plan, racks: Racks, replication_factor: int | None) -> Plan:
+    """The partitions of these topics over these brokers, by the rule by which new topics are placed.
+
+    Each topic begins where it begins now, or beside that; without a factor it keeps its own. Every broker has a rack
+    or none has. Raises ValueError for a factor above the number of brokers.
+    """
+    topics: dict[str, list[int]] = defaultdict(list)
+    for name, partition in sorted(current):
+        topics[name].append(partition)
+    plan: Plan = {}
+    for name, partitions in topics.items():
+        first = current[TopicPartition(name, partitions[0])]
+        factor = len(first) if replication_factor is None else replication_factor
+        if factor > len(racks):
+            raise ValueError(f"{factor} replicas of {name} do not fit on {len(racks)} brokers")
+        placed = place_from(start_of(first[0], racks), racks, range(partitions[-1] + 1), factor)
+        plan |= {TopicPartition(name, partition): placed[partition] for partition in partitions}
+    return plan
+
+
+def throttled(plan: Plan, current: Mapping[TopicPartition, Replicas]) -> dict[str, Throttled]:
+    """Per topic, who sends and who fetches what the plan has to be copied."""
+    leaders, followers = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for (name, partition), target in sorted(plan.items()):
+        held = current.get(TopicPartition(name, partition), ())
+        coming = [broker for broker in target if broker not in held]
+        if coming:
+            leaders[name] += [f"{partition}:{broker}" for broker in held]
+            followers[name] += [f"{partition}:{broker}" for broker in coming]
+    return {name: Throttled(",".join(leaders[name]), ",".join(followers[name])) for name in leaders}
+
+
+def brokers_of(plan: Plan, current: Mapping[TopicPartition, Replicas]) -> Sequence[BrokerId]:
+    """Everybody who sends or fetches for the plan."""
+    return sorted({broker for one, target in plan.items() for broker in (*target, *current.get(one, ()))})

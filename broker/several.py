@@ -1,0 +1,269 @@
+"""Several brokers in one process: a cluster to develop against, on one machine and without a ZooKeeper.
+
+    DIRECTORY/coordination.sqlite ── a lease each ──► Server 1   Server 2   Server 3     one loop, one log
+    DIRECTORY/broker-1, -2, -3                            └── sockets of this machine ──┘
+
+Each is the whole broker that `sordini serve` runs, with directories and a listener of its own. They elect a controller,
+replicate and are commanded as on machines of their own. What they cannot do is fail one by one: the process is one, and
+so is its loop. That is what a cluster of processes is for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from sordini.broker import pid_file
+from sordini.broker.child_processes import CleaningChildren
+from sordini.broker.clock import SystemClock
+from sordini.broker.configuration.settings import ConfigError
+from sordini.broker.coordination.embedded import open_embedded
+from sordini.broker.coordination.places import STORE_FILE, refuse_moved
+from sordini.broker.coordination.shared import Lease
+from sordini.broker.logging import Logger
+from sordini.broker.network.page_cache import SystemPageCache
+from sordini.broker.network.sockets import SystemNetwork
+from sordini.broker.pid_file import PidFileRefused
+from sordini.broker.process import (
+    EXIT_CLEAN,
+    EXIT_FAILED,
+    Given,
+    StandardReport,
+    allow_open_files,
+    choose_loop,
+    given_by,
+    read_entries,
+    warn_of_keys,
+)
+from sordini.broker.server import Server
+from sordini.broker.signals import Reactions, SignalThread, block_signals
+from sordini.broker.startup import Ports, StartRefused
+from sordini.replication.ports import CoordinationStore, StoreUnusable
+from sordini.storage.disk import SystemDisk
+
+OWN_KEYS: Final = ("broker.id", "listeners", "advertised.listeners", "log.dirs", "log.dir", "zookeeper.connect")
+"""What each broker of the process has to itself, and nobody else may choose."""
+
+METRICS_PORT: Final = "sordini.metrics.port"
+"""The first broker's; the others' follow it."""
+
+
+class Plan(NamedTuple):
+    """Which brokers there shall be."""
+
+    brokers: int
+    directory: str
+    host: str
+    port: int
+    """The first broker's; the others' follow it. 0 lets the system choose each."""
+
+    @property
+    def broker_ids(self) -> range:
+        return range(1, self.brokers + 1)
+
+
+def configurations(plan: Plan, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[int, Given]:
+    """Each broker's configuration by its id. Raises ConfigError for wrong overrides and for those of OWN_KEYS."""
+    given = read_entries(None, overrides, {})
+    for key in OWN_KEYS:
+        if key in given:
+            raise ConfigError(f"--override {key}={given[key]} is not valid here: each broker has its own {key}")
+    entries = {**_for_development(plan.brokers), **read_entries(None, (), environment), **given}
+    return {number: given_by({**_without_own(entries), **_own(plan, number, entries)}) for number in plan.broker_ids}
+
+
+def _for_development(count: int) -> dict[str, str]:
+    """Defaults that suit a cluster which is made and forgotten on one machine."""
+    copies = str(min(count, 3))
+    return {
+        "default.replication.factor": copies,
+        "offsets.topic.replication.factor": copies,
+        # Fifty, as many as Apache Kafka has, are fifty logs on each broker before the first group is served.
+        "offsets.topic.num.partitions": "5",
+        "group.initial.rebalance.delay.ms": "0",
+        # All stop together: there is nobody to hand leaderships over to.
+        "controlled.shutdown.enable": "false",
+    }
+
+
+def _without_own(entries: Mapping[str, str]) -> dict[str, str]:
+    """A container's environment may name directories and listeners, which are for `sordini serve`."""
+    return {key: text for key, text in entries.items() if key not in OWN_KEYS}
+
+
+def _own(plan: Plan, number: int, entries: Mapping[str, str]) -> dict[str, str]:
+    port = plan.port + number - 1 if plan.port else 0
+    own = {
+        "broker.id": str(number),
+        "listeners": f"PLAINTEXT://{plan.host}:{port}",
+        "log.dirs": f"{plan.directory}/broker-{number}",
+    }
+    metrics = entries.get(METRICS_PORT, "")
+    if metrics.isdecimal() and int(metrics):
+        own[METRICS_PORT] = str(int(metrics) + number - 1)
+    return own
+
+
+def run_brokers(plan: Plan, overrides: Sequence[str], log: Logger, started_ms: int) -> int:
+    """Run the brokers until SIGTERM or Ctrl-C; the exit code. `started_ms` is when the process was, monotonically.
+
+    Raises ConfigError for a wrong configuration.
+    """
+    given = configurations(plan, overrides, os.environ)
+    new_loop = choose_loop(given[1].config)
+    warn_of_keys(given[1], log)
+    disk, report = SystemDisk(), StandardReport()
+    block_signals()
+    try:
+        disk.make_directory(plan.directory)
+        own_pid_file = pid_file.claim(disk, f"{plan.directory}/{pid_file.NAME}", os.getpid())
+    except PidFileRefused as error:
+        report.failed(f"sordini: {error}\n")
+        return EXIT_FAILED
+    except OSError as error:
+        report.failed(f"sordini: {plan.directory}: {error.strerror}\n")
+        return EXIT_FAILED
+    allow_open_files(given[1].config, log)
+    gc.collect()
+    gc.freeze()
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(_Brokers(plan, given, disk, log, started_ms).run())
+    except (StartRefused, StoreUnusable) as error:
+        report.failed(f"sordini: {error}\n")
+        return EXIT_FAILED
+    finally:
+        own_pid_file.remove()
+    return EXIT_CLEAN
+
+
+class _Brokers:
+    """The brokers of one process. `run` is their whole life."""
+
+    def __init__(self, plan: Plan, given: Mapping[int, Given], disk: SystemDisk, log: Logger, started_ms: int) -> None:
+        self._plan = plan
+        self._given = given
+        self._disk = disk
+        self._log = log
+        self._started_ms = started_ms
+        self._clock = SystemClock()
+        self._servers: dict[int, Server] = {}
+
+    async def run(self) -> None:
+        """Raises StartRefused and StoreUnusable, and whatever bug ended one of the brokers."""
+        file = f"{self._plan.directory}/{STORE_FILE}"
+        store = await open_embedded(file, self._clock)
+        try:
+            refuse_moved(self._disk, file)
+            await self._run(store)
+        finally:
+            await store.close()
+
+    async def _run(self, store: CoordinationStore) -> None:
+        stop = asyncio.Event()
+        reactions = Reactions(stop=stop.set, reopen=_nothing, last_words=self._last_words)
+        deadline_ms = self._given[1].config.shutdown_deadline_ms
+        SignalThread(asyncio.get_running_loop(), reactions, self._clock, deadline_ms).start()
+        self._servers = {number: self._server(number, store, stop) for number in self._plan.broker_ids}
+        up = {number: asyncio.Event() for number in self._plan.broker_ids}
+        lives = [self._live(number, stop, up[number]) for number in self._plan.broker_ids]
+        telling = asyncio.create_task(self._tell_when_ready(list(up.values())))
+        ended = await asyncio.gather(*lives, return_exceptions=True)
+        telling.cancel()
+        await asyncio.wait([telling])
+        for outcome in ended:
+            if outcome is not None:
+                raise outcome
+
+    async def _live(self, number: int, stop: asyncio.Event, up: asyncio.Event) -> None:
+        """One broker's life; when it ends, so do those of the others."""
+        try:
+            await self._servers[number].run(stop, up.set)
+        finally:
+            stop.set()
+
+    def _server(self, number: int, store: CoordinationStore, stop: asyncio.Event) -> Server:
+        config, explicit = self._given[number].config, self._given[number].explicit
+
+        async def lease() -> CoordinationStore:
+            return Lease(store)
+
+        ports = Ports(
+            clock=self._clock,
+            randomness=random.SystemRandom(),
+            disk=self._disk,
+            network=SystemNetwork(use_sendfile=config.sendfile_enable),
+            page_cache=SystemPageCache(self._clock, self._disk.offload),
+            open_store=lease,
+            worker=CleaningChildren(),
+            is_store_shared=True,
+        )
+        return Server(config, explicit, ports, BrokerLog(self._log, number, stop))
+
+    async def _tell_when_ready(self, up: Sequence[asyncio.Event]) -> None:
+        """Once each broker serves and knows all the others: whoever makes a topic then has them all for it."""
+        for event in up:
+            await event.wait()
+        wanted = set(self._plan.broker_ids)
+        for server in self._servers.values():
+            assert server.metadata is not None
+            await server.metadata.until(
+                lambda known=server.metadata: wanted <= known.brokers.keys(),  # type: ignore[misc]
+                self._given[1].config.zookeeper_session_timeout_ms,
+            )
+        identity = self._servers[1].identity
+        assert identity is not None
+        seconds = (self._clock.monotonic_ms() - self._started_ms) / 1000
+        bootstrap = ",".join(f"{end.host}:{end.port}" for server in self._servers.values() for end in server.bound)
+        brokers = "1 broker" if len(wanted) == 1 else f"{len(wanted)} brokers"
+        line = f"{brokers} of cluster {identity.cluster_id} at {bootstrap}"
+        StandardReport().ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
+
+    def _last_words(self, reason: str) -> None:
+        doing = ", ".join(f"broker {number} {server.doing}" for number, server in self._servers.items())
+        with contextlib.suppress(OSError):
+            os.write(2, f"sordini: stop forced after {reason}, not finished: {doing}\n".encode())
+
+
+class BrokerLog:
+    """The process's log, as one of its brokers writes it: with `this_broker` in each line."""
+
+    def __init__(self, log: Logger, broker_id: int, stop: asyncio.Event) -> None:
+        self._log = log
+        self._whose = {"this_broker": broker_id}
+        self._stop = stop
+
+    @property
+    def level(self) -> str:
+        return self._log.level
+
+    @level.setter
+    def level(self, name: str) -> None:
+        self._log.level = name
+
+    @property
+    def lines_lost(self) -> int:
+        return self._log.lines_lost
+
+    def debug(self, event: str, **fields: Any) -> None:
+        self._log.debug(event, **fields, **self._whose)
+
+    def info(self, event: str, **fields: Any) -> None:
+        self._log.info(event, **fields, **self._whose)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        # That the others go away is no cause for alarm while all of them stop.
+        tell = self._log.info if self._stop.is_set() else self._log.warning
+        tell(event, **fields, **self._whose)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self._log.error(event, **fields, **self._whose)
+
+
+def _nothing() -> None:
+    """There is no log file to open again."""

@@ -1,0 +1,127 @@
+"""The nodes by which a controller is elected: /controller, which lives as long as its session, and /controller_epoch,
+which counts the elections ever won.
+
+    nobody has /controller -> multi(create /controller, set /controller_epoch under the version that was read)
+
+The epoch's node is the guard of everything a controller writes: its version changes with every election.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from typing import NamedTuple
+
+from sordini.protocol.types import BrokerId
+from sordini.replication.controller import paths, znodes
+from sordini.replication.controller.cluster import Malformed
+from sordini.replication.ports import (
+    BadVersion,
+    Check,
+    Clock,
+    CoordinationError,
+    Create,
+    Delete,
+    Log,
+    NodeExists,
+    NoNode,
+    Session,
+    Set,
+    Stat,
+    Watch,
+)
+
+
+class Reign(NamedTuple):
+    """A won election. `version` is that of /controller_epoch's node, the condition of every write."""
+
+    epoch: int
+    version: int
+
+
+class Holder(Enum):
+    """Whose /controller is."""
+
+    NOBODY = "nobody"
+    US = "us"
+    ANOTHER = "another"
+
+
+class NoElection(Exception):  # noqa: N818 - says what is the matter.
+    """The epoch of the last reign cannot be read, so nobody can begin another. There is a look when it is mended."""
+
+
+class Candidacy:
+    """What one broker reads and writes to be the controller, in one session."""
+
+    def __init__(self, session: Session, broker_id: BrokerId, clock: Clock, log: Log, watch: Watch) -> None:
+        """`watch` is called when there may be an election."""
+        self._session = session
+        self._broker_id = broker_id
+        self._clock = clock
+        self._log = log
+        self._watch = watch
+        self._highest = 0
+        """The highest epoch that was seen here: brokers obey nothing lower, whatever the node says."""
+
+    async def look(self) -> tuple[Holder, Reign]:
+        """Who reigns, and the reign of the last election. Raises NoElection."""
+        # In this order: while /controller is ours, the epoch read before it is ours as well.
+        reign, stat = await asyncio.gather(
+            self._last_reign(), self._session.exists(paths.CONTROLLER, watch=self._watch)
+        )
+        is_set_back, self._highest = reign.epoch < self._highest, max(reign.epoch, self._highest)
+        if stat is None:
+            return Holder.NOBODY, reign
+        if stat.ephemeral_owner != self._session.session_id:
+            return Holder.ANOTHER, reign
+        if is_set_back:
+            # Somebody has set the epoch back. Another election brings it forward.
+            await self.give_up(reign)
+            return Holder.NOBODY, reign
+        return Holder.US, reign
+
+    async def stand(self, last: Reign) -> Reign | None:
+        """Try to become the controller after that reign; None when somebody was faster."""
+        mine = znodes.encode_controller(self._broker_id, self._clock.now_ms())
+        epoch = max(last.epoch, self._highest) + 1
+        try:
+            _, stat = await self._session.multi(
+                [
+                    Create(paths.CONTROLLER, mine, ephemeral=True),
+                    Set(paths.CONTROLLER_EPOCH, b"%d" % epoch, last.version),
+                ]
+            )
+        except (NodeExists, BadVersion):
+            return None
+        assert isinstance(stat, Stat)
+        self._highest = epoch
+        # The watch set before fired at our own creation; this one is for the end of the reign.
+        await self._session.exists(paths.CONTROLLER, watch=self._watch)
+        return Reign(epoch, stat.version)
+
+    async def give_up(self, reign: Reign) -> None:
+        """Remove /controller if the reign is still ours, so that another can be elected at once."""
+        try:
+            await self._session.multi([Check(paths.CONTROLLER_EPOCH, reign.version), Delete(paths.CONTROLLER)])
+        except CoordinationError as error:
+            self._log.info("left /controller to the end of the session", reason=str(error))
+
+    async def _last_reign(self) -> Reign:
+        """That of the last epoch. The node is made, as epoch 0, when there is none."""
+        try:
+            data, stat = await self._session.get(paths.CONTROLLER_EPOCH)
+        except NoNode:
+            try:
+                await self._session.create(paths.CONTROLLER_EPOCH, b"0")
+            except NodeExists:
+                return await self._last_reign()
+            return Reign(0, 0)
+        epoch = znodes.decode_controller_epoch(data)
+        if isinstance(epoch, Malformed):
+            # Never guessed at: a lower epoch would make every broker deaf to this controller.
+            now = await self._session.exists(paths.CONTROLLER_EPOCH, watch=self._watch)
+            if now is None or now.version != stat.version:
+                return await self._last_reign()
+            raise NoElection(f"{epoch.path} holds no epoch: {epoch.reason}")
+        return Reign(epoch, stat.version)

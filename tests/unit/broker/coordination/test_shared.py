@@ -1,0 +1,31 @@
+"""One store for several brokers of a process."""
+
+from __future__ import annotations
+
+import pytest
+
+from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination.shared import Lease
+from sordini.replication.ports import SessionExpired, SessionState
+from tests.unit.broker.network.helpers import StillClock
+from tests.unit.broker.parts import inline
+
+
+async def test_the_end_of_a_lease_ends_its_own_sessions_and_nobody_elses() -> None:
+    store = await EmbeddedStore.open(":memory:", inline, StillClock())
+    one, other = Lease(store), Lease(store)
+    first, second, third = await one.open_session(), await one.open_session(), await other.open_session()
+    for number, session in enumerate((first, second, third)):
+        await session.create(f"/{number}", ephemeral=True)
+    await one.close()
+    assert (first.state, second.state, third.state) == (
+        SessionState.CLOSED,
+        SessionState.CLOSED,
+        SessionState.CONNECTED,
+    )
+    assert await third.children("/") == ["2"]
+    with pytest.raises(SessionExpired):
+        await first.children("/")
+    await one.close()
+    await other.close()
+    await store.close()

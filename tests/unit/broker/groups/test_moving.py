@@ -1,0 +1,276 @@
+"""Coordinators that move: what a broker says of groups that it begins, or ceases, to look after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from sordini.broker.groups.internal_topic import OFFSETS_TOPIC
+from sordini.broker.groups.records import partition_for
+from sordini.broker.network.ports import Pending
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
+from sordini.protocol.types import LeaderEpoch, Offset, TopicPartition
+from sordini.replication.controller.cluster import (
+    DeletedPartition,
+    LeaderAndIsr,
+    PartitionInfo,
+    PartitionState,
+    UpdateMetadata,
+)
+from sordini.replication.controller.topics import create_topic
+from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.unit.broker.group_calls import (
+    ONE_PARTITION,
+    a_coordinator,
+    a_stable_group,
+    commit,
+    commit_codes,
+    commit_later,
+    commit_request,
+    committed,
+    fetch,
+    heartbeat,
+    join_request,
+    sync_request,
+)
+from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
+
+OFFSETS = TopicPartition(OFFSETS_TOPIC, 0)
+
+
+async def told(broker: UnitBroker, epoch: int, *isr: int, index: int = 0) -> None:
+    """The controller says that this broker leads, and who is in sync."""
+    state = PartitionState(ME, LeaderEpoch(epoch), tuple(isr), 1)  # type: ignore[arg-type]
+    info = PartitionInfo(
+        TopicPartition(OFFSETS_TOPIC, index), topic_id_of(OFFSETS_TOPIC), (ME, OTHER), state, 0, is_new=True
+    )
+    await broker.parts.receiver.receive(LeaderAndIsr(ME, 1, -1, (info,), ()))
+
+
+async def learn_of_offsets(broker: UnitBroker, *indexes: int) -> None:
+    """The controller says where these partitions of __consumer_offsets are led: here."""
+    state = PartitionState(ME, LeaderEpoch(0), (ME,), 1)
+    infos = [
+        PartitionInfo(TopicPartition(OFFSETS_TOPIC, index), topic_id_of(OFFSETS_TOPIC), (ME, OTHER), state, 0)
+        for index in indexes or (0,)
+    ]
+    await broker.learn(tuple(infos))
+
+
+async def some_turns() -> None:
+    """As many as reading a small partition takes, and more."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def a_disk_with(offsets: Mapping[int, int]) -> tuple[ForgetfulDisk, object]:
+    """The disk of a broker that died with a group of one member, and what that was told when it joined."""
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        joined = a_stable_group(broker)
+        assert set(commit(broker, offsets, joined)) == {0}
+    return disk.killed(), joined
+
+
+def commit_of_member(broker: UnitBroker, offsets: Mapping[int, int], joined: object) -> Pending:
+    pending = broker.serve(ApiKey.OFFSET_COMMIT, 7, commit_request(offsets, joined))
+    assert isinstance(pending, Pending)
+    return pending
+
+
+# Leadership begins.
+
+
+async def test_a_commit_that_comes_while_groups_are_read_waits_for_that() -> None:
+    disk, joined = await a_disk_with({0: 1})
+    async with a_broker(ONE_PARTITION, disk) as broker:
+        await broker.lead("orders", 3)
+        await broker.lead(OFFSETS_TOPIC)
+        pending = commit_of_member(broker, {0: 2}, joined)
+        assert not pending.is_answered
+        await broker.settled()
+        assert commit_codes(pending) == [0]
+        assert committed(broker) == {("orders", 0): 2}
+        assert 5.0 not in [timer.seconds for timer in broker.timers.waiting]
+
+
+async def test_a_commit_waits_for_the_reading_as_long_as_a_commit_may_take() -> None:
+    disk, joined = await a_disk_with({0: 1})
+    async with a_broker(ONE_PARTITION, disk) as broker:
+        await broker.lead("orders", 3)
+        await broker.lead(OFFSETS_TOPIC)
+        pending = commit_of_member(broker, {0: 2}, joined)
+        assert 5.0 in [timer.seconds for timer in broker.timers.waiting]
+        broker.timers.fire()
+        assert commit_codes(pending) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+        await broker.settled()
+        assert committed(broker) == {("orders", 0): 1}
+
+
+async def test_a_commit_that_waits_for_the_reading_is_sent_on_when_the_leadership_ends() -> None:
+    disk, joined = await a_disk_with({0: 1})
+    async with a_broker(ONE_PARTITION, disk) as broker:
+        await broker.lead("orders", 3)
+        await broker.lead(OFFSETS_TOPIC)
+        pending = commit_of_member(broker, {0: 2}, joined)
+        broker.parts.replicas.resign_all()
+        assert commit_codes(pending) == [ErrorCode.NOT_COORDINATOR]
+        await broker.settled()
+
+
+async def test_nothing_is_told_of_what_was_read_until_all_in_sync_replicas_have_it() -> None:
+    disk, joined = await a_disk_with({0: 1})
+    async with a_broker(ONE_PARTITION, disk) as broker:
+        await broker.lead("orders", 3)
+        await learn_of_offsets(broker)
+        await told(broker, 0, ME, OTHER)
+        partition = broker.parts.replicas.partition(*OFFSETS)
+        assert partition.led().high_watermark < partition.log.log_end_offset
+        await some_turns()
+        assert fetch(broker, 0).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert broker.parts.groups.is_loading
+        await told(broker, 1, ME)
+        await broker.settled()
+        assert committed(broker) == {("orders", 0): 1}
+        assert heartbeat(broker, joined) == ErrorCode.NONE
+
+
+async def test_a_term_that_ends_before_what_was_read_is_committed_leaves_nothing_behind() -> None:
+    disk, _ = await a_disk_with({0: 1})
+    async with a_broker(ONE_PARTITION, disk) as broker:
+        await learn_of_offsets(broker)
+        await told(broker, 0, ME, OTHER)
+        await some_turns()
+        broker.parts.replicas.resign_all()
+        await broker.settled()
+        assert fetch(broker, 0).error_code == ErrorCode.NOT_COORDINATOR
+        assert not broker.log.at("info")
+
+
+@pytest.mark.parametrize("turns", [0, 50])
+async def test_a_reading_that_a_newer_term_overtakes_counts_for_nothing(turns: int) -> None:
+    disk, _ = await a_disk_with({0: 1})
+    async with a_broker(ONE_PARTITION, disk) as broker:
+        await broker.lead("orders", 3)
+        await learn_of_offsets(broker)
+        await told(broker, 0, ME, OTHER)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        broker.parts.replicas.stop(OFFSETS, delete=False)
+        await told(broker, 2, ME)
+        await broker.settled()
+        assert [event for event, _ in broker.log.at("info")].count("groups loaded") == 1
+        assert committed(broker) == {("orders", 0): 1}
+
+
+async def test_offsets_of_a_topic_that_is_deleted_while_groups_are_read_are_forgotten_too() -> None:
+    disk, _ = await a_disk_with({0: 1, 1: 1})
+    async with a_broker(ONE_PARTITION, disk) as broker:
+        await broker.lead("orders", 3)
+        await learn_of_offsets(broker)
+        await told(broker, 0, ME, OTHER)
+        await some_turns()
+        gone = (DeletedPartition(TopicPartition("orders", 1), topic_id_of("orders")),)
+        await broker.parts.receiver.receive(UpdateMetadata(ME, 1, -1, (), (), gone))
+        await some_turns()
+        await told(broker, 1, ME)
+        await broker.settled()
+        assert committed(broker) == {("orders", 0): 1}
+
+
+async def test_nobody_is_looked_after_before_the_broker_has_heard_how_many_partitions_there_are() -> None:
+    async with a_broker(ONE_PARTITION) as broker:
+        await told(broker, 0, ME)
+        assert fetch(broker, 0).error_code == ErrorCode.NOT_COORDINATOR
+        await learn_of_offsets(broker)
+        assert fetch(broker, 0).error_code == ErrorCode.NONE
+
+
+async def test_a_broker_that_was_told_of_some_partitions_asks_the_store_how_many_there_are() -> None:
+    async with a_broker({"offsets.topic.num.partitions": "50"}) as broker:
+        await create_topic(broker.session, OFFSETS_TOPIC, dict.fromkeys(range(7), (ME,)), topic_id_of("x"), {})
+        group_id = next(str(number) for number in range(1_000) if partition_for(str(number), 7) == 1)
+        await told(broker, 0, ME, index=1)
+        await learn_of_offsets(broker, 0, 1)
+        assert fetch(broker, 0, group_id=group_id).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        asked = FindCoordinatorRequest(key=group_id)
+        assert broker.ask(ApiKey.FIND_COORDINATOR, 3, asked).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await broker.settled()
+        assert fetch(broker, 0, group_id=group_id).error_code == ErrorCode.NONE
+        assert broker.ask(ApiKey.FIND_COORDINATOR, 3, asked).node_id == ME
+
+
+# Leadership ends.
+
+
+@pytest.mark.parametrize("ends", ["follows", "stops"])
+async def test_whoever_waits_is_sent_to_the_next_leader(ends: str) -> None:
+    async with a_coordinator() as broker:
+        joined = a_stable_group(broker)
+        joining = broker.serve(ApiKey.JOIN_GROUP, 3, join_request())
+        assert isinstance(joining, Pending)
+        await told(broker, 1, ME, OTHER)
+        committing = commit_later(broker, {0: 5}, group_id="h")
+        if ends == "follows":
+            state = PartitionState(OTHER, LeaderEpoch(2), (ME, OTHER), 1)
+            info = PartitionInfo(OFFSETS, topic_id_of(OFFSETS_TOPIC), (ME, OTHER), state, 0)
+            await broker.parts.receiver.receive(LeaderAndIsr(ME, 1, -1, (info,), ()))
+        else:
+            broker.parts.replicas.stop(OFFSETS, leader_epoch=2, delete=False)
+        assert answer_of(joining, ApiKey.JOIN_GROUP, 3).error_code == ErrorCode.NOT_COORDINATOR
+        assert commit_codes(committing) == [ErrorCode.NOT_COORDINATOR]
+        assert heartbeat(broker, joined) == ErrorCode.NOT_COORDINATOR
+        assert broker.ask(ApiKey.SYNC_GROUP, 2, sync_request(joined)).error_code == ErrorCode.NOT_COORDINATOR
+        assert commit(broker, {0: 6}, joined) == [ErrorCode.NOT_COORDINATOR]
+
+
+async def test_no_member_is_expelled_where_the_leadership_has_ended() -> None:
+    async with a_coordinator() as broker:
+        a_stable_group(broker)
+        partition = broker.parts.replicas.partition(*OFFSETS)
+        end = partition.log.log_end_offset
+        broker.parts.replicas.stop(OFFSETS, leader_epoch=0, delete=False)
+        broker.clock.ms += 60_000
+        broker.timers.fire()
+        broker.timers.fire()
+        assert partition.log.log_end_offset == end
+
+
+# What few replicas have.
+
+
+async def few_in_sync(broker: UnitBroker) -> None:
+    """Two copies are wanted of each record, and both are in sync."""
+    broker.parts.topic_configs.set(OFFSETS_TOPIC, {"min.insync.replicas": "2"})
+    broker.parts.replicas.reconfigure(OFFSETS_TOPIC)
+    broker.parts.replicas.stop(OFFSETS, leader_epoch=0, delete=False)
+    await told(broker, 1, ME, OTHER)
+    partition = broker.parts.replicas.partition(*OFFSETS)
+    leader = partition.led()
+    leader.fetched(OTHER, Offset(partition.log.log_end_offset), Offset(partition.log.log_end_offset), 0)
+    partition.flushed()
+    await broker.settled()
+
+
+async def test_a_commit_that_only_few_replicas_have_in_the_end_is_told_to_have_failed() -> None:
+    async with a_coordinator() as broker:
+        assert commit(broker, {0: 1}) == [0]
+        await few_in_sync(broker)
+        pending = commit_later(broker, {0: 5})
+        await told(broker, 2, ME)
+        assert commit_codes(pending) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert committed(broker) == {("orders", 0): 5}, "as whoever reads the log would see it"
+
+
+async def test_an_assignment_that_only_few_replicas_have_in_the_end_is_not_given() -> None:
+    async with a_coordinator() as broker:
+        await few_in_sync(broker)
+        joined = broker.ask(ApiKey.JOIN_GROUP, 3, join_request())
+        pending = broker.serve(ApiKey.SYNC_GROUP, 2, sync_request(joined))
+        assert isinstance(pending, Pending)
+        await told(broker, 2, ME)
+        assert answer_of(pending, ApiKey.SYNC_GROUP, 2).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,0 +1,76 @@
+"""What keeps a step of the controller's machine small where there are many brokers and partitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from sordini.replication.controller.cluster import (
+    Broker,
+    Cluster,
+    KnownState,
+    PartitionState,
+    Replica,
+    Topic,
+    TopicAssignment,
+    UpdateMetadata,
+    frozen,
+)
+from sordini.replication.controller.events import BrokersChanged, Elected, Send, WriteAll
+from sordini.replication.controller.machine import step
+
+IDS = tuple(BrokerId(number) for number in (1, 2, 3))
+BROKERS = {one: Broker(one, one, ()) for one in IDS}
+ORDERS = TopicPartition("orders", 0)
+ASSIGNMENT = TopicAssignment("orders", frozen({0: IDS}), TopicId(bytes(15) + b"1"))
+
+
+def a_cluster(state: PartitionState) -> Cluster:
+    topic = Topic(ASSIGNMENT, frozen({0: KnownState(state, 0)}))
+    return Cluster(IDS[0], 1, frozen(BROKERS), frozen({"orders": topic}))
+
+
+def led(leader: int | None = 1, isr: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
+    return PartitionState(
+        None if leader is None else BrokerId(leader), LeaderEpoch(0), tuple(BrokerId(one) for one in isr), 1
+    )
+
+
+def decided(cluster: Cluster, brokers: dict[BrokerId, Broker]) -> list[PartitionState]:
+    """The states that are written when these are the brokers."""
+    _, actions = step(cluster, BrokersChanged(frozen(brokers)))
+    writes = [write for action in actions if isinstance(action, WriteAll) for write in action.writes]
+    return [write.purpose.state for write in writes if hasattr(write.purpose, "state")]
+
+
+def test_all_receivers_share_what_they_are_told() -> None:
+    elected = Elected(IDS[0], 1, frozen(BROKERS), frozen({"orders": ASSIGNMENT}), {ORDERS: KnownState(led(), 0)})
+    _, actions = step(None, elected)
+    told = [
+        action.command.partitions
+        for action in actions
+        if isinstance(action, Send) and isinstance(action.command, UpdateMetadata) and action.command.partitions
+    ]
+    assert len(told) == len(IDS)
+    assert all(partitions is told[0] for partitions in told)
+
+
+def test_a_partition_to_which_nothing_happened_is_left_alone() -> None:
+    without_other = {**BROKERS, BrokerId(4): Broker(BrokerId(4), 4, ())}
+    assert decided(a_cluster(led()), without_other) == []
+    assert decided(a_cluster(led(2, (2, 3))), without_other) == [], "one who is not in sync is no reason"
+
+
+def test_whoever_is_in_sync_and_not_there_or_not_to_be_is_a_reason_to_decide() -> None:
+    two = {one: BROKERS[one] for one in IDS[:2]}
+    (state,) = decided(a_cluster(led()), two)
+    assert (state.leader, state.isr) == (1, IDS[:2])
+    four = {**BROKERS, BrokerId(4): Broker(BrokerId(4), 4, ())}
+    leaving = replace(a_cluster(led()), shutting_down=frozenset({IDS[2]}))
+    assert [state.isr for state in decided(leaving, four)] == [IDS[:2]]
+    broken = replace(a_cluster(led()), offline=frozenset({Replica(IDS[0], ORDERS)}))
+    assert [(state.leader, state.isr) for state in decided(broken, four)] == [(2, IDS[1:])]
+    foreign = replace(a_cluster(led(1, (1, 2, 3, 4))), brokers=frozen(four))
+    five = {**four, BrokerId(5): Broker(BrokerId(5), 5, ())}
+    assert [state.isr for state in decided(foreign, five)] == [IDS], "a member that holds no replica"
+    assert [state.leader for state in decided(a_cluster(led(None)), four)] == [1]
