@@ -1,9 +1,11 @@
 # make run    a broker on 127.0.0.1:9092 with its data in ./data
+# make cluster  ZooKeeper and three brokers on 127.0.0.1:9092 to 9094, their data in ./data/cluster, until Ctrl-C
 # make test   everything the tests need, then the tests; ARGS="-k idempotent" narrows them
 # make crash  the log crashed in 20,000 seeds; ARGS="--seeds 5-5" for some, ARGS=--planted for the bugs it must find
 # make model  the replication protocol explored whole, and what its former rules lose; ARGS=--planted for planted bugs
 # make interchange  our files in Apache Kafka 2.7.2 and 3.9.1 and theirs in ours, stopped and killed; ten minutes
-# make mixed  clusters of ours and Apache Kafka 2.7.2 and 3.9.1, killed, frozen, governed by it; fifteen minutes
+# make mixed  clusters of ours and Apache Kafka 2.7.2 and 3.9.1, each governing the other, killed, frozen; half an hour
+# make chaos  three brokers under 48 faults in ten minutes, all that clients saw and files hold judged; ARGS="--minutes 2"
 # make sim    100 seeds of a simulated broker, 1,000 of a cluster; ARGS, CLUSTER_ARGS="--seeds 0-9999" for more
 # make lint   style, types, import contracts
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
@@ -14,7 +16,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test crash model interchange mixed sim lint bench clean
+.PHONY: help run cluster test crash model interchange mixed chaos sim lint bench clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -22,9 +24,13 @@ help:
 run: .venv/.installed-serve
 	exec $(BIN)/sordini serve --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=data --override group.initial.rebalance.delay.ms=0
 
+cluster: .venv/.installed-serve
+	@$(PYTHON) scripts/outside.py cluster
+	@exec $(PYTHON) scripts/cluster.py $(ARGS)
+
 test: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
 
 crash: .venv/.installed-dev
 	$(BIN)/python -m tests.crash $(ARGS)
@@ -39,6 +45,10 @@ interchange: .venv/.installed-dev
 mixed: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_MIXED=all $(BIN)/python -m pytest tests/cluster $(ARGS)
+
+chaos: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	$(BIN)/python -m tests.cluster.chaos $(ARGS)
 
 sim: .venv/.installed-dev
 	$(BIN)/python -m tests.sim $(or $(ARGS),--seeds 100-199)

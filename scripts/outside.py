@@ -1,6 +1,7 @@
 """Bring the programs that tests run beside Sordini: kcat, Java, Apache Kafka's jars, and Spark.
 
     python3 scripts/outside.py tests            all that `make test` uses
+    python3 scripts/outside.py cluster          a ZooKeeper for `make cluster`, with Apache Kafka's jars
     python3 scripts/outside.py kafka 3.9.1      one Apache Kafka release with its tools
     python3 scripts/outside.py clients 4.2.0    the jar of one release's Java client
     python3 scripts/outside.py spark 4.0.0      PySpark with its Kafka source; about a minute and 500 MB
@@ -17,6 +18,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,6 +53,9 @@ def main(arguments: list[str]) -> None:
                 for version in CLIENTS_VERSIONS:
                     fetch_clients(version)
                 fetch_spark(SPARK_VERSION)
+        case ["cluster"]:
+            install_programs(("java", "mvn"))
+            fetch_kafka(KAFKA_VERSION)
         case ["kafka", version]:
             fetch_kafka(version)
         case ["clients", version]:
@@ -61,12 +66,12 @@ def main(arguments: list[str]) -> None:
             sys.exit(__doc__)
 
 
-def install_programs() -> None:
-    missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
+def install_programs(wanted: Iterable[str] = PACKAGES) -> None:
+    missing = [PACKAGES[program] for program in wanted if shutil.which(program) is None]
     if not missing:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        advice = f"missing: {', '.join(missing)}; tests that need them are skipped (apt-get install them as root)"
+        advice = f"missing: {', '.join(missing)}; what needs them does without (apt-get install them as root)"
         sys.exit(advice) if os.environ.get("CI") else print(advice, file=sys.stderr)
         return
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

@@ -1,0 +1,276 @@
+"""docker-compose.yml and `make cluster`: one cluster with the same commands and settings, in containers and without."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dockerfile_parse import DockerfileParser
+
+from scripts import cluster
+from sordini.broker.configuration.config import Config, build_config
+from sordini.broker.configuration.environment import environment_entries, key_of
+from sordini.broker.configuration.settings import read_properties
+from tests.outside.ports import free_port, is_listening
+from tests.outside.processes import OutsideProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = ROOT / "config" / "cluster"
+MOUNTED = "/etc/sordini/cluster"
+BROKERS = (1, 2, 3)
+DEFAULTS = cluster.places_of([])
+EVERYTHING = os.environ.get("SORDINI_MIXED") == "all"
+
+ZOOKEEPER_KEYS = {
+    "ZOO_TICK_TIME": "tickTime",
+    "ZOO_INIT_LIMIT": "initLimit",
+    "ZOO_SYNC_LIMIT": "syncLimit",
+    "ZOO_MAX_CLIENT_CNXNS": "maxClientCnxns",
+    "ZOO_AUTOPURGE_PURGEINTERVAL": "autopurge.purgeInterval",
+    "ZOO_AUTOPURGE_SNAPRETAINCOUNT": "autopurge.snapRetainCount",
+    "ZOO_ADMINSERVER_ENABLED": "admin.enableServer",
+    "ZOO_4LW_COMMANDS_WHITELIST": "4lw.commands.whitelist",
+}
+"""The image's variables, and what its start script writes for each into ZooKeeper's settings."""
+
+
+@cache
+def compose(variables: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
+    """The file as Docker Compose reads it, with these variables."""
+    given = dict(variables)
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    filled = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: given.get(found[1]) or found[2], text)
+    assert "$" not in filled
+    value: dict[str, Any] = yaml.safe_load(filled)
+    return value
+
+
+def service(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = compose()["services"][name]
+    return found
+
+
+def of_file(number: int) -> dict[str, str]:
+    return read_properties((SETTINGS / f"broker-{number}.properties").read_text(encoding="utf-8"))
+
+
+def in_container(number: int) -> Config:
+    image = {
+        name: text
+        for name, text in DockerfileParser(path=str(ROOT / "Dockerfile")).envs.items()
+        if name.startswith("KAFKA_")
+    }
+    told = image | service(f"broker-{number}")["environment"]
+    # What commands in the container ask, the health check first: they are told addresses that containers reach.
+    assert told.pop("SORDINI_BOOTSTRAP") == f"broker-{number}:29092"
+    assert [name for name in told if key_of(name) is None] == []
+    config, unknown = build_config({**of_file(number), **environment_entries(told)})
+    assert unknown == []
+    return config
+
+
+def ensemble_variables() -> dict[str, str]:
+    lines = (SETTINGS / "ensemble.env").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    return {name: shlex.split(text)[0] for name, text in pairs}
+
+
+def test_there_are_three_brokers_and_a_zookeeper_and_two_more_by_profile() -> None:
+    services = compose()["services"]
+    without_profile = sorted(name for name, one in services.items() if not one.get("profiles"))
+    assert without_profile == ["broker-1", "broker-2", "broker-3", "zookeeper-1"]
+    by_profile = {name: one["profiles"] for name, one in services.items() if one.get("profiles")}
+    assert by_profile == {"zookeeper-2": ["ensemble"], "zookeeper-3": ["ensemble"]}
+    assert ensemble_variables()["COMPOSE_PROFILES"] == "ensemble"
+
+
+@pytest.mark.parametrize("number", BROKERS)
+def test_a_broker_has_the_same_command_in_a_container_and_as_a_process(number: int) -> None:
+    (entry,) = [
+        row["value"]
+        for row in DockerfileParser(path=str(ROOT / "Dockerfile")).structure
+        if row["instruction"] == "ENTRYPOINT"
+    ]
+    one = service(f"broker-{number}")
+    assert f"./config/cluster:{MOUNTED}:ro" in one["volumes"]
+    command = [word.replace(MOUNTED, "config/cluster") for word in [*json.loads(entry), *one["command"]]]
+    assert command == cluster.broker(DEFAULTS, number).command
+
+
+@pytest.mark.parametrize("number", BROKERS)
+def test_the_file_alone_says_what_make_cluster_says(number: int) -> None:
+    told = environment_entries(cluster.broker(DEFAULTS, number).environment)
+    assert told.items() <= of_file(number).items()
+
+
+def test_the_files_differ_in_id_and_places_only() -> None:
+    own = {"broker.id", "listeners", "log.dirs"}
+    common = [{key: text for key, text in of_file(number).items() if key not in own} for number in BROKERS]
+    assert common[0] == common[1] == common[2]
+    assert [of_file(number)["broker.id"] for number in BROKERS] == ["1", "2", "3"]
+    assert (common[0]["default.replication.factor"], common[0]["min.insync.replicas"]) == ("3", "2")
+
+
+@pytest.mark.parametrize("number", BROKERS)
+def test_a_container_serves_clients_inside_and_outside_and_brokers_apart(number: int) -> None:
+    config, one = in_container(number), service(f"broker-{number}")
+    assert config.broker_id == number
+    assert {end.port for end in config.endpoints} == {9092, 19092, 29092}
+    told = dict(entry.split("://") for entry in (config.advertised_listeners or "").split(","))
+    assert told == {
+        "CLIENTS": f"127.0.0.1:{9091 + number}",
+        "BROKERS": f"broker-{number}:19092",
+        "CONTAINERS": f"broker-{number}:29092",
+    }
+    assert config.inter_broker_listener_name == "BROKERS"
+    assert one["ports"] == [f"127.0.0.1:{9091 + number}:9092"], "open to this machine only: nobody has to log in"
+    assert config.zookeeper_connect == "zookeeper-1:2181/sordini"
+    (directory,) = config.log_directories
+    assert f"broker-{number}:{directory}" in one["volumes"]
+
+
+@pytest.mark.parametrize("number", BROKERS)
+def test_a_container_may_take_as_long_to_stop_as_the_broker(number: int) -> None:
+    one = service(f"broker-{number}")
+    assert int(one["stop_grace_period"].removesuffix("s")) * 1000 > in_container(number).shutdown_deadline_ms
+    assert one["depends_on"] == {"zookeeper-1": {"condition": "service_healthy"}}
+    assert "healthcheck" not in one, "the image's asks whom SORDINI_BOOTSTRAP names"
+
+
+def test_data_is_on_volumes_that_are_declared_once_and_used_once() -> None:
+    mounts = [mount.split(":")[0] for one in compose()["services"].values() for mount in one["volumes"]]
+    named = [source for source in mounts if not source.startswith(".")]
+    assert sorted(named) == sorted(compose()["volumes"])
+
+
+def test_zookeepers_are_told_the_same_in_containers_and_as_processes() -> None:
+    common = read_properties((SETTINGS / "zookeeper.properties").read_text(encoding="utf-8"))
+    for number in BROKERS:
+        one = service(f"zookeeper-{number}")
+        told = dict(one["environment"])
+        assert told.pop("ZOO_MY_ID") == str(number)
+        assert told.pop("ZOO_SERVERS") == ""
+        assert {ZOOKEEPER_KEYS[name]: text for name, text in told.items()} == common
+        assert one["healthcheck"]["test"] == ["CMD", "zkServer.sh", "status"]
+    # A session of a broker must be one that ZooKeeper grants: two ticks at the least.
+    assert in_container(1).zookeeper_session_timeout_ms >= 2 * int(common["tickTime"])
+
+
+def test_the_ensembles_variables_name_each_zookeeper_to_all_others_and_to_the_brokers() -> None:
+    variables = ensemble_variables()
+    services = compose(tuple(sorted(variables.items())))["services"]
+    for number in BROKERS:
+        told = services[f"broker-{number}"]["environment"]["KAFKA_ZOOKEEPER_CONNECT"]
+        assert told == "zookeeper-1:2181,zookeeper-2:2181,zookeeper-3:2181/sordini"
+        members = services[f"zookeeper-{number}"]["environment"]["ZOO_SERVERS"].split()
+        assert members == [f"server.{other}=zookeeper-{other}:2888:3888;2181" for other in BROKERS]
+
+
+def ports_in_a_row() -> int:
+    """The first of three free ports, each with a free one 10,000 above it."""
+    while True:
+        first = free_port()
+        if not any(is_listening(first + beyond + step) for beyond in (0, 10_000) for step in range(3)):
+            return first
+
+
+class MakeCluster(OutsideProcess):
+    """What `make cluster` runs, beside whatever is on this machine."""
+
+    name = "make-cluster"
+    start_seconds_max = 120.0
+    stop_seconds_max = 60.0
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        super().__init__(directory)
+        self._options = options
+        self.port = ports_in_a_row()
+
+    def environment(self) -> dict[str, str]:
+        """A broker that was killed is soon given up."""
+        return {**os.environ, "KAFKA_ZOOKEEPER_SESSION_TIMEOUT_MS": "2000"}
+
+    def command(self) -> list[str]:
+        own = ["--directory", str(self.directory / "data"), "--port", str(self.port), *self._options]
+        return [sys.executable, str(ROOT / "scripts" / "cluster.py"), *own]
+
+    def is_ready(self) -> bool:
+        return "three brokers are ready" in self.output()
+
+    def sordini(self, *arguments: str, given: str = "") -> str:
+        """A command of ours on the cluster; what it prints."""
+        program = str(Path(sys.prefix) / "bin" / "sordini")
+        environment = {**os.environ, "SORDINI_BOOTSTRAP": self.bootstrap}
+        done = subprocess.run(
+            [program, *arguments], input=given, capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
+        assert done.returncode == 0, f"{arguments}\n{done.stderr}\n{self.tail()}"
+        return done.stdout
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{self.port + number - 1}" for number in BROKERS)
+
+    def started(self) -> Mapping[str, int]:
+        """Process ids by name."""
+        return {name: int(pid) for name, pid in re.findall(r"^(\S+) is process (\d+)", self.output(), re.MULTILINE)}
+
+
+def test_a_broker_of_make_cluster_may_be_killed_and_started_again_and_ctrl_c_ends_all(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    cluster_of_three = MakeCluster(tmp_path / "cluster", "--zookeeper", f"{zookeeper}/make-cluster-{os.getpid()}")
+    again: subprocess.Popen[bytes] | None = None
+    try:
+        with cluster_of_three as made:
+            made.sordini("topics", "create", "orders")
+            made.sordini("produce", "orders", given="1 pear\n2 figs\n")
+            os.kill(made.started()["broker-2"], signal.SIGKILL)
+            made.wait_until(lambda: "broker-2 has ended with status -9" in made.output(), 10, "say so")
+            assert sorted(made.sordini("consume", "orders", "--from", "beginning", "--max-messages", "2").split()) == [
+                "1",
+                "2",
+                "figs",
+                "pear",
+            ]
+            (line,) = re.findall(r"^  (cd .*)$", made.output(), re.MULTILINE)
+            log = tmp_path / "again.log"
+            with log.open("wb") as output:
+                again = subprocess.Popen(
+                    ["bash", "-c", line], stdout=output, env=made.environment(), start_new_session=True
+                )
+            made.wait_until(lambda: "sordini is ready: broker 2" in log.read_text(), 30, "have broker 2 again")
+            os.kill(made.pid, signal.SIGINT)
+            assert made.wait_for_exit(60) == 0, made.tail()
+            for name in ("broker-1", "broker-3"):
+                assert f"{name} has ended with status 0" in made.output()
+    finally:
+        if again is not None:
+            os.killpg(again.pid, signal.SIGKILL)
+            again.wait(10)
+
+
+@pytest.mark.skipif(not EVERYTHING, reason="three ZooKeepers more: with SORDINI_MIXED=all")
+def test_make_cluster_starts_an_ensemble_and_finds_everything_again(tmp_path: Path) -> None:
+    options = ("--zookeepers", "3", "--zookeeper-port", str(ports_in_a_row()))
+    with MakeCluster(tmp_path / "cluster", *options) as made:
+        assert set(made.started()) == {f"{kind}-{number}" for kind in ("zookeeper", "broker") for number in BROKERS}
+        made.sordini("topics", "create", "orders")
+        made.sordini("produce", "orders", given="1 pear\n")
+        os.kill(made.pid, signal.SIGINT)
+        assert made.wait_for_exit(60) == 0, made.tail()
+        made.start()
+        assert made.sordini("consume", "orders", "--from", "beginning", "--max-messages", "1").strip() == "1 pear"
+        made.terminate()
+        assert made.wait_for_exit(60) == 0, made.tail()
