@@ -48,16 +48,18 @@ COMMON: Final[dict[str, object]] = {
     "log.cleaner.dedupe.buffer.size": 4_194_304,
 }
 _POLL_SECONDS: Final = 0.05
-_ERROR: Final = re.compile(r"^\[[^]]*\] (?:ERROR|FATAL) ")
+_ERROR: Final = re.compile(r"^\[[^]]*\] (?:ERROR|FATAL) |^\S+ \[(?:error|critical) *\] |^Traceback ")
+"""How Apache Kafka begins a line of the worst kind, and how ours does."""
 _ALLOWED: Final[tuple[tuple[str, str], ...]] = (
     (r"Error for partition failing-\d+ at offset", "the leader's log directory has failed"),
     (r"Error while appending records to failing-\d+ in dir", "so it says when the directory is its own"),
     (r"from OfflinePartition to OnlinePartition", "the only replica of a partition is not there"),
     (r"cannot become follower since the new leader -1 is unavailable", "the same, told to that replica"),
-    (r"apiKey=UPDATE_METADATA[^\n]*\n.*ControllerMovedException", "a deposed controller's last words"),
+    (r"api(?:Key)?=UPDATE_METADATA[^\n]*\n.*ControllerMovedException", "a deposed controller's last words"),
     (r"Controller \d fails to send a request to broker", "it is deposed while it sends"),
+    (r"\] log directory is offline ", "so ours says it when the directory is its own"),
 )
-"""What an Apache Kafka says of what is done to it here, and why it says so."""
+"""What a broker says of what is done to it here, and why it says so."""
 
 
 class Cluster:
@@ -256,13 +258,11 @@ class Cluster:
         return "\n".join([*lines, *(process.tail() for process in self.brokers.values())])
 
     def errors(self) -> list[str]:
-        """Lines of Apache Kafka's logs that say ERROR, each with the next, but for what is done to a cluster here."""
+        """Lines of the brokers' logs that tell of an error, each with the next, but for what is done to them here."""
         found = []
-        for process in self.brokers.values():
-            if isinstance(process, ApacheKafkaProcess):
-                lines = [*whole_log(process).splitlines(), ""]
-                pairs = pairwise(lines)
-                found += [f"{line}\n    {cause}" for line, cause in pairs if _ERROR.match(line)]
+        for broker, process in self.brokers.items():
+            lines = [*whole_log(process).splitlines(), ""]
+            found += [f"{broker}: {line}\n    {cause}" for line, cause in pairwise(lines) if _ERROR.match(line)]
         return [one for one in found if not any(re.search(known, one) for known, _ in _ALLOWED)]
 
 

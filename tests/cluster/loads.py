@@ -32,6 +32,13 @@ _PRODUCER: Final[dict[str, Any]] = {
     "request.timeout.ms": 10_000,
 }
 
+_TRANSACTION: Final = {"transaction.timeout.ms": 30_000, "message.timeout.ms": 25_000}
+"""A coordinator of Apache Kafka 2.7 forgets to look at its watermark after a shrink of the in-sync set (KAFKA-13091).
+A state that it was writing then is committed when the transaction's timeout has passed and it writes it once more."""
+_NOTHING_TO_END: Final = KafkaError.INVALID_TXN_STATE
+"""Records that could not be sent meanwhile, as the coordinator was busy with the transaction before, are an end that
+it never heard a beginning of. The client calls that fatal; it harms nobody."""
+
 
 class Worker:
     """A thread that goes on until it is told that it is enough; what it dies of is raised where it is awaited."""
@@ -130,7 +137,7 @@ class Transactor(Worker):
                 self.settled += 1
             except KafkaException as problem:
                 error: KafkaError = problem.args[0]
-                if error.fatal():
+                if error.fatal() and error.code() != _NOTHING_TO_END:
                     raise
                 producer = self._made()  # Which aborts what is open; of an unclear end it makes no difference.
             self._history.transactions.append(Transaction(values, fate))
@@ -138,7 +145,7 @@ class Transactor(Worker):
 
     def _made(self) -> Producer:
         settings = {**_PRODUCER, "bootstrap.servers": self._bootstrap, "transactional.id": self._name}
-        producer = Producer({**settings, "transaction.timeout.ms": 60_000, "message.timeout.ms": 55_000})
+        producer = Producer({**settings, **_TRANSACTION})
         producer.init_transactions(SECONDS_MAX)
         return producer
 

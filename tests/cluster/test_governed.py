@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from uuid import uuid4
 
 from confluent_kafka import KafkaError, Producer
@@ -11,34 +9,10 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from sordini.protocol.errors import ErrorCode
 from tests.cluster.cluster import SECONDS_MAX, STOPPED, Cluster, Partition, config_of
-from tests.cluster.history import History, Sent, violations
-from tests.cluster.loads import Writer, read_all
+from tests.cluster.history import History, Sent
+from tests.cluster.keeping import assert_kept, folders, written
 from tests.outside.failing import failing
 from tests.process.wire import Client
-
-
-def written(cluster: Cluster, partitions: list[Partition], records: int = 100) -> History:
-    """So many records of each partition, acknowledged by all."""
-    history = History()
-    with Writer(cluster.bootstrap, partitions, history, uuid4().hex[:8]) as writer:
-        cluster.wait(
-            lambda: writer.has_failed or min(writer.acknowledged.values()) >= records,
-            f"{records} records of {partitions} are acknowledged",
-        )
-    return history
-
-
-def assert_kept(cluster: Cluster, partitions: list[Partition], *histories: History) -> None:
-    everything = History([sent for history in histories for sent in history.sent])
-    for number, sent in enumerate(everything.sent):
-        sent.number = number
-    assert violations(everything, read_all(cluster.bootstrap, partitions)) == []
-
-
-def folders(cluster: Cluster, broker: int, topic: str) -> set[str]:
-    """Names of the broker's folders for the topic's partitions; those marked as deleted do not count."""
-    found: Iterable[Path] = cluster.brokers[broker].directory.glob(f"data*/{topic}-*")
-    return {path.name for path in found if not path.name.endswith("-delete")}
 
 
 def test_a_topic_is_made_on_ours_and_deleted(governed: Cluster) -> None:

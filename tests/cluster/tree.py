@@ -34,6 +34,11 @@ class Tree:
     def close(self) -> None:
         _end(self._client)
 
+    def zxid(self) -> int:
+        """The newest transaction there is."""
+        self._client.exists("/")
+        return int(self._client.last_zxid)
+
     def read(self, path: str) -> Any:
         """The node's JSON."""
         try:
@@ -53,6 +58,13 @@ class Tree:
 
     def create(self, path: str, value: Any, *, ephemeral: bool = False) -> None:
         self._client.create(path, json.dumps(value).encode(), ephemeral=ephemeral, makepath=True)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Make a node of any bytes, or give it others."""
+        if self._client.exists(path) is None:
+            self._client.create(path, data, makepath=True)
+        else:
+            self._client.set(path, data)
 
     def delete(self, path: str) -> None:
         """Delete a node that may be gone already."""

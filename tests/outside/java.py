@@ -30,17 +30,18 @@ class ZooKeeperProcess(OutsideProcess):
 
     name = "zookeeper"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, host: str = "127.0.0.1") -> None:
         super().__init__(directory)
+        self.host = host
         self.port = free_port()
-        self.connect = f"127.0.0.1:{self.port}"
+        self.connect = f"{host}:{self.port}"
 
     def command(self) -> list[str]:
         config = self.directory / "zookeeper.properties"
         settings = {
             "dataDir": self.directory / "data",
             "clientPort": self.port,
-            "clientPortAddress": "127.0.0.1",
+            "clientPortAddress": self.host,
             "tickTime": 500,
             "maxClientCnxns": 0,
             "admin.enableServer": "false",
@@ -57,7 +58,7 @@ class ZooKeeperProcess(OutsideProcess):
     def ask(self, word: str) -> str:
         """The answer to one of ZooKeeper's four-letter words; empty while it does not listen."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+            with socket.create_connection((self.host, self.port), timeout=2) as connection:
                 connection.sendall(word.encode())
                 return b"".join(iter(lambda: connection.recv(4_096), b"")).decode()
         except OSError:

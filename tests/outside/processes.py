@@ -39,6 +39,8 @@ class OutsideProcess(ABC):
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self.log_path = directory / f"{self.name}.log"
+        self.prefix: Sequence[str] = ()
+        """Words before the command, such as those that lead into a network namespace; they have to `exec`."""
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0  # Where in the log file the present life of the program begins.
 
@@ -78,7 +80,7 @@ class OutsideProcess(ABC):
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
             self._process = subprocess.Popen(
-                list(self.command()),
+                [*self.prefix, *self.command()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

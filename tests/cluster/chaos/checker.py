@@ -1,0 +1,35 @@
+"""All laws, and the judgement of a history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+from tests.cluster.chaos import laws, replica_laws
+from tests.cluster.chaos.events import History
+
+LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
+    "I1": laws.lost_writes,
+    "I2": laws.duplicates,
+    "I3": laws.inconsistent_offsets,
+    "I4": laws.disorder,
+    "I5": laws.unwanted_reads,
+    "I6": laws.torn_transactions,
+    "I7": laws.skipped_polls,
+    "I8": replica_laws.high_watermarks,
+    "I9": replica_laws.divergence,
+    "I10": replica_laws.epochs,
+    "I11": laws.phantoms,
+    "I12": replica_laws.groups,
+    "I13": replica_laws.recovery,
+    "I14": replica_laws.liveness,
+    "seen": replica_laws.seen_wrong,
+}
+LINES_MAX: Final = 50
+"""Of each law: whoever breaks one breaks it often."""
+
+
+def violations(history: History) -> list[str]:
+    """Every breach as a line, its law first; of one law so many at most."""
+    return [line for law in LAWS.values() for line in islice(law(history), LINES_MAX)]

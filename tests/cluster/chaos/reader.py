@@ -1,0 +1,74 @@
+"""A librdkafka consumer that reads along from the beginning, whatever happens; and, at the end, reads all once more."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from typing import Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from tests.cluster.chaos.events import LastRead, Poll
+from tests.cluster.chaos.working import CLIENT, Working, key_of, split
+
+TURN_SECONDS: Final = 0.25
+SILENCE_SECONDS_MAX: Final = 60.0
+Recs = dict[str, list[tuple[int, str]]]
+
+
+def consumer(bootstrap: list[str]) -> Consumer:
+    own = {"group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error", "check.crcs": True}
+    return Consumer(
+        {
+            **CLIENT,
+            **own,
+            "bootstrap.servers": ",".join(bootstrap),
+            "fetch.wait.max.ms": 100,
+            "enable.partition.eof": True,
+        }
+    )
+
+
+def follow(working: Working) -> None:
+    """Read along, and note each turn what came."""
+    reader = consumer(working.orders.bootstrap)
+    reader.assign([TopicPartition(*split(tp), OFFSET_BEGINNING) for tp in working.orders.partitions])
+    while working:
+        t0, recs = time.monotonic(), defaultdict[str, list[tuple[int, str]]](list)
+        for message in reader.consume(5_000, TURN_SECONDS):
+            if message.error() is None:
+                recs[f"{message.topic()}-{message.partition()}"].append(
+                    (message.offset() or 0, key_of(message.value()))
+                )
+        for tp, rows in recs.items():
+            working.recorder.note(Poll(working.orders.name, t0, time.monotonic(), tp, rows))
+    reader.close()
+
+
+def read_all(working: Working) -> None:
+    """Each partition from its beginning to its end."""
+    unread = set(working.orders.partitions)
+    recs: Recs = {tp: [] for tp in unread}
+    reader = consumer(working.orders.bootstrap)
+    reader.assign([TopicPartition(*split(tp), OFFSET_BEGINNING) for tp in unread])
+    heard = time.monotonic()
+    while unread and time.monotonic() - heard < SILENCE_SECONDS_MAX:
+        for message in reader.consume(5_000, TURN_SECONDS):
+            heard, tp, error = time.monotonic(), f"{message.topic()}-{message.partition()}", message.error()
+            if error is None:
+                recs[tp].append((message.offset() or 0, key_of(message.value())))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unread.discard(tp)
+    reader.close()
+    assert not unread, f"{sorted(unread)} have no end"
+    for tp, rows in recs.items():
+        working.recorder.note(LastRead(tp, rows))
+
+
+if __name__ == "__main__":
+    at_work = Working()
+    if at_work.orders.name == "last":
+        read_all(at_work)
+    else:
+        follow(at_work)
+    at_work.recorder.close()

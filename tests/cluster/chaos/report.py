@@ -1,0 +1,110 @@
+"""What a run came to, as a few lines, as a file per seed, and as the table of all files."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from tests.cluster.chaos.run import Outcome
+from tests.cluster.chaos.schedule import Kind
+from tests.outside.needs import ROOT
+
+FOLDER: Final = ROOT / "docs" / "chaos"
+COMMAND: Final = "python -m tests.cluster.chaos --seeds {seed}-{seed} --minutes {minutes:g} --report"
+_TOP: Final = """# Chaos: what it did, and what was found
+
+Three brokers, a real ZooKeeper and five clients as processes, each group in a network namespace of its own; a fault
+every eleven seconds, of the kinds that `tests/cluster/chaos/schedule.py` lists; at the end every record and every file
+is held against the laws of `tests/cluster/chaos/checker.py`. Each row is one run, its file beside this page has every
+fault of it: `make chaos ARGS="--seeds 1-1 --minutes 10 --report"`. Rewritten by that command.
+
+*unclear* is what a client was told neither yes nor no of; *first ack* is the time from the end of a fault, restarts
+included, to the first acknowledged record of each partition: median, 99th percentile, longest; *in sync* is the time
+from the last fault until every replica was; *silence* is the longest time, during a fault and its heal, without an
+acknowledged record of some partition: median and longest of the faults.
+
+| seed | minutes | faults | offered | acknowledged | unclear | read along | first ack, s | silence, s | in sync, s | violations |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+def summary(outcome: Outcome) -> str:
+    """For the terminal."""
+    first = _told(outcome.first_acks)
+    counts = (
+        f"{len(outcome.slots)} faults, {outcome.offered:,} writes offered, {outcome.acknowledged:,} acknowledged, "
+        f"{outcome.unclear:,} unclear, {outcome.refused:,} refused, {outcome.polled:,} read along, "
+        f"{outcome.duplicates_allowed} allowed duplicates"
+    )
+    silence = _middle_and_most(outcome.silences)
+    lines = [
+        f"seed {outcome.seed}: {counts}",
+        f"first acknowledgement after a heal: {first} s; silence {silence} s; in sync after {outcome.full:.1f} s",
+        *(f"client: {line}" for line in outcome.clients),
+        *outcome.broken,
+        f"{len(outcome.broken)} violations",
+    ]
+    return "\n".join(lines)
+
+
+def _told(seconds: list[float]) -> str:
+    """Median, 99th percentile and longest."""
+    if not seconds:
+        return "-"
+    chosen = (seconds[len(seconds) // 2], seconds[min(len(seconds) - 1, len(seconds) * 99 // 100)], seconds[-1])
+    return " / ".join(f"{one:.1f}" for one in chosen)
+
+
+def _middle_and_most(seconds: list[float]) -> str:
+    ranked = sorted(seconds)
+    return f"{ranked[len(ranked) // 2]:.1f} / {ranked[-1]:.1f}" if ranked else "-"
+
+
+def write(outcome: Outcome) -> None:
+    """The run's file, and the table of all."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / f"seed-{outcome.seed}.json").write_text(json.dumps(_row(outcome), indent=1) + "\n")
+    rows = sorted((json.loads(path.read_text()) for path in FOLDER.glob("seed-*.json")), key=lambda row: row["seed"])
+    (FOLDER / "README.md").write_text(_TOP + "".join(_line(row) for row in rows))
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    began = outcome.slots[0].t0 if outcome.slots else 0.0
+    return {
+        "seed": outcome.seed,
+        "minutes": outcome.minutes,
+        "command": COMMAND.format(seed=outcome.seed, minutes=outcome.minutes),
+        "offered": outcome.offered,
+        "acknowledged": outcome.acknowledged,
+        "unclear": outcome.unclear,
+        "refused": outcome.refused,
+        "read_along": outcome.polled,
+        "allowed_duplicates": outcome.duplicates_allowed,
+        "first_ack_seconds": _told(outcome.first_acks),
+        "silence_seconds": _middle_and_most(outcome.silences),
+        "in_sync_seconds": round(outcome.full, 1),
+        "client_incidents": len(outcome.clients),
+        "violations": outcome.broken,
+        "faults": [
+            f"{one.t0 - began:.1f} s, {one.t1 - one.t0:.1f} s long, {silence:.1f} s of silence: "
+            f"{Kind[one.kind].value}: {one.told}"
+            for one, silence in zip(outcome.slots, outcome.silences, strict=True)
+        ],
+    }
+
+
+def _line(row: dict[str, Any]) -> str:
+    cells = (
+        f"[{row['seed']}](seed-{row['seed']}.json)",
+        f"{row['minutes']:g}",
+        len(row["faults"]),
+        f"{row['offered']:,}",
+        f"{row['acknowledged']:,}",
+        f"{row['unclear']:,}",
+        f"{row['read_along']:,}",
+        row["first_ack_seconds"],
+        row["silence_seconds"],
+        row["in_sync_seconds"],
+        len(row["violations"]),
+    )
+    return "| " + " | ".join(str(cell) for cell in cells) + " |\n"

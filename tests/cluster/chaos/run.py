@@ -1,0 +1,170 @@
+"""One run: a seed's plan carried out under load, everything written down, then judged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.cluster.chaos.checker import violations
+from tests.cluster.chaos.events import INFO, Fault, Found, Full, History, read
+from tests.cluster.chaos.faults import Faults
+from tests.cluster.chaos.files import left_by
+from tests.cluster.chaos.laws import counted_duplicates, refused
+from tests.cluster.chaos.network import Namespaces, Network, NoNetworkError
+from tests.cluster.chaos.proxies import Proxies
+from tests.cluster.chaos.replica_laws import FULL_SECONDS_MAX, first_acknowledgements, silences
+from tests.cluster.chaos.schedule import AFTER_SECONDS, Slot, plan
+from tests.cluster.chaos.world import BROKERS, Watcher, World
+
+NODES: Final = (*(str(one) for one in BROKERS), "zookeeper", "clients")
+WRITERS: Final = 2
+WRITES_PER_SECOND: Final = 600
+"""Of each writer; the raw client adds a few."""
+RAW_PER_SECOND: Final = 100
+STOP_SECONDS_MAX: Final = 90.0
+Say = Callable[[str], None]
+
+
+class Outcome(NamedTuple):
+    """What a run came to; times in seconds."""
+
+    seed: int
+    minutes: float
+    slots: list[Fault]
+    offered: int
+    acknowledged: int
+    unclear: int
+    refused: int
+    polled: int
+    duplicates_allowed: int
+    first_acks: list[float]
+    silences: list[float]
+    """Of each slot, the longest time without an acknowledged record of some partition."""
+    full: float
+    clients: list[str]
+    broken: list[str]
+
+
+def run(seed: int, minutes: float, directory: Path, say: Say, *, behind_proxies: bool = False) -> Outcome:
+    """One seed from the first broker to the judgement; everything it writes is in the folder."""
+    network = _network(say, behind_proxies=behind_proxies)
+    try:
+        world = World(directory, network)
+        with world.running():
+            _suffer(world, plan(seed, minutes), minutes, say)
+            _finish(world)
+    finally:
+        network.close()
+    return judged(seed, minutes, directory)
+
+
+def _network(say: Say, *, behind_proxies: bool) -> Network:
+    if behind_proxies:
+        return Proxies()
+    try:
+        return Namespaces(NODES)
+    except NoNetworkError as problem:
+        say(f"{problem}; proxies stand between the nodes instead")
+        return Proxies()
+
+
+def _suffer(world: World, slots: list[Slot], minutes: float, say: Say) -> None:
+    """The plan, under load; returns when all is quiet and in sync, or has had its time."""
+    faults = Faults(world)
+    for number in range(1, WRITERS + 1):
+        world.start_client("writer", f"w{number}", WRITES_PER_SECOND)
+    world.start_client("raw_client", "raw", RAW_PER_SECOND)
+    world.start_client("reader", "r1")
+    for number in (1, 2):
+        world.start_client("member", f"m{number}")
+    began = time.monotonic()
+    with Watcher(world):
+        for slot in slots:
+            _wait_until(began + slot.at)
+            t0 = time.monotonic()
+            with faults.inject(slot):
+                _wait_until(t0 + slot.seconds)
+            world.recorder.note(Fault(slot.kind.name, t0, time.monotonic(), faults.told))
+            world.recorder.flush()
+            say(f"{t0 - began:6.1f} s  {slot.kind.value}: {faults.told} ({time.monotonic() - t0:.1f} s)")
+            _look_after(world)
+        healed = time.monotonic()
+        full = world.wait_for(world.is_full, FULL_SECONDS_MAX)
+        world.recorder.note(Full(time.monotonic() - healed if full else -1.0))
+        _wait_until(max(began + minutes * 60, healed + AFTER_SECONDS))
+        _stop_clients(world)
+        _settle(world)
+
+
+def _wait_until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+def _look_after(world: World) -> None:
+    """Nobody ends by himself."""
+    for broker_id, broker in world.brokers.items():
+        if not broker.is_running:
+            world.recorder.note(Found("I14", f"broker {broker_id} ended by itself\n{broker.tail()}"))
+            world.revive()
+    for name, client in world.clients.items():
+        if not client.is_running:
+            world.recorder.note(Found("client", f"{name} ended by itself\n{client.tail()}"))
+    world.clients = {name: client for name, client in world.clients.items() if client.is_running}
+
+
+def _stop_clients(world: World) -> None:
+    for client in world.clients.values():
+        client.terminate()
+    for name, client in world.clients.items():
+        if status := client.wait_for_exit(STOP_SECONDS_MAX):
+            world.recorder.note(Found("client", f"{name} ended with {status}\n{client.tail()}"))
+    world.clients.clear()
+
+
+def _settle(world: World) -> None:
+    """What was sent last is on all replicas, too."""
+    world.wait_for(world.is_full, FULL_SECONDS_MAX)
+
+
+def _finish(world: World) -> None:
+    """Everything is read once more, the brokers stop, and their files are read."""
+    for module in ("reader", "member"):
+        client = world.start_client(module, "last")
+        if status := client.wait_for_exit(STOP_SECONDS_MAX):
+            world.recorder.note(Found("client", f"the last {module} ended with {status}\n{client.tail()}"))
+    world.clients.clear()
+    for tp in world.partitions:
+        if (state := world.state(tp)) is not None:
+            world.recorder.note(state)
+    for broker in world.brokers.values():
+        broker.terminate()
+    for broker_id, broker in world.brokers.items():
+        if status := broker.wait_for_exit(STOP_SECONDS_MAX):
+            world.recorder.note(Found("I14", f"broker {broker_id} stops with {status}\n{broker.tail()}"))
+        for tp in world.partitions:
+            for event in left_by(broker_id, broker.data_directory, tp):
+                world.recorder.note(event)
+
+
+def judged(seed: int, minutes: float, directory: Path) -> Outcome:
+    """The judgement of what a run left in its folder; it can be asked for again."""
+    history = History(read(sorted(directory.glob("*.jsonl*"))))
+    broken = [line for line in violations(history) if not line.startswith("client ")]
+    return Outcome(
+        seed,
+        minutes,
+        sorted(history.faults, key=lambda one: one.t0),
+        len(history.sends),
+        len(history.acknowledged),
+        sum(one.result == INFO for one in history.sends),
+        refused(history),
+        sum(len(one.recs) for one in history.polls),
+        counted_duplicates(history),
+        first_acknowledgements(history),
+        silences(history),
+        history.fulls[-1].seconds if history.fulls else -1.0,
+        [one.told for one in history.founds if one.law == "client"],
+        broken,
+    )

@@ -1,0 +1,92 @@
+"""Apache Kafka 2.7.2, 3.9.1 at the older one's protocol, and ours in one cluster, under each as controller (A6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.cluster.cluster import OURS, Cluster
+from tests.cluster.keeping import assert_kept, folders, written
+from tests.cluster.work import Work
+from tests.outside.needs import APACHE_KAFKA, OLDER_APACHE_KAFKA
+
+OLDER, NEWER, OWN = 1, 2, 4
+RULERS = {"2.7.2": OLDER, "3.9.1": NEWER, "ours": OWN}
+EACH_LEADS = [[1, 2, 4], [4, 1, 2], [2, 4, 1]]
+EACH = {OLDER, NEWER, OWN}
+
+
+@pytest.fixture
+def three_ways(lend: Callable[..., Cluster]) -> Cluster:
+    """1 is the older Apache Kafka, 2 and 3 are the newer one, 4 is ours."""
+
+    def start(made: Cluster) -> None:
+        made.start({OLDER: OLDER_APACHE_KAFKA, NEWER: APACHE_KAFKA, 3: APACHE_KAFKA})
+        made.start({OWN: OURS})
+        made.create_internal((1, 2, 3))
+
+    cluster: Cluster = lend("2.7", start)
+    return cluster
+
+
+@pytest.fixture(params=RULERS.values(), ids=RULERS)
+def ruler(request: pytest.FixtureRequest, three_ways: Cluster) -> int:
+    """Each in turn is the controller."""
+    wanted: int = request.param
+    three_ways.move_controller(wanted)
+    return wanted
+
+
+def test_all_are_in_every_in_sync_set_under_load_whoever_rules(three_ways: Cluster, ruler: int) -> None:
+    with Work(three_ways, f"under-{ruler}", EACH_LEADS) as work:
+        work.go_on(records=200, transactions=4)
+        for partition in work.partitions:
+            three_ways.wait_for_isr(partition, EACH)
+        assert [three_ways.leader(one) for one in work.plain] == [1, 4, 2]
+
+
+def test_each_kind_is_killed_under_load_and_comes_back_whoever_rules(three_ways: Cluster, ruler: int) -> None:
+    with Work(three_ways, f"killed-under-{ruler}", EACH_LEADS) as work:
+        for victim in sorted(EACH - {ruler}):
+            work.go_on()
+            three_ways.kill(victim)
+            three_ways.wait_until_gone(victim)
+            for partition in work.partitions:
+                three_ways.wait_for_isr(partition, EACH - {victim})
+            work.go_on()
+            three_ways.restart(victim)
+            three_ways.wait_for_full_isr(work.partitions)
+        assert three_ways.tree.controller() == ruler
+        three_ways.tree.elect_preferred(work.partitions)
+        for partition, leader in zip(work.plain, (1, 4, 2), strict=True):
+            three_ways.wait_for_leader(partition, leader)
+        work.go_on()
+
+
+def test_topics_are_made_moved_from_kind_to_kind_and_deleted_whoever_rules(three_ways: Cluster, ruler: int) -> None:
+    topic = f"ruled-by-{ruler}"
+    (partition,) = three_ways.create(topic, [[OLDER, 3]])
+    histories = [written(three_ways, [partition])]
+    for replicas in ([NEWER, OWN], [OWN, OLDER], [OLDER, NEWER]):
+        three_ways.tree.reassign([(*partition, replicas)])
+        three_ways.wait(lambda: not three_ways.tree.exists("/admin/reassign_partitions"), "the reassignment is done")
+        assert three_ways.tree.assignment(topic) == {0: replicas}
+        three_ways.wait_for_isr(partition, replicas)
+        histories.append(written(three_ways, [partition]))
+    assert_kept(three_ways, [partition], *histories)
+    three_ways.ask_controller(lambda admin: admin.delete_topics([topic]))
+    nodes = (f"/brokers/topics/{topic}", f"/config/topics/{topic}", f"/admin/delete_topics/{topic}")
+    three_ways.wait(lambda: not any(three_ways.tree.exists(node) for node in nodes), "every node is gone")
+    for broker in three_ways.brokers:
+        three_ways.wait(lambda one=broker: not folders(three_ways, one, topic), f"{broker} has removed the folders")
+
+
+def test_the_reign_goes_round_all_of_them_under_load(three_ways: Cluster) -> None:
+    with Work(three_ways, "goes-round", EACH_LEADS) as work:
+        for wanted in (OLDER, OWN, NEWER, OWN, OLDER):
+            three_ways.move_controller(wanted)
+            work.go_on()
+            epoch = three_ways.tree.controller_epoch()
+            three_ways.create(f"of-{wanted}-{epoch}", [[4, 1, 2], [3, 2, 4]])
+        three_ways.wait_for_full_isr(work.partitions)
