@@ -1,4 +1,4 @@
-"""Bring the programs that tests run beside Sordini: kcat, Java, Apache Kafka's jars, and Spark.
+"""Bring the programs that tests run beside Sordini: kcat, strace, Java, Apache Kafka's jars, and Spark.
 
     python3 scripts/outside.py tests            all that `make test` uses
     python3 scripts/outside.py cluster          a ZooKeeper for `make cluster`, with Apache Kafka's jars
@@ -40,7 +40,7 @@ SPARK_VERSION = "4.0.0"
 # Beginnings of the jars whose presence says that a folder is whole.
 MARKS = ("kafka_2.13", "spark-sql-kafka")
 
-PACKAGES = {"kcat": "kcat", "java": "default-jre-headless", "mvn": "maven"}
+PACKAGES = {"kcat": "kcat", "java": "default-jre-headless", "mvn": "maven", "strace": "strace", "ip": "iproute2"}
 
 
 def main(arguments: list[str]) -> None:

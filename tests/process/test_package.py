@@ -20,8 +20,9 @@ def test_the_wheel_holds_every_module_and_runs_without_the_checkout(tmp_path: Pa
         names = {name for name in archive.namelist() if name.startswith("sordini/")}
         archive.extractall(tmp_path / "site")
     modules = {f"sordini/{path.relative_to(ROOT)}" for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    clusters = {f"sordini/{path.relative_to(ROOT)}" for path in (ROOT / "config" / "cluster").iterdir()}
     data = {"sordini/__init__.py", "sordini/py.typed", "sordini/config/server.properties"}
-    assert names == modules | data | {"sordini/config/sordini.service"}
+    assert names == modules | data | clusters | {"sordini/config/sordini.service"}
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
     program = "import sordini, sordini.broker.__main__ as command; print(sordini.__file__); command.main(['--version'])"
     done = subprocess.run(

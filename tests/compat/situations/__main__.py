@@ -57,6 +57,9 @@ Beyond single answers:
 - **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.
 - **The first FindCoordinator** waits for the topic it brings about (docs/benchmarks.md has a row of it); Apache Kafka
   answers COORDINATOR_NOT_AVAILABLE at once, and the client comes back when it sees fit.
+- **A commit that comes while its group is read** waits for that, for `offsets.commit.timeout.ms` at most; Apache Kafka
+  answers COORDINATOR_LOAD_IN_PROGRESS at once. What was read is told once all in-sync replicas have it: an offset that
+  a consumer was told is not unknown to the next coordinator.
 - **Two bounds are ours alone**: a request with more than a million elements in all its arrays closes its connection,
   and one that names the same group, topic or broker more than ten times is refused.
 - **A stall of the broker** costs no member its place: what ended meanwhile is prolonged by it.
