@@ -29,6 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # A run that is told to stop still stops the programs it has started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell's background job has SIGINT ignored, and programs started by it would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # kafka-python loads its schemas through a function that Python 3.11 calls deprecated.
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
