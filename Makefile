@@ -30,7 +30,7 @@ cluster: .venv/.installed-serve
 
 test: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope $(ARGS)
 
 crash: .venv/.installed-dev
 	$(BIN)/python -m tests.crash $(ARGS)

@@ -20,7 +20,7 @@ COMMANDS = {
     "groups": "See consumer groups, move and delete their offsets.",
     "configs": "See and change the settings of topics, brokers and the cluster.",
     "log": "Look into the files of a log directory.",
-    "cluster": "Move a cluster between coordination stores.",
+    "cluster": "See how a cluster is; move it between coordination stores.",
 }
 """What `sordini --help` says of each; command NAME is NAME in the module that `module_of` names."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.outside.java import ApacheKafkaProcess, ZooKeeperProcess
 from tests.outside.processes import BrokerProcess, SordiniProcess
@@ -39,12 +41,19 @@ OUTSIDE = ("tests/process", "tests/compat", "tests/cluster", "tests/contract")
 """Folders whose tests start programs, share them, and wait for them."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # With several workers those tests stay with one of them: each program is started once, and no two of them fight
-    # for the machine. The others take what computes.
-    for item in items:
-        if item.nodeid.startswith(OUTSIDE):
-            item.add_marker(pytest.mark.xdist_group("outside"))
+class ByNeed(LoadScopeScheduling):  # type: ignore[misc]
+    """Shares the tests out among workers, a file at a time, but those of OUTSIDE together.
+
+    So each program is started once, and no two of them fight for the machine. The other workers have what computes.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "outside" if nodeid.startswith(OUTSIDE) else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByNeed:
+    return ByNeed(config, log)
 
 
 # How long an example takes says more of the machine than of the code.
