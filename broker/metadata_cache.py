@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
+from sordini.replication.controller.topics import why_unknown
 
 CACHED_ANSWERS_MAX = 256
 CACHED_BYTES_MAX = 32 * 1024 * 1024
@@ -54,6 +55,8 @@ class MetadataCache:
         self.brokers: dict[BrokerId, BrokerMetadata] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self.epoch = 0
+        self.expects_topics = False
+        """The cluster had topics when this broker came, and nobody has told it of any yet: see `why_unknown`."""
         self._names: dict[TopicId, str] = {}
         self._answers: dict[object, bytes] = {}
         self._answers_bytes = 0
@@ -68,6 +71,15 @@ class MetadataCache:
         """Whether the cluster has this partition, wherever it is."""
         known = self.topics.get(topic)
         return known is not None and index in known.partitions
+
+    def why_unknown(self, name: str) -> ErrorCode:
+        """What is said of a topic that is not here: why it cannot be, or LEADER_NOT_AVAILABLE if it still may.
+
+        A client that hears that its topic does not exist gives up what it has for it, and some repeat records then.
+        """
+        code = why_unknown(name)
+        may_be = self.expects_topics and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.LEADER_NOT_AVAILABLE if may_be else code
 
     def why_unreachable(self, leader: BrokerId, listener: str) -> ErrorCode:
         """Why clients of this listener cannot be sent to a leader, NONE where they can.
@@ -90,6 +102,7 @@ class MetadataCache:
 
     def set_partition(self, topic: str, topic_id: TopicId, index: int, partition: PartitionMetadata) -> None:
         """Take one partition's new state."""
+        self.expects_topics = False
         if not self.uses_topic_ids:
             topic_id = NO_TOPIC_ID
         known = self.topics.get(topic)

@@ -86,6 +86,8 @@ class Server:
         self.bound: list[Endpoint] = []
         self.metadata: MetadataCache | None = None
         """What it knows of the cluster, once it is put together."""
+        self._has_topics = False
+        """Whether the store had any when this broker came."""
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Start, call `ready`, serve until `stop` is set, and stop cleanly.
@@ -136,7 +138,9 @@ class Server:
         self.identity = await find_identity(self._config, self._ports.disk, session)
         await load_layers(session, self.identity.broker_id, self._dynamic, self._log)
         topic_configs = topic_configs_of(self._dynamic, session, self._log)
-        await topic_configs.load(await session.children(TOPICS))
+        names = await session.children(TOPICS)
+        self._has_topics = bool(names)
+        await topic_configs.load(names)
         return topic_configs
 
     async def _put_together(
@@ -170,6 +174,7 @@ class Server:
         self.bound, advertised = bind(self._config, sockets)
         me = cluster.Broker(self.identity.broker_id, 0, advertised, self._config.broker_rack)
         await join_company(self._config, session, me)
+        parts.metadata.expects_topics = self._is_clustered and self._has_topics
         ties = tie(around, session, store, parts, me)
         return Running(session, parts, sockets, ties, metrics)
 
@@ -216,10 +221,11 @@ class Server:
         metadata, patience_ms = running.parts.metadata, self._config.zookeeper_session_timeout_ms
         try:
             async with asyncio.timeout(patience_ms / 1000):
-                await metadata.until(lambda: self._is_in(metadata), patience_ms)
+                await metadata.until(lambda: self._is_in(metadata) and not metadata.expects_topics, patience_ms)
                 await running.ties.channel.drained()
         except TimeoutError:
             pass
+        metadata.expects_topics = False
         if not self._is_in(metadata):
             self._log.warning(
                 "no controller has told this broker anything yet; clients are told the same", ms=patience_ms

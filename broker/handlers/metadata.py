@@ -19,7 +19,6 @@ from sordini.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from sordini.protocol.types import NO_TOPIC_ID, TopicId
-from sordini.replication.controller.topics import why_unknown
 from sordini.replication.terms import INTERNAL_TOPICS
 
 # Bits of KIP-430: without an authorizer everybody may do everything that the resource knows.
@@ -91,10 +90,10 @@ class MetadataHandler:
         known = self._metadata.topics.get(wanted.name)
         if known is not None:
             return self._topic(call, known)
-        if request.allow_auto_topic_creation or call.version < 4:
+        code = self._metadata.why_unknown(wanted.name)
+        may_be_made = request.allow_auto_topic_creation or call.version < 4
+        if may_be_made and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             code = self._auto_create(wanted.name)
-        else:
-            code = why_unknown(wanted.name)
         return MetadataResponseTopic(error_code=code, name=wanted.name, is_internal=wanted.name in INTERNAL_TOPICS)
 
     def _wanted_by_id(self, call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:

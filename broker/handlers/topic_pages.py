@@ -18,7 +18,6 @@ from sordini.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from sordini.replication.controller.topics import why_unknown
 from sordini.replication.terms import INTERNAL_TOPICS
 
 
@@ -44,7 +43,7 @@ class TopicPagesHandler:
                 break
             known = self._metadata.topics.get(name)
             if known is None:
-                response.topics.append(_unknown(name))
+                response.topics.append(self._unknown(name))
                 continue
             rest = _rest_of(known, request.cursor)
             response.topics.append(self._described(call, known, rest[:room]))
@@ -64,6 +63,14 @@ class TopicPagesHandler:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"the cursor's partition is {cursor.partition_index}")
         start = "" if cursor is None else cursor.topic_name
         return sorted(name for name in named or self._metadata.topics if name >= start)
+
+    def _unknown(self, name: str) -> DescribeTopicPartitionsResponseTopic:
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=self._metadata.why_unknown(name),
+            name=name,
+            is_internal=name in INTERNAL_TOPICS,
+            topic_authorized_operations=TOPIC_OPERATIONS,
+        )
 
     def _described(self, call: Call, known: TopicMetadata, indexes: list[int]) -> DescribeTopicPartitionsResponseTopic:
         return DescribeTopicPartitionsResponseTopic(
@@ -101,12 +108,3 @@ def _rest_of(known: TopicMetadata, cursor: Cursor | None) -> list[int]:
     """The topic's partitions that earlier pages have not told."""
     start = cursor.partition_index if cursor is not None and cursor.topic_name == known.name else 0
     return sorted(index for index in known.partitions if index >= start)
-
-
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
-    return DescribeTopicPartitionsResponseTopic(
-        error_code=why_unknown(name),
-        name=name,
-        is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sordini.broker import metadata_cache
 from sordini.broker.metadata_cache import MetadataCache
+from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId
 from tests.unit.broker.parts import ME, OTHER, known_broker, led, topic_id_of
 
@@ -16,6 +17,19 @@ def a_cache() -> MetadataCache:
     cache.set_partition("orders", OLD_ID, 0, led())
     cache.set_partition("orders", OLD_ID, 1, led())
     return cache
+
+
+def test_a_topic_that_may_only_not_have_been_told_yet_is_not_called_unknown() -> None:
+    cache = MetadataCache("a-cluster")
+    assert cache.why_unknown("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "nothing is expected"
+    cache.expects_topics = True
+    assert cache.why_unknown("orders") is ErrorCode.LEADER_NOT_AVAILABLE
+    assert cache.why_unknown("or/ders") is ErrorCode.INVALID_TOPIC_EXCEPTION, "it cannot be there either way"
+    cache.set_brokers(ME, [])
+    cache.changed()
+    assert cache.why_unknown("orders") is ErrorCode.LEADER_NOT_AVAILABLE, "a new controller tells of brokers first"
+    cache.set_partition("payments", OLD_ID, 0, led())
+    assert cache.why_unknown("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "all are told at once"
 
 
 def test_a_partition_exists_wherever_it_is() -> None:
