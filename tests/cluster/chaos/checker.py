@@ -26,8 +26,24 @@ LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
     "I14": replica_laws.liveness,
     "seen": replica_laws.seen_wrong,
 }
+ACKNOWLEDGED_PER_MINUTE_MIN: Final = 20_000
+"""A run in which less was written proves less: 200,000 in ten minutes."""
 LINES_MAX: Final = 50
 """Of each law: whoever breaks one breaks it often."""
+
+
+def what_is_missing(history: History, faults: int, minutes: float) -> list[str]:
+    """Why a run says nothing, though no law may be broken: it did not do what its plan says, or was not read."""
+    wanted = int(ACKNOWLEDGED_PER_MINUTE_MIN * minutes)
+    acknowledged = {one.tp for one in history.acknowledged}
+    found = {
+        f"{len(history.faults)} faults of {faults}": len(history.faults) >= faults,
+        f"{len(history.acknowledged):,} writes acknowledged of {wanted:,} at least": len(history.acknowledged)
+        >= wanted,
+        "not every partition that was written to was read in the end": acknowledged <= history.last.keys(),
+        "not every partition that was written to was found in files": acknowledged <= {one.tp for one in history.dumps},
+    }
+    return [f"incomplete: {what}" for what, is_well in found.items() if not is_well]
 
 
 def violations(history: History) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.cluster.chaos.checker import violations
+from tests.cluster.chaos.checker import violations, what_is_missing
 from tests.cluster.chaos.events import INFO, Fault, Found, Full, History, read
 from tests.cluster.chaos.faults import Faults
 from tests.cluster.chaos.files import left_by
@@ -152,6 +152,7 @@ def judged(seed: int, minutes: float, directory: Path) -> Outcome:
     """The judgement of what a run left in its folder; it can be asked for again."""
     history = History(read(sorted(directory.glob("*.jsonl*"))))
     broken = [line for line in violations(history) if not line.startswith("client ")]
+    broken += what_is_missing(history, len(plan(seed, minutes)), minutes)
     return Outcome(
         seed,
         minutes,

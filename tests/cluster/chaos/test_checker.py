@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.build import a_batch, some_records
-from tests.cluster.chaos.checker import LAWS, violations
+from tests.cluster.chaos.checker import LAWS, violations, what_is_missing
 from tests.cluster.chaos.events import (
     FAIL,
     INFO,
@@ -205,3 +205,15 @@ def test_an_index_entry_that_leads_astray_is_told() -> None:
     wrong = (3).to_bytes(4, "big") + (second + 1).to_bytes(4, "big")
     assert len(list(index_problems(0, log, wrong))) == 1
     assert len(list(index_problems(0, log, right + right))) == 1
+
+
+def test_a_run_that_did_less_than_its_plan_is_no_proof() -> None:
+    whole = History(a_run())
+    minutes = 3 / 20_000
+    assert what_is_missing(whole, len(whole.faults), minutes) == []
+    (line,) = what_is_missing(whole, len(whole.faults) + 1, minutes)
+    assert line == "incomplete: 1 faults of 2"
+    (line,) = what_is_missing(whole, 0, 1)
+    assert line == "incomplete: 3 writes acknowledged of 20,000 at least"
+    unread = History(event for event in a_run() if not isinstance(event, LastRead | Dump))
+    assert len(what_is_missing(unread, 0, minutes)) == 2
