@@ -14,7 +14,9 @@ from uuid import uuid4
 import pytest
 from kazoo.client import KazooClient
 
+from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.build import a_batch
 from tests.outside.java import ZooKeeperProcess
 from tests.outside.ports import free_port
@@ -148,6 +150,34 @@ def test_an_isolated_broker_stops_in_order_and_in_time(
     with hung(ensemble):
         assert broker.stop() == 0, broker.tail()
     assert (broker.data_directory / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize(
+    ("topics", "code"), [(["payments"], ErrorCode.LEADER_NOT_AVAILABLE), ([], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+)
+def test_no_topic_is_called_unknown_before_a_controller_has_told_of_those_that_there_are(
+    chroot: str, tmp_path: Path, topics: list[str], code: ErrorCode
+) -> None:
+    broker = SordiniProcess(tmp_path / "told-nothing", settings(chroot, timeout_ms=20_000))
+    address, root = chroot.split("/")
+    with looking_into(address) as tree:
+        tree.ensure_path(f"/{root}/brokers/topics")
+        tree.create(
+            f"/{root}/controller", b'{"version":1,"brokerid":9,"timestamp":"1"}', ephemeral=True
+        )  # It says nothing.
+        for name in topics:
+            tree.create(f"/{root}/brokers/topics/{name}", b'{"version":2,"partitions":{"0":[9]}}')
+        broker.launch()
+        try:
+            until(lambda: REGISTERED.search(broker.output()) is not None)
+            host, port = broker.bootstrap.split(":")
+            request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")], allow_auto_topic_creation=False)
+            with Client(host, int(port)) as client:
+                (row,) = client.ask(ApiKey.METADATA, 8, request).topics
+            assert row.error_code == code
+            assert not broker.is_ready()
+        finally:
+            broker.kill()
 
 
 def test_brokers_register_in_one_tree_under_numbers_of_their_own_and_not_twice_with_one_address(

@@ -122,6 +122,14 @@ def interfere(world: World, line: str) -> None:
     carry_out(world, line)
 
 
+def half_moved(world: World, name: str, adding: str, *held: str) -> None:
+    """A topic on the move, as a controller left it that died in the middle."""
+    removing = replicas_of([word.removeprefix("without:") for word in held if word.startswith("without:")])
+    placed = replicas_of([word for word in held if not word.startswith("without:")])
+    identity = name.encode().ljust(16, b".")[:16]
+    world.topic_set(name, placed, identity, adding=replicas_of([adding]), removing=removing)
+
+
 def carry_out(world: World, line: str) -> None:
     """One line of a story. A `*` at its start: the controller does not hear of it yet."""
     told = not line.startswith("*")
@@ -173,11 +181,7 @@ def carry_out(world: World, line: str) -> None:
         if told:
             world.look_at_noted_moves()
     elif verb == "half-moved":
-        name, adding, *held = words
-        removing = replicas_of([word.removeprefix("without:") for word in held if word.startswith("without:")])
-        placed = replicas_of([word for word in held if not word.startswith("without:")])
-        identity = name.encode().ljust(16, b".")[:16]
-        world.topic_set(name, placed, identity, adding=replicas_of([adding]), removing=removing)
+        half_moved(world, *words)
     elif verb == "usurped":
         world.usurped()
     elif verb == "noted":
