@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.messages.fetch import FetchPartition, FetchRequest
+from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.types import TopicId
 
 NO_SESSION = 0
@@ -115,14 +115,18 @@ class FetchSessions:
             raise BrokerError(
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"session {session.number} expects epoch {session.epoch}"
             )
-        for target in self._requested(request, uses_topic_ids=uses_topic_ids):
-            key = target_key(target, uses_topic_ids=uses_topic_ids)
-            known = session.targets.get(key)
-            if known is None:
-                session.targets[key] = target
-            else:
-                known.wish = target.wish
-                known.quiet = None
+        targets = session.targets
+        for topic in request.topics:
+            topic_id = TopicId(topic.topic_id)
+            key_topic = topic_id if uses_topic_ids else topic.topic
+            for wish in topic.partitions:
+                known = targets.get((key_topic, wish.partition))
+                if known is None:
+                    name = self._name_of(topic, uses_topic_ids=uses_topic_ids)
+                    targets[key_topic, wish.partition] = Target(name, topic_id, wish)
+                else:
+                    known.wish = wish
+                    known.quiet = None
         for forgotten in request.forgotten_topics_data:
             named: str | TopicId = TopicId(forgotten.topic_id) if uses_topic_ids else forgotten.topic
             for index in forgotten.partitions:
@@ -138,10 +142,12 @@ class FetchSessions:
     def _requested(self, request: FetchRequest, *, uses_topic_ids: bool) -> list[Target]:
         targets: list[Target] = []
         for topic in request.topics:
-            topic_id = TopicId(topic.topic_id)
-            name = (self._names(topic_id) or "") if uses_topic_ids else topic.topic
-            targets.extend(Target(name, topic_id, wish) for wish in topic.partitions)
+            name = self._name_of(topic, uses_topic_ids=uses_topic_ids)
+            targets.extend(Target(name, TopicId(topic.topic_id), wish) for wish in topic.partitions)
         return targets
+
+    def _name_of(self, topic: FetchTopic, *, uses_topic_ids: bool) -> str:
+        return (self._names(TopicId(topic.topic_id)) or "") if uses_topic_ids else topic.topic
 
     def _open(self, targets: list[Target], *, uses_topic_ids: bool, privileged: bool, now_ms: int) -> Session | None:
         if not self._make_room(len(targets), now_ms, privileged=privileged):

@@ -15,13 +15,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-PRODUCE = b"\x00\x00"
-"""The API key of Produce as the first two bytes of a request."""
-
 
 def is_produce(frame: memoryview) -> bool:
     """Whether a request frame is a Produce."""
-    return frame[:2] == PRODUCE
+    return len(frame) > 1 and frame[0] == 0 == frame[1]  # The API key, 0. A comparison of slices takes twice as long.
 
 
 class Turn:

@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 
-OUTSIDE = ("tests/process", "tests/compat", "tests/cluster", "tests/contract")
+OUTSIDE = ("tests/process", "tests/compat", "tests/cluster", "tests/contract", "tests/pipeline")
 """Folders whose tests start programs, share them, and wait for them."""
 
 

@@ -160,6 +160,10 @@ class Transport:
 
     def _copied(self, part: Slice) -> Part:
         """A small slice's bytes; the slice itself when they are not at hand (sending it will find out why)."""
+        newest = part.file.newest(part.position, part.size)
+        if newest is not None:
+            part.release()
+            return newest
         if not self._page_cache.is_warm(part.file, part.position, part.size):
             return part
         try:

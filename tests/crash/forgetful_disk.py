@@ -90,6 +90,10 @@ class ForgetfulFile:
 
         self._disk.change("truncate", self._path, truncate)
 
+    def newest(self, position: int, size: int) -> bytes | None:
+        self._check()
+        return None
+
     def reserve(self, size: int) -> None:
         self._check()
         self._disk.reserved[self._path] = size

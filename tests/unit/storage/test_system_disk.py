@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sordini.storage.disk import SystemDisk
+from sordini.storage.disk import NEWEST_BYTES_MAX, SystemDisk
 from sordini.storage.log_manager import Identity, LogManager
 from tests.crash.store import PARTITION, SMALL, TOPIC_ID, contents
 from tests.unit.storage.test_log import put
@@ -31,6 +32,40 @@ def test_appends_go_after_the_end_and_writes_where_they_are_told(tmp_path: Path)
     file.close()
     file.close()
     assert disk.file_size(f"{tmp_path}/f") == 8
+
+
+def test_what_was_appended_last_is_at_hand_until_something_else_is_appended_or_its_file_changes(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    file, other = (disk.open(f"{tmp_path}/{name}", create=True) for name in "fg")
+
+    def append_again() -> None:
+        file.truncate(0)
+        file.append((b"abc",))
+        file.append((b"defghi",))
+        assert file.newest(3, 6) == b"defghi"
+
+    append_again()
+    assert file.newest(4, 2) == b"ef"
+    for position, size in ((2, 2), (3, 7), (9, 1)):
+        assert file.newest(position, size) is None, f"{size} bytes from {position} are not all among the last"
+    assert other.newest(3, 6) is None
+    changes: list[Callable[[], object]] = [
+        lambda: other.append((b"xyz",)),
+        lambda: file.write_at(4, b"!"),
+        lambda: file.truncate(5),
+        file.close,
+    ]
+    for change in changes:
+        append_again()
+        change()
+        assert file.newest(3, 2) is None
+    end = other.size()
+    other.append((b"pq",))
+    other.append((b"r", b"s"))
+    other.append((bytes(NEWEST_BYTES_MAX + 1),))
+    assert other.newest(end, 2) == b"pq", "what comes in pieces, or is large, is not kept"
+    assert other.newest(end + 2, 2) is None
+    assert other.newest(end + 4, 1) is None
 
 
 def test_another_process_sees_the_lock(tmp_path: Path) -> None:

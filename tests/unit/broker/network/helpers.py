@@ -76,6 +76,9 @@ class FakeFile:
     def read_at(self, position, size):
         return os.pread(self.fileno(), size, position)
 
+    def newest(self, position, size):
+        return None
+
     def close(self):
         if self.descriptor >= 0:
             os.close(self.descriptor)

@@ -56,6 +56,18 @@ async def expect(client, file, tag, *ranges):
     assert received == struct.pack(">iI", 4 + len(expected), tag) + expected
 
 
+async def test_records_that_were_appended_last_leave_without_a_look_at_the_file(file):
+    file.newest = lambda position, size: b"newest"[:size]
+    async with Bench() as bench:
+        bench.cache.is_warm = None
+        slice_ = FakeSlice(file, 100, 6)
+        bench.service.answers[1] = fetched(1, slice_)
+        client = await bench.connect()
+        await send(client, request(FETCH, tag=1))
+        assert (await receive(client, 17))[8:] == b"newestend"
+        await until(lambda: slice_.released == 1)
+
+
 @pytest.mark.parametrize("use_sendfile", [True, False])
 @pytest.mark.parametrize("ranges", [[(0, SIZE)], [(5, 100)], [(10, SLICE_COPIED_BYTES_MAX + 1), (70_000, 5), (0, 0)]])
 async def test_records_leave_between_the_bytes_around_them(file, use_sendfile, ranges):
