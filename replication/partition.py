@@ -138,6 +138,7 @@ class Partition:
         """Stop leading until `resume`, or until another term: this broker may have been replaced without knowing."""
         if self.leader is not None:
             self.leader, self._suspended = None, self.leader
+            self.commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # Who is left waiting sends what follows elsewhere.
             self._wake_all()
 
     @property
@@ -313,8 +314,7 @@ class Partition:
 
     def next_question(self) -> Position | EpochQuestion | None:
         """What to ask the leader next; None while this broker does not follow."""
-        follower = self.follower
-        return None if follower is None else follower.next(self.log.epochs, Offset(self.log.log_end_offset))
+        return None if self.follower is None else self.follower.next(self.log.epochs, Offset(self.log.log_end_offset))
 
     def take(
         self,

@@ -33,6 +33,7 @@ PURE = (
     "replication.growth",
     "replication.inter_broker",
     "replication.leader",
+    "replication.refusals",
     "replication.replica_quota",
     "replication.waiters",
     "replication.controller.cluster",

@@ -21,9 +21,11 @@ from sordini.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from sordini.protocol.records.produced import check_produced
+from sordini.protocol.records.old_produced import OldMessages
+from sordini.protocol.records.produced import CheckedBatches, check_produced
 from sordini.protocol.types import TopicId
 from sordini.replication.partition import Partition
+from sordini.replication.refusals import Refusals
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 
@@ -66,6 +68,7 @@ class ProduceHandler:
         self._replicas = replicas
         self._clock = clock
         self._later = later
+        self._refusals = Refusals()
         self._call_later = call_later
 
     def route(self) -> Route:
@@ -114,6 +117,7 @@ class ProduceHandler:
         written: list[Written],
     ) -> PartitionProduceResponse:
         partition: Partition | None = None
+        checked: CheckedBatches | OldMessages | None = None
         try:
             if call.version >= 13:
                 partition = self._replicas.partition_by_id(TopicId(topic.topic_id), data.index)
@@ -128,6 +132,9 @@ class ProduceHandler:
             checked = check_produced(data.records, partition.settings.rules, now_ms, produce_version=call.version)
             appended = partition.append(checked, now_ms, all_replicas=call.body.acks == -1)
         except BrokerError as error:
+            if partition is not None and isinstance(checked, CheckedBatches) and checked.batches:
+                header = checked.batches[0][1]
+                error = self._refusals.told(partition.name, header, error, self._clock.monotonic_ms())
             return _refused(data.index, error, partition)
         except StorageError as error:
             return _refused(data.index, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), partition)

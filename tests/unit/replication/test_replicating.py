@@ -371,7 +371,11 @@ def test_an_empty_log_begins_where_the_leaders_first_batch_does() -> None:
 def test_while_it_is_suspended_a_leader_serves_nobody_and_then_goes_on_as_it_was() -> None:
     leader, _ = a_leader((ME, OTHER))
     term = leader.led()
+    told: list[ErrorCode] = []
+    end = leader.append(checked(), 0, all_replicas=True).end_offset
+    leader.commits.add(Offset(end), lambda _, code: told.append(code))
     leader.suspend()
+    assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "who is left waiting sends what follows to the next leader first"
     refused = ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert code_of(lambda: leader.append(checked(), 0, all_replicas=False)) == refused
     assert code_of(lambda: leader.fetched_by(OTHER, Position(Offset(0), LeaderEpoch(0), -1), 0)) == refused

@@ -234,6 +234,36 @@ async def test_a_full_disk_refuses_and_heals() -> None:
         assert rows_of(broker.ask(PRODUCE, 9, request(a_batch())))[0].base_offset == 0
 
 
+async def test_what_comes_behind_a_batch_that_the_disk_refused_is_refused_as_that_was_until_it_comes_in_order() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        sent = [an_idempotent_batch(sequence=number * 3) for number in range(3)]
+        assert codes_of(broker.ask(PRODUCE, 9, request(sent[0]))) == [0]
+        broker.disk.fail_while(lambda kind, path: kind == "write", errno.ENOSPC)
+        refused = [ErrorCode.KAFKA_STORAGE_ERROR]
+        assert codes_of(broker.ask(PRODUCE, 9, request(sent[1]))) == refused
+        assert codes_of(broker.ask(PRODUCE, 9, request(sent[2]))) == refused, (
+            "it is under way when the first is refused"
+        )
+        broker.disk.heal()
+        assert codes_of(broker.ask(PRODUCE, 9, request(sent[2]))) == refused, "it comes before its turn"
+        answers = [rows_of(broker.ask(PRODUCE, 9, request(batch)))[0] for batch in (*sent[1:], sent[1])]
+        assert [(row.error_code, row.base_offset) for row in answers] == [(0, 3), (0, 6), (0, 3)]
+
+
+async def test_what_comes_behind_a_batch_that_too_few_replicas_refused_is_refused_as_that_was() -> None:
+    async with a_broker({"min.insync.replicas": "2"}) as broker:
+        await broker.lead("orders")
+        partition = broker.parts.replicas.partition("orders", 0)
+        partition.replicas = (ME, OTHER)
+        assert codes_of(broker.ask(PRODUCE, 9, request(an_idempotent_batch(sequence=0), acks=1))) == [0]
+        refused = [ErrorCode.NOT_ENOUGH_REPLICAS]
+        assert codes_of(broker.ask(PRODUCE, 9, request(an_idempotent_batch(sequence=3)))) == refused
+        partition.replicas = (ME,)
+        assert codes_of(broker.ask(PRODUCE, 9, request(an_idempotent_batch(sequence=6)))) == refused
+        assert codes_of(broker.ask(PRODUCE, 9, request(an_idempotent_batch(sequence=3)))) == [0]
+
+
 async def test_a_failed_directory_takes_its_own_partitions_only() -> None:
     async with a_broker({"log.dirs": "/a,/b"}) as broker:
         await broker.lead("orders", 2)
