@@ -35,6 +35,8 @@ def main() -> int:
     if arguments.judge:
         outcome = judged(int(first), arguments.minutes, arguments.judge)
         _say(summary(outcome))
+        if arguments.report:
+            write(outcome)
         return 1 if outcome.broken else 0
     os.environ["PATH"] += ":/usr/sbin:/sbin"  # Where tc is, which is not for everybody.
     become_root()

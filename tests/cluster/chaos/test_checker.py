@@ -165,6 +165,15 @@ def test_a_partition_that_is_written_late_after_a_heal_is_told_with_its_time() -
     assert "I14" in {line.split()[0] for line in violations(late)}
 
 
+def test_the_time_of_the_next_fault_is_none_that_a_partition_had_to_be_written_in() -> None:
+    faults = [Fault("KILL_ALL", 5.0, 6.0, ""), Fault("KILL_TWO", 6.0, 25.0, ""), Fault("KILL_LEADER", 26.0, 27.0, "")]
+    written = History([*a_run(), *faults, sent("f", 40, 4)])
+    assert first_acknowledgements(written)[1:] == [pytest.approx(seconds) for seconds in (13.5, 14.5, 14.5)]
+    assert "I14" not in {line.split()[0] for line in violations(written)}
+    late = History([*a_run(), *faults, sent("f", 48, 4)])
+    assert "I14" in {line.split()[0] for line in violations(late)}
+
+
 def test_the_longest_silence_of_a_fault_begins_before_it_and_ends_after_its_heal() -> None:
     history = History([*a_run(), Fault("KILL_ALL", 5.0, 6.0, ""), sent("f", 40, 4)])
     assert silences(history) == [pytest.approx(1.0), pytest.approx(38.0)]
