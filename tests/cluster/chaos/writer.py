@@ -15,12 +15,15 @@ from tests.cluster.chaos.working import CLIENT, Pace, Working, key_of, split
 PADDING: Final = b" " + b"." * 80
 TURN_SECONDS: Final = 0.01
 FLUSH_SECONDS: Final = 40.0
+MESSAGE_TIMEOUT_MS: Final = 120_000
+"""Longer than any outage here. A librdkafka producer that gives a record up takes another epoch for the gap and sends
+all that is open once more in it, also what may have been written: no broker can know those for the same records."""
 PRODUCER: Final[dict[str, Any]] = {
     **CLIENT,
     "acks": "all",
     "enable.idempotence": True,
     "linger.ms": 5,
-    "message.timeout.ms": 30_000,
+    "message.timeout.ms": MESSAGE_TIMEOUT_MS,
     "request.timeout.ms": 4_000,
     "queue.buffering.max.messages": 20_000,
 }
