@@ -33,7 +33,7 @@ LINE_BYTES_MAX = 64 * 1024 * 1024
 _KINDS = {"full": FailureKind.FULL, "io": FailureKind.PASSING}
 
 
-class ChildFailed(Exception):  # noqa: N818 - says what it is.
+class ChildFailed(Exception):
     """The process died, or said what is no answer."""
 
 

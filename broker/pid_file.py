@@ -21,7 +21,7 @@ _TEXT_BYTES_MAX = 64
 _FLOCK = struct.Struct("@hhqqi0q")  # Linux's struct flock on 64 bits: type, whence, start, length, process.
 
 
-class PidFileRefused(Exception):  # noqa: N818 - says what it is.
+class PidFileRefused(Exception):
     """A living process has the file, or it is something else altogether; the text says which."""
 
 

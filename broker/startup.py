@@ -53,7 +53,7 @@ RECOVERY_MARKED = read_version("3.2-IV0")
 """From here on an unclean leader is marked as recovering (KIP-704)."""
 
 
-class StartRefused(Exception):  # noqa: N818 - says what it is.
+class StartRefused(Exception):
     """The broker cannot start; the text says why and what to do about it."""
 
 

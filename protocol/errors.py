@@ -175,7 +175,7 @@ class BrokerError(Exception):
         self.code = code
 
 
-class RecordsRefused(BrokerError):  # noqa: N818 - says what happened.
+class RecordsRefused(BrokerError):
     """A batch is refused for some of its records; `records` says which and why (KIP-467), the first hundred of them."""
 
     LISTED_MAX = 100

@@ -53,35 +53,35 @@ class CoordinationError(Exception):
         self.index = index
 
 
-class NoNode(CoordinationError):  # noqa: N818 - ZooKeeper's own names: operators grep for them.
+class NoNode(CoordinationError):
     """The node, or the parent of the node to create, is not there."""
 
 
-class NodeExists(CoordinationError):  # noqa: N818
+class NodeExists(CoordinationError):
     """The node to create is there already."""
 
 
-class BadVersion(CoordinationError):  # noqa: N818
+class BadVersion(CoordinationError):
     """The node was written by somebody else since it was read."""
 
 
-class NotEmpty(CoordinationError):  # noqa: N818
+class NotEmpty(CoordinationError):
     """The node to delete has children."""
 
 
-class NoChildrenForEphemerals(CoordinationError):  # noqa: N818
+class NoChildrenForEphemerals(CoordinationError):
     """A node that dies with its session cannot be a parent."""
 
 
-class SessionExpired(CoordinationError):  # noqa: N818
+class SessionExpired(CoordinationError):
     """The session is over, with its ephemeral nodes; only a new one can go on."""
 
 
-class ConnectionLoss(CoordinationError):  # noqa: N818
+class ConnectionLoss(CoordinationError):
     """The answer did not arrive: a write may or may not have taken effect."""
 
 
-class StoreUnusable(CoordinationError):  # noqa: N818
+class StoreUnusable(CoordinationError):
     """The store cannot be opened at all; the message says what and why."""
 
     def __init__(self, reason: str) -> None:
@@ -224,7 +224,7 @@ class BrokerChannel(Protocol):
         """Queue a command; `answered` is called on the loop with the broker's answer, if there ever is one."""
 
 
-class Unreachable(Exception):  # noqa: N818 - says what is the matter.
+class Unreachable(Exception):
     """Another broker cannot be asked: it is not known where it is, it does not answer, or the connection broke.
 
     Whether the request was carried out is not known.

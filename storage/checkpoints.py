@@ -19,7 +19,7 @@ VERSION = "0"
 CLUSTER_ID_CHARACTERS = 22
 
 
-class DamagedFile(Exception):  # noqa: N818 - its reader decides how bad that is.
+class DamagedFile(Exception):
     """A text file does not hold what its format says."""
 
 

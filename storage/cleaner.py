@@ -48,7 +48,7 @@ class FailureKind(Enum):
     """Damage in the log, or a bug: it would be the same the next time."""
 
 
-class WorkerFailed(Exception):  # noqa: N818 - says what it is.
+class WorkerFailed(Exception):
     """A cleaning came to nothing; the log is as it was."""
 
     def __init__(self, kind: FailureKind, reason: str) -> None:

@@ -14,5 +14,5 @@ class StorageError(Exception):
         self.directory = directory
 
 
-class WrongDirectory(StorageError):  # noqa: N818 - the base class says that it is an error.
+class WrongDirectory(StorageError):
     """A log directory is another broker's, or in use: the start must be refused, whatever other directories hold."""

@@ -40,7 +40,7 @@ Block = tuple["array[int]", "array[int]"]
 _NOTHING: Block = (array("I"), array("I"))
 
 
-class DamagedIndex(Exception):  # noqa: N818 - a finding, which its owner mends by rebuilding.
+class DamagedIndex(Exception):
     """The file is not an index of this segment."""
 
 

@@ -89,7 +89,9 @@ FILE_CALLS = frozenset({"read_text", "write_text", "read_bytes", "write_bytes", 
 TIME_MODULES = frozenset({"time", "datetime"})
 
 # Reached by name: the command, and the commands below it that its table names.
-ENTRY_POINTS = frozenset({"broker.__main__", "storage.compaction.child"} | set(map(module_of, COMMANDS)))
+ENTRY_POINTS = frozenset(
+    {"broker.__main__", "pipeline.jars.__main__", "storage.compaction.child"} | set(map(module_of, COMMANDS))
+)
 # Where any exception is turned into an answer.
 FENCE = "broker.dispatch"
 

@@ -26,7 +26,7 @@ class Outgoing(NamedTuple):
     timestamp: int | None = None
 
 
-class BadLine(Exception):  # noqa: N818 - says what it is.
+class BadLine(Exception):
     """A line that cannot be read as a record; the text says why."""
 
 

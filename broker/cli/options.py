@@ -33,7 +33,7 @@ EXIT_CODES: Final = {
 }
 
 
-class Failure(Exception):  # noqa: N818 - it is what the person reads, and the exit code 1.
+class Failure(Exception):
     """A command could not do what it was asked for; the text says why, for people."""
 
 

@@ -41,7 +41,7 @@ class Planned(NamedTuple):
         return self.new != self.wanted
 
 
-class CannotPlan(Exception):  # noqa: N818 - says what happened.
+class CannotPlan(Exception):
     """A wish that these partitions cannot be given; the text is for people."""
 
 

@@ -69,7 +69,7 @@ BYTES_MAX: Final = 256 * 1024
 NAMED_MAX: Final = 5
 
 
-class MoveRefused(Exception):  # noqa: N818 - says what it is.
+class MoveRefused(Exception):
     """A tree cannot be copied; nothing was overwritten. The text says why, for people."""
 
 

@@ -46,7 +46,7 @@ class Answer(NamedTuple):
     content_type: str = TEXT
 
 
-class Refused(Exception):  # noqa: N818 - says what it is.
+class Refused(Exception):
     """The request is not one that is served; the status says why."""
 
     def __init__(self, status: int) -> None:

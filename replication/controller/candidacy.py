@@ -47,7 +47,7 @@ class Holder(Enum):
     ANOTHER = "another"
 
 
-class NoElection(Exception):  # noqa: N818 - says what is the matter.
+class NoElection(Exception):
     """The epoch of the last reign cannot be read, so nobody can begin another. There is a look when it is mended."""
 
 

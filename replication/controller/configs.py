@@ -34,7 +34,7 @@ SETTINGS_BYTES_MAX = 512 * 1024
 """Settings of one entity. ZooKeeper drops the connection of whoever sends it a node of a megabyte."""
 
 
-class SettingsTooLarge(ValueError):  # noqa: N818 - says what they are.
+class SettingsTooLarge(ValueError):
     """More settings of one entity than the store takes."""
 
 

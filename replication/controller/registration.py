@@ -18,7 +18,7 @@ from sordini.replication.controller.cluster import Broker, Malformed
 from sordini.replication.ports import Clock, Create, Log, NodeExists, NoNode, Session, Set, Stat, StoreUnusable
 
 
-class RegistrationRefused(Exception):  # noqa: N818 - says what is the matter.
+class RegistrationRefused(Exception):
     """The broker cannot be one of the cluster as it is set up; the text says why and what to do about it."""
 
 

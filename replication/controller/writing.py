@@ -25,7 +25,7 @@ from sordini.replication.ports import (
 )
 
 
-class NoLongerController(Exception):  # noqa: N818 - not an error: the news that somebody else was elected.
+class NoLongerController(Exception):
     """A guarded write met another controller's epoch."""
 
 

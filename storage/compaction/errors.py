@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class DamagedSegment(Exception):  # noqa: N818 - a finding about a file, not about the code.
+class DamagedSegment(Exception):
     """A segment's file does not hold what a log holds; nothing in the log was changed."""
 
     def __init__(self, path: str, position: int, why: str) -> None:

@@ -34,7 +34,7 @@ SEGMENTS_AT_ONCE = 16
 _POSITION = struct.Struct(">4xi")
 
 
-class OutdatedResult(Exception):  # noqa: N818 - it says what it is.
+class OutdatedResult(Exception):
     """The log is no longer what the cleaning read, or the files are not what it said: the result is thrown away."""
 
 

@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
     digest: int
 
 
-class Refused(Exception):  # noqa: N818 - it is no finding.
+class Refused(Exception):
     """The start was rightly refused: a person has to decide, and the script ends."""
 
 

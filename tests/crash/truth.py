@@ -12,7 +12,7 @@ from sordini.storage.producer_replay import apply_control, apply_data
 from sordini.storage.producer_state import AbortedTransaction, ProducerState
 
 
-class Violation(Exception):  # noqa: N818 - what a run was made to find.
+class Violation(Exception):
     """The log broke one of its promises."""
 
 

@@ -20,11 +20,11 @@ RECEIVE_BYTES = 16_384
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 
 
-class ProtocolViolation(AssertionError):  # noqa: N818 - it is a verdict.
+class ProtocolViolation(AssertionError):
     """The broker sent what no broker may send."""
 
 
-class Disconnected(ConnectionError):  # noqa: N818 - it names what happened.
+class Disconnected(ConnectionError):
     """The connection ended before the response came: whether the request was carried out is not known."""
 
 

@@ -42,7 +42,7 @@ class ConsumerRules:
     total_bytes: int = 10_000
 
 
-class _TryAgain(Exception):  # noqa: N818 - not an error: the reason to begin anew.
+class _TryAgain(Exception):
     """The connection is of no more use."""
 
 

@@ -29,7 +29,7 @@ class MemberRules:
     """Mean time between two changes of its life: silence, vanishing, leaving."""
 
 
-class TryAgain(Exception):  # noqa: N818 - not an error: the reason to begin anew.
+class TryAgain(Exception):
     """The broker cannot answer this now, or not over this connection."""
 
 

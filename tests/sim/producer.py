@@ -69,7 +69,7 @@ class _Batch:
     began: float
 
 
-class _TryAgain(Exception):  # noqa: N818 - not an error: the reason to begin anew.
+class _TryAgain(Exception):
     """This connection is of no more use; the unanswered batches go over another."""
 
 

@@ -15,7 +15,7 @@ TIMEOUT_S = 1.0
 VERSION = 9
 
 
-class LeaderUnknown(ConnectionError):  # noqa: N818 - says what is the matter.
+class LeaderUnknown(ConnectionError):
     """Nobody leads, as far as the broker that was asked knows, or it knows less than the one before."""
 
 

@@ -41,7 +41,7 @@ class Source(NamedTuple):
     base: int
 
 
-class Unknown(Exception):  # noqa: N818 - says what it is.
+class Unknown(Exception):
     """Not a file that this command can read."""
 
 

@@ -207,7 +207,7 @@ class SegmentCheck:
         return report.count == before
 
 
-class _Mismatch(Exception):  # noqa: N818 - a finding, which its caller notes.
+class _Mismatch(Exception):
     """A batch's header and its records do not agree."""
 
 
