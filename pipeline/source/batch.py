@@ -1,0 +1,47 @@
+"""`spark.read.format("sordini")`: partitions are planned once for each execution, up to ends that are fixed by then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.source import lookup
+from sordini.pipeline.source.client import Client
+from sordini.pipeline.source.options import Edge, SourceOptions, Timestamps
+from sordini.pipeline.source.planning import ranges, split
+from sordini.pipeline.source.positions import Position
+from sordini.pipeline.source.reading import Piece, read_piece
+
+
+class BatchReader(DataSourceReader):
+    """Plans on the driver, reads in workers; pickled in between, so it holds nothing but options."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Ask the brokers where to start and to end; Spark shows what this raises as the query's error."""
+        options = self._options
+        with Client(options.client) as client:
+            start, end = lookup.start(client, options), lookup.stop(client, options)
+        _check_order(options, start, end)
+        pieces = split(ranges(start, end), options.partitions_min, options.records_per_partition_max)
+        return [Piece(piece, end.topic_ids.get(piece.topic, "")) for piece in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one piece; none of the placeholder that Spark makes where there is no piece."""
+        return read_piece(self._options, partition) if isinstance(partition, Piece) else iter(())
+
+
+def _check_order(options: SourceOptions, start: Position, end: Position) -> None:
+    """Offsets given by hand that lie behind the end are a slip; edges and timestamps may well leave nothing to read."""
+    if isinstance(options.starting, Edge | Timestamps):
+        return
+    for topic, partitions in start.offsets.items():
+        for partition, first in partitions.items():
+            last = end.offsets.get(topic, {}).get(partition, first)
+            if first > last:
+                raise BadSetting(f"startingOffsets: {first} in {topic}-{partition} is behind the end, {last}")

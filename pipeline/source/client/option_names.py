@@ -1,0 +1,69 @@
+"""Options of Apache Kafka's consumer that this client takes without effect, or refuses with a reason."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Final
+
+IGNORED: Final = frozenset(
+    {
+        "allow.auto.create.topics",  # Reading never creates a topic here.
+        "auto.include.jmx.reporter",
+        "check.crcs",  # Always.
+        "client.dns.lookup",  # All addresses of a name are tried.
+        "connections.max.idle.ms",
+        "enable.metrics.push",
+        "exclude.internal.topics",
+        "fetch.min.bytes",  # What is read is there already: waiting for more of it only takes time.
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",  # Batches go on whole.
+        "metadata.max.age.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partition.assignment.strategy",
+        "receive.buffer.bytes",  # The system's own tuning is better than a fixed size.
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+    }
+)
+"""They say how Java goes about what this client does otherwise, or not at all."""
+
+_ITS_OWN = "the source decides this itself"
+_ONLY_JAVA = "Java classes cannot be used here"
+REFUSED: Final = {
+    "auto.offset.reset": f"{_ITS_OWN}, by startingOffsets and failOnDataLoss",
+    "enable.auto.commit": f"{_ITS_OWN}; see commit_group",
+    "isolation.level": "this is an option of reading, not of connecting",
+    "transactional.id": "Spark's tasks cannot share a transaction",
+    "key.deserializer": f"{_ITS_OWN}: keys are binary",
+    "value.deserializer": f"{_ITS_OWN}: values are binary",
+    "interceptor.classes": _ONLY_JAVA,
+    "sasl.client.callback.handler.class": _ONLY_JAVA,
+    "sasl.login.callback.handler.class": _ONLY_JAVA,
+    "sasl.login.class": _ONLY_JAVA,
+    "sasl.kerberos.service.name": "Kerberos is not offered; PLAIN and SCRAM are",
+    "security.providers": _ONLY_JAVA,
+    "ssl.engine.factory.class": _ONLY_JAVA,
+}
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What may have been meant, as the end of a sentence; empty when nothing is near."""
+    near = difflib.get_close_matches(name, {*known, *IGNORED}, n=1, cutoff=0.8)
+    return f" (is kafka.{near[0]} meant?)" if near else ""

@@ -1,0 +1,15 @@
+"""Record batches, as a Fetch response carries them, to Arrow columns: no Spark, no sockets, no Python per record.
+
+decoder = Decoder(Wanted("views", 0, start=0, end=5000, columns=frozenset(COLUMNS)))
+for fetched in client.read(partition, 0, 5000):
+    for decoded in decoder.pieces(fetched.records, fetched.aborted):
+        if decoded.batch is not None:
+            yield decoded.batch
+"""
+
+from sordini.pipeline.source.decode.broken import BrokenRecords
+from sordini.pipeline.source.decode.columns import COLUMNS, arrow_schema
+from sordini.pipeline.source.decode.decoder import Decoder, decode
+from sordini.pipeline.source.decode.wanted import Aborted, Decoded, Wanted
+
+__all__ = ["COLUMNS", "Aborted", "BrokenRecords", "Decoded", "Decoder", "Wanted", "arrow_schema", "decode"]

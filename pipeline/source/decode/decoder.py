@@ -1,0 +1,175 @@
+"""The decoder of one partition: fetched record sets in, record batches of Arrow out.
+
+batches.py       what stands in a record set: headers, one after another
+aborts.py        which of them belong to aborted transactions
+opening.py       a batch's records, expanded
+piece.py         several batches, decoded together
+framing.py       where each record begins
+fields.py        its fields, as columns, and whether they are sound
+building.py      Arrow columns of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.source.decode.aborts import Aborts
+from sordini.pipeline.source.decode.batches import Batch, Unreadable, whole_batches
+from sordini.pipeline.source.decode.broken import BrokenRecords
+from sordini.pipeline.source.decode.building import Constants, build, record_batch
+from sordini.pipeline.source.decode.columns import arrow_schema
+from sordini.pipeline.source.decode.old_formats import build_old, read_old
+from sordini.pipeline.source.decode.opening import Opened, first_wrong, open_batch
+from sordini.pipeline.source.decode.piece import ARROW_BYTES_MAX, Piece, Read, read
+from sordini.pipeline.source.decode.wanted import Aborted, Decoded, Wanted
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, crc_is_right
+
+PIECE_BYTES: Final = 4 * 1024 * 1024
+"""Of expanded records: more are decoded together only where one batch has more."""
+
+
+class Decoder:
+    """Decodes what is fetched of one partition, response by response; it only ever goes forward.
+
+    Whatever is fed again, or was fetched from before `wanted.start` (a batch is fetched whole), gives no second row.
+    """
+
+    def __init__(self, wanted: Wanted) -> None:
+        """Raises ValueError for a column that is none."""
+        self.schema = arrow_schema(wanted.columns)
+        self.next_offset = wanted.start
+        """Where to fetch on; `wanted.end` once all is decoded."""
+        self._wanted = wanted
+        self._aborts = Aborts(())
+        self._constants = Constants(wanted.topic, wanted.partition)
+
+    def feed(self, records: memoryview, aborted: Sequence[Aborted] | None = None) -> Decoded:
+        """Decode one Fetch response's records as one batch. A batch that is cut short at the end is left for the next.
+
+        `aborted` is the response's list of aborted transactions; None goes on with those of the response before, for
+        one whose records are fed in parts. Raises BrokenRecords, and then `next_offset` has not moved, and
+        PipelineError for 2 GiB and more of expanded records: `pieces` has no such bound.
+        """
+        start = self.next_offset
+        try:
+            batches = [piece.batch for piece in self.pieces(records, aborted) if piece.batch is not None]
+        except BrokenRecords:
+            self.next_offset = start
+            raise
+        if len(batches) < 2:
+            return Decoded(batches[0] if batches else None, self.next_offset)
+        if sum(batch.nbytes for batch in batches) > ARROW_BYTES_MAX:
+            raise PipelineError(
+                f"topic '{self._wanted.topic}', partition {self._wanted.partition}: too much for one batch of Arrow"
+            )
+        rows = sum(batch.num_rows for batch in batches)
+        columns = pa.Table.from_batches(batches).combine_chunks().columns
+        joined = record_batch([column.chunk(0) for column in columns], self.schema, rows)
+        return Decoded(joined, self.next_offset)
+
+    def pieces(self, records: memoryview, aborted: Sequence[Aborted] | None = None) -> Iterator[Decoded]:
+        """As `feed`, but yield the rows in batches of some 4 MiB, one after another: the way to read much.
+
+        Everything up to a broken batch is yielded before BrokenRecords is raised; `next_offset` follows.
+        """
+        if aborted is not None:
+            self._aborts = Aborts(aborted)
+        end = self._wanted.end
+        piece = Piece(self.next_offset)
+        try:
+            for batch in whole_batches(records):
+                if piece.next_offset >= end:
+                    break
+                if piece.size >= PIECE_BYTES or piece.holds_other_formats_than(batch):
+                    yield from self._rows_of(records, piece)
+                    piece = Piece(piece.next_offset)
+                self._add(records, batch, piece)
+        except (BrokenRecords, Unreadable) as error:
+            yield from self._rows_of(records, piece)
+            raise self._told(error, piece.next_offset) from None
+        yield from self._rows_of(records, piece)
+
+    def _add(self, records: memoryview, batch: Batch, piece: Piece) -> None:
+        """Put what is wanted of a batch into a piece; raises BrokenRecords."""
+        header = batch.header
+        is_old = header.magic != CURRENT_MAGIC
+        if header.base_offset >= self._wanted.end and not is_old:  # An old wrapper has its last offset there.
+            piece.pass_to(self._wanted.end)
+            return
+        # Also of batches that were passed: where a transaction began and ended counts.
+        is_aborted = self._wanted.read_committed and self._aborts.is_aborted(header)
+        if header.next_offset <= piece.next_offset and not header.is_control:
+            return
+        try:
+            if is_old:
+                piece.add_old(read_old(records, batch), header.size)
+            elif not crc_is_right(records, batch.position, header):
+                raise BrokerError(ErrorCode.CORRUPT_MESSAGE, "the CRC is wrong")
+            elif header.is_control:
+                self._aborts.pass_control(records[batch.position :], header)
+            elif not is_aborted:
+                piece.add(open_batch(records, batch))
+        except BrokerError as error:
+            raise self._broken(header, header.base_offset, str(error)) from None
+        piece.pass_to(header.next_offset)
+
+    def _rows_of(self, records: memoryview, piece: Piece) -> Iterator[Decoded]:
+        """Yield what is wanted of a piece's records, as one batch unless some are broken; raises BrokenRecords."""
+        if piece.old:
+            rows = [row for row in piece.old if self.next_offset <= row.message.offset < self._wanted.end]
+            batch = build_old(self.schema, rows, self._constants) if rows else None
+            yield self._moved_to(piece.next_offset, batch)
+        elif piece.opened:
+            together = read(records, piece.opened)
+            if together is not None:
+                yield self._moved_to(piece.next_offset, self._built(together))
+            else:
+                yield from self._rows_one_by_one(records, piece.opened)
+        if self.next_offset < min(piece.next_offset, self._wanted.end):
+            yield self._moved_to(piece.next_offset, None)
+
+    def _rows_one_by_one(self, records: memoryview, batches: list[Opened]) -> Iterator[Decoded]:
+        for opened in batches:
+            alone = read(records, [opened])
+            if alone is None:
+                raise self._broken(opened.header, *first_wrong(opened))
+            yield self._moved_to(opened.header.next_offset, self._built(alone))
+
+    def _built(self, found: Read) -> pa.RecordBatch | None:
+        """The rows of those records that are wanted and were not given before."""
+        offset = found.fields.offset
+        first, last = np.searchsorted(offset, (self.next_offset, self._wanted.end)).tolist()
+        if first == last:
+            return None
+        fields = found.fields if last - first == len(offset) else found.fields.cut(slice(first, last))
+        return build(self.schema, fields, found.buffer, self._constants)
+
+    def _moved_to(self, next_offset: int, batch: pa.RecordBatch | None) -> Decoded:
+        self.next_offset = max(self.next_offset, min(next_offset, self._wanted.end))
+        return Decoded(batch, self.next_offset)
+
+    def _broken(self, header: BatchHeader, offset: int, reason: str) -> BrokenRecords:
+        return BrokenRecords(
+            self._wanted.topic,
+            self._wanted.partition,
+            offset,
+            codec=header.codec,
+            reason=reason,
+            next_offset=header.next_offset,
+        )
+
+    def _told(self, error: BrokenRecords | Unreadable, offset: int) -> BrokenRecords:
+        if isinstance(error, BrokenRecords):
+            return error
+        return BrokenRecords(self._wanted.topic, self._wanted.partition, offset, codec=None, reason=str(error))
+
+
+def decode(records: memoryview, wanted: Wanted, aborted: Sequence[Aborted] = ()) -> Decoded:
+    """Decode one Fetch response's records; as `Decoder.feed`, for one response alone. Raises BrokenRecords."""
+    return Decoder(wanted).feed(records, aborted)

@@ -1,0 +1,139 @@
+"""What brokers say of a subscription: which partitions it has, where they begin and end, where a query starts.
+
+Decides what is asked and judges the answers; the asking is a port (`Broker`), which `client.Client` fits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from sordini.pipeline.errors import BadSetting, PipelineError
+from sordini.pipeline.source.options import (
+    EARLIEST_OFFSET,
+    LATEST_OFFSET,
+    Edge,
+    SourceOptions,
+    Subscription,
+    Timestamps,
+    Where,
+)
+from sordini.pipeline.source.positions import Offsets, Position
+from sordini.protocol.types import TopicPartition
+
+
+class Broker(Protocol):
+    """What is asked of a cluster."""
+
+    def topics(self) -> list[str]:
+        """All topics that may be read, but for the cluster's own."""
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
+        """Raises UnknownTopic."""
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Empty texts where the cluster has no ids."""
+
+    def offsets(self, at: Mapping[TopicPartition, int], *, read_committed: bool = False) -> dict[TopicPartition, int]:
+        """For each partition -2 asks for its first offset, -1 for its last, and a timestamp for the first so young."""
+
+
+class NothingSoYoung(PipelineError):
+    """A partition has no record of the time at which a query was to start."""
+
+
+def subscribed(broker: Broker, subscription: Subscription) -> dict[str, list[int]]:
+    """The partitions of each topic; raises UnknownTopic, and BadSetting for an assigned partition that is not there."""
+    if subscription.pattern:
+        pattern = re.compile(subscription.pattern)
+        return broker.partitions([topic for topic in broker.topics() if pattern.fullmatch(topic)])
+    if subscription.topics:
+        return broker.partitions(subscription.topics)
+    assignment = {topic: list(numbers) for topic, numbers in subscription.assignment}
+    for topic, known in broker.partitions(assignment).items():
+        unknown = sorted(set(assignment[topic]) - set(known))
+        if unknown:
+            raise BadSetting(f"assign: {topic!r} has no partition {', '.join(map(str, unknown))}")
+    return assignment
+
+
+def ends(broker: Broker, options: SourceOptions) -> Position:
+    """Where the logs of the subscription end now: at the last stable offset for a reader of committed records."""
+    return _position(broker, options, Edge.LATEST, "latest")
+
+
+def start(broker: Broker, options: SourceOptions) -> Position:
+    """Where a query starts that has no checkpoint; raises NothingSoYoung and BadSetting."""
+    found = _position(broker, options, options.starting, "starting")
+    return found._replace(started_at=found.offsets)
+
+
+def stop(broker: Broker, options: SourceOptions) -> Position:
+    """Where a batch read ends; raises BadSetting for offsets that do not fit."""
+    return _position(broker, options, options.ending, "ending")
+
+
+def _position(broker: Broker, options: SourceOptions, where: Where, end: str) -> Position:
+    known = subscribed(broker, options.subscription)
+    every = [TopicPartition(topic, number) for topic, numbers in known.items() for number in numbers]
+    asked = _asked(where, every, end)
+    to_ask = {partition: offset for partition, offset in asked.items() if _is_asked(where, offset)}
+    found = dict(asked)
+    if to_ask:
+        found |= broker.offsets(to_ask, read_committed=options.read_committed)
+    if isinstance(where, Timestamps):
+        found |= _latest_instead(broker, options, where, found)
+    topic_ids = {topic: topic_id for topic, topic_id in broker.topic_ids(known).items() if topic_id}
+    return Position(_by_topic(known, found), topic_ids)
+
+
+def _asked(where: Where, every: Sequence[TopicPartition], end: str) -> dict[TopicPartition, int]:
+    """For each partition what to ask the broker, or the offset that was given."""
+    match where:
+        case Edge.EARLIEST:
+            return dict.fromkeys(every, EARLIEST_OFFSET)
+        case Edge.LATEST:
+            return dict.fromkeys(every, LATEST_OFFSET)
+        case Timestamps(of_all=int(timestamp)):
+            return dict.fromkeys(every, timestamp)
+        case Timestamps():
+            given, option = where.of_each, f"{end}OffsetsByTimestamp"
+        case _:
+            given, option = where, f"{end}Offsets"
+    named = {TopicPartition(topic, number): at for topic, each in given.items() for number, at in each.items()}
+    _check_whole(set(named), set(every), option)
+    return named
+
+
+def _check_whole(named: set[TopicPartition], subscribed_to: set[TopicPartition], option: str) -> None:
+    """A map that leaves a partition out would read none or all of it, and nobody could tell which was meant."""
+    for what, partitions in (("leaves out", subscribed_to - named), ("names besides", named - subscribed_to)):
+        if partitions:
+            listed = ", ".join(map(str, sorted(partitions)))
+            raise BadSetting(f"{option} has to name every partition that is read and no other: it {what} {listed}")
+
+
+def _is_asked(where: Where, offset: int) -> bool:
+    return isinstance(where, Edge | Timestamps) or offset < 0
+
+
+def _latest_instead(
+    broker: Broker, options: SourceOptions, where: Timestamps, found: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The ends of those partitions that have no record so young."""
+    too_old = [partition for partition, offset in found.items() if offset < 0]
+    if not too_old:
+        return {}
+    if not where.or_latest:
+        raise NothingSoYoung(
+            f"{', '.join(map(str, sorted(too_old)))} has no record of the asked time or later; set"
+            " startingOffsetsByTimestampStrategy to latest to start at the end there"
+        )
+    return broker.offsets(dict.fromkeys(too_old, LATEST_OFFSET), read_committed=options.read_committed)
+
+
+def _by_topic(known: Mapping[str, Sequence[int]], found: Mapping[TopicPartition, int]) -> Offsets:
+    return {
+        topic: {number: found[TopicPartition(topic, number)] for number in numbers} for topic, numbers in known.items()
+    }

@@ -1,0 +1,161 @@
+"""What a batch reads: how far it goes, what of it is lost, and how it is split over Spark's tasks. Pure.
+
+Ranges are half-open. A range counts offsets, not records: compaction leaves gaps and transaction markers take offsets,
+so a limit of offsets is a limit on records from above.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.source.positions import Position
+
+_EXPLAINED: Final = (
+    "; set failOnDataLoss to false to go on with what is there, or start with a new checkpoint if that is not"
+    " what this query should read"
+)
+
+
+class DataLost(PipelineError):
+    """Records that the reader was to see are not there any more, and the reader was not told to live with that."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what + _EXPLAINED)
+
+
+class Range(NamedTuple):
+    """Offsets of one partition, of which one task reads all."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets."""
+        return self.end - self.start
+
+
+class Admission(NamedTuple):
+    """How much a micro-batch takes; None is no limit."""
+
+    offsets_max: int | None = None
+    offsets_min: int | None = None
+    """Wait until so many are there, but no longer than `delay_max_ms`."""
+    delay_max_ms: int = 15 * 60 * 1000
+
+
+def missing(start: Position, latest: Position) -> list[str]:
+    """What of `start` the broker has no more of, each in words: topics made again, partitions gone, logs cut."""
+    found = []
+    for topic, partitions in start.offsets.items():
+        if topic not in latest.offsets:
+            found.append(f"topic {topic!r} is gone")
+        elif is_made_again(topic, start, latest):
+            found.append(f"topic {topic!r} has been deleted and created again")
+        else:
+            found += [
+                f"partition {partition} of {topic!r} {what}"
+                for partition, offset in partitions.items()
+                if (what := _missing(offset, latest.offsets[topic].get(partition)))
+            ]
+    return found
+
+
+def is_made_again(topic: str, start: Position, latest: Position) -> bool:
+    """Whether a topic's name stands for another topic now; unknown where a broker has no topic ids."""
+    before, now = start.topic_ids.get(topic, ""), latest.topic_ids.get(topic, "")
+    return bool(before and now and before != now)
+
+
+def advance(start: Position, latest: Position, offsets_max: int | None) -> Position:
+    """Where a batch from `start` ends: at `latest`, or as much before it as the limit says.
+
+    With a limit each partition advances by its share of what waits, and all of them together by exactly the limit.
+    Partitions that `start` does not know begin at offset 0: they are new, so their first record is the first there is.
+    `start` itself is returned when there is nothing new: Spark compares the texts.
+    """
+    waiting = ranges(start, latest)
+    taken = _shares(waiting, offsets_max)
+    offsets = {topic: dict(partitions) for topic, partitions in latest.offsets.items()}
+    for (topic, partition, first, _), count in zip(waiting, taken, strict=True):
+        offsets[topic][partition] = first + count
+    end = Position(offsets, latest.topic_ids, start.started_at if start.is_start else None)
+    return start if end.offsets == start.offsets and end.topic_ids == start.topic_ids else end
+
+
+def is_to_wait(admission: Admission, waiting: int, waited_ms: float) -> bool:
+    """Whether so few offsets wait that a micro-batch had better wait for more, having waited for so long already."""
+    least = admission.offsets_min
+    return least is not None and waiting < least and waited_ms < admission.delay_max_ms
+
+
+def ranges(start: Position, end: Position) -> list[Range]:
+    """What lies between two positions, in order; without what is empty or runs backwards.
+
+    A query that died in its first batch asked anew where to start; the end of that batch knows better, see `positions`.
+    """
+    since = start
+    if start.is_start and end.started_at is not None:
+        since = Position(end.started_at, end.topic_ids)
+    found = []
+    for topic, partitions in sorted(end.offsets.items()):
+        known = {} if is_made_again(topic, since, end) else since.offsets.get(topic, {})
+        found += [
+            Range(topic, partition, known.get(partition, 0), last)
+            for partition, last in sorted(partitions.items())
+            if known.get(partition, 0) < last
+        ]
+    return found
+
+
+def count(found: Iterable[Range]) -> int:
+    """How many offsets there are in all ranges."""
+    return sum(one.size for one in found)
+
+
+def split(found: Iterable[Range], partitions_min: int | None, records_max: int | None) -> list[Range]:
+    """Cut ranges into what single tasks read.
+
+    None is longer than `records_max`, and there are `partitions_min` at least where there are so many offsets: it is
+    always the range with the longest pieces that is cut into one more. Pieces of one range differ by one at most.
+    """
+    whole = [one for one in found if one.size > 0]
+    pieces = [-(-one.size // records_max) if records_max else 1 for one in whole]
+    wanted = min((partitions_min or 0) - sum(pieces), count(whole) - sum(pieces))
+    longest = [(-one.size / number, index) for index, (one, number) in enumerate(zip(whole, pieces, strict=True))]
+    heapq.heapify(longest)
+    for _ in range(wanted):
+        _, index = longest[0]
+        pieces[index] += 1
+        # A range in pieces of one offset cannot be cut any more, and sorts behind all that can.
+        heapq.heapreplace(longest, (-whole[index].size / pieces[index], index))
+    return [piece for one, number in zip(whole, pieces, strict=True) for piece in _cut(one, number)]
+
+
+def _missing(offset: int, latest: int | None) -> str:
+    if latest is None:
+        return "is gone"
+    return f"ends at offset {latest}, before {offset}, to which it has been read" if latest < offset else ""
+
+
+def _shares(waiting: list[Range], offsets_max: int | None) -> list[int]:
+    """How many offsets each range gives; the largest remainders get what rounding down leaves over."""
+    total = count(waiting)
+    if offsets_max is None or total <= offsets_max:
+        return [one.size for one in waiting]
+    taken = [one.size * offsets_max // total for one in waiting]
+    by_remainder = sorted(range(len(waiting)), key=lambda index: -(waiting[index].size * offsets_max % total))
+    for index in by_remainder[: offsets_max - sum(taken)]:
+        taken[index] += 1
+    return taken
+
+
+def _cut(one: Range, number: int) -> list[Range]:
+    edges = [one.start + one.size * index // number for index in range(number + 1)]
+    return [one._replace(start=first, end=last) for first, last in itertools.pairwise(edges)]

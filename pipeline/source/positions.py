@@ -1,0 +1,134 @@
+"""Where a reader is: the next offset of each partition, and what else a checkpoint has to remember.
+
+A position is JSON in Spark's offset log and progress reports. It has the shape of the JVM source's, so that the same
+tools read both, and two more entries whose names no topic can have:
+
+    {"views": {"0": 120, "1": 98}, "$topic_ids": {"views": "MgYZ...w"}, "$started_at": {"views": {"0": 0, "1": 0}}}
+
+- `$topic_ids` tells a topic from one that was deleted and made again under its name.
+- `$started_at` is only in the position where a query started and in the end of its first batch. Spark logs a batch by
+  its end alone; should the query die in its first batch, it asks anew where to start, and "latest" would by then be
+  somewhere else. The end of that batch knows.
+
+Spark compares positions as text, so the same position is always the same text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from sordini.pipeline.errors import BadSetting
+
+Offsets = dict[str, dict[int, int]]
+"""Topic -> partition -> the next offset to be read."""
+
+_TOPIC_IDS: Final = "$topic_ids"
+_STARTED_AT: Final = "$started_at"
+
+
+class BadPosition(BadSetting):
+    """A text that should be a position, or offsets of partitions, is something else."""
+
+
+class Position(NamedTuple):
+    """What a query has to know to go on from here."""
+
+    offsets: Offsets
+    topic_ids: dict[str, str]
+    """Only of topics whose broker knows ids (Apache Kafka 2.8 and later, Sordini)."""
+    started_at: Offsets | None = None
+
+    @property
+    def is_start(self) -> bool:
+        """Whether the query has read nothing before this."""
+        return self.started_at == self.offsets
+
+    def to_json(self) -> dict[str, Any]:
+        """The same value for the same position, in the same order."""
+        value: dict[str, Any] = _offsets_to_json(self.offsets)
+        if self.topic_ids:
+            value[_TOPIC_IDS] = dict(sorted(self.topic_ids.items()))
+        if self.started_at is not None:
+            value[_STARTED_AT] = _offsets_to_json(self.started_at)
+        return value
+
+    @classmethod
+    def from_json(cls, value: object, what: str = "a position") -> Position:
+        """Read a position of ours or of the JVM source; raises BadPosition, whose text begins with `what`."""
+        entries = dict(_object(value, what))
+        topic_ids = _object(entries.pop(_TOPIC_IDS, {}), _TOPIC_IDS)
+        started_at = entries.pop(_STARTED_AT, None)
+        return cls(
+            offsets_from_json(entries, what),
+            {topic: str(topic_id) for topic, topic_id in topic_ids.items()},
+            None if started_at is None else offsets_from_json(started_at, _STARTED_AT),
+        )
+
+
+def read_offsets(text: str) -> Offsets:
+    """The offsets in a position's text, of this source or of the JVM's; raises BadPosition."""
+    return Position.from_json(_parsed(text, "a position")).offsets
+
+
+def lag(position: Offsets, latest: Offsets) -> Offsets:
+    """How many offsets each partition is behind; one that the position does not name yet is behind by all it has.
+
+    Offsets are not records: compaction leaves gaps, and transaction markers take offsets.
+    """
+    return {
+        topic: {
+            partition: max(end - position.get(topic, {}).get(partition, 0), 0) for partition, end in partitions.items()
+        }
+        for topic, partitions in latest.items()
+    }
+
+
+def parse_offsets(text: str, option: str) -> Offsets:
+    """Read `{"topic": {"0": 23}}`, or a position of a query, from an option; raises BadPosition, which names it."""
+    return Position.from_json(_parsed(text, option), option).offsets
+
+
+def parse_assignment(text: str, option: str) -> dict[str, list[int]]:
+    """Read `{"topic": [0, 1]}` from the text of an option; raises BadPosition, which names the option."""
+    assignment: dict[str, list[int]] = {}
+    for topic, partitions in _object(_parsed(text, option), option).items():
+        if not isinstance(partitions, list) or not all(type(number) is int and number >= 0 for number in partitions):
+            raise BadPosition(f"{option}: {topic!r} needs a list of partition numbers, not {partitions!r}")
+        assignment[topic] = sorted(set(partitions))
+    return assignment
+
+
+def offsets_from_json(value: object, what: str) -> Offsets:
+    """Check that a value is `{"topic": {"0": 23}}` through and through; raises BadPosition, which says where not."""
+    offsets: Offsets = {}
+    for topic, partitions in _object(value, what).items():
+        offsets[topic] = {}
+        for partition, offset in _object(partitions, f"{what}: {topic!r}").items():
+            if not partition.isdecimal():
+                raise BadPosition(f"{what}: {partition!r} is no partition of {topic!r}; write a number in quotes")
+            if type(offset) is not int:
+                raise BadPosition(f"{what}: {topic!r}, partition {partition} needs a whole number, not {offset!r}")
+            offsets[topic][int(partition)] = offset
+    return offsets
+
+
+def _offsets_to_json(offsets: Mapping[str, Mapping[int, int]]) -> dict[str, Any]:
+    return {
+        topic: {str(partition): offset for partition, offset in sorted(partitions.items())}
+        for topic, partitions in sorted(offsets.items())
+    }
+
+
+def _parsed(text: str, what: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BadPosition(f"{what}: {text!r} is not JSON ({error})") from None
+
+
+def _object(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadPosition(f'{what} needs an object such as {{"topic": {{"0": 23}}}}, not {value!r}')
+    return value

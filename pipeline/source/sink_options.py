@@ -1,0 +1,119 @@
+"""The options of `frame.write.format("sordini")` and `writeStream`, and which columns they take. Pure.
+
+Connection settings are those of the reader (`client.settings`); what only a producer knows is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple, TypeVar, get_args
+
+from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.source.client import ClientSettings
+from sordini.pipeline.source.options import check_names
+
+T = TypeVar("T")
+Acks = Literal[0, 1, "all"]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "topic": ("string",),
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "partition": ("int",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+}
+_READ_ONLY: Final = frozenset({"offset", "timestamp", "timestampType"})
+"""Columns of what was read; a broker gives new ones to what is written."""
+_ACKS: Final[Mapping[str, Acks]] = {"0": 0, "1": 1, "all": "all", "-1": "all"}
+
+_PRODUCER: Final = frozenset(
+    {
+        "kafka.acks",
+        "kafka.enable.idempotence",
+        "kafka.compression.type",
+        "kafka.batch.size",
+        "kafka.max.request.size",
+        # Of how Java's producer goes about it; without effect.
+        "kafka.linger.ms",
+        "kafka.buffer.memory",
+        "kafka.max.block.ms",
+        "kafka.retries",
+        "kafka.delivery.timeout.ms",
+        "kafka.max.in.flight.requests.per.connection",
+    }
+)
+
+
+class SinkOptions(NamedTuple):
+    """All that a writer is told."""
+
+    client: ClientSettings
+    topic: str | None
+    """For all rows; without it, each row names its own."""
+    acks: Acks
+    is_idempotent: bool
+    """A batch that is sent again by one task is appended once."""
+    compression: Compression
+    batch_bytes: int
+    request_bytes_max: int
+
+
+def read_sink_options(given: Mapping[str, str], columns: Mapping[str, str]) -> SinkOptions:
+    """Check the options of a writer, and the columns (name -> Spark's short name of the type) that it is to write.
+
+    Raises BadSetting.
+    """
+    options = {name.lower(): value for name, value in given.items()}
+    check_names(options, ("topic", "includeHeaders"), {})
+    for name in ("key.serializer", "value.serializer"):
+        if f"kafka.{name}" in options:
+            raise BadSetting(f"kafka.{name}: the columns key and value are written as they are; convert them")
+    acks = _choice(options, "acks", "all", _ACKS)
+    is_idempotent = _choice(options, "enable.idempotence", str(acks == "all"), {"true": True, "false": False})
+    if is_idempotent and acks != "all":
+        raise BadSetting("kafka.enable.idempotence needs kafka.acks=all")
+    compressions: dict[str, Compression] = {name: name for name in get_args(Compression)}
+    read = SinkOptions(
+        topic=options.get("topic"),
+        acks=acks,
+        is_idempotent=is_idempotent,
+        compression=_choice(options, "compression.type", "none", compressions),
+        batch_bytes=_size(options, "batch.size", 512 * 1024),
+        request_bytes_max=_size(options, "max.request.size", 1024 * 1024),
+        client=ClientSettings.from_options(_of_connections(options)),
+    )
+    _check_columns(columns, has_topic=read.topic is not None)
+    return read
+
+
+def _of_connections(options: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if name.startswith("kafka.") and name not in _PRODUCER}
+
+
+def _check_columns(columns: Mapping[str, str], *, has_topic: bool) -> None:
+    for name, kind in columns.items():
+        if name not in _COLUMNS:
+            if name in _READ_ONLY:
+                continue
+            raise BadSetting(f"a record has no column {name!r}; make {', '.join(_COLUMNS)} of what is to be written")
+        if kind not in _COLUMNS[name]:
+            raise BadSetting(f"the column {name} is {kind}, it has to be {' or '.join(_COLUMNS[name])}")
+    if "value" not in columns:
+        raise BadSetting("there is no column named value")
+    if "topic" not in columns and not has_topic:
+        raise BadSetting("neither an option nor a column named topic says where to write")
+
+
+def _choice(options: Mapping[str, str], name: str, default: str, choices: Mapping[str, T]) -> T:
+    text = options.get(f"kafka.{name}", default).strip().lower()
+    if text not in choices:
+        raise BadSetting(f"kafka.{name} is {text!r}: this sink knows {', '.join(choices)}")
+    return choices[text]
+
+
+def _size(options: Mapping[str, str], name: str, default: int) -> int:
+    text = options.get(f"kafka.{name}", str(default)).strip()
+    if not text.isdecimal() or int(text) == 0:
+        raise BadSetting(f"kafka.{name} is {text!r}, which is no number of bytes")
+    return int(text)

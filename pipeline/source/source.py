@@ -1,0 +1,84 @@
+"""The format `sordini` as Spark sees it: from options to readers and writers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.source.batch import BatchReader
+from sordini.pipeline.source.options import read_columns, read_options
+from sordini.pipeline.source.sink import BatchWriter, StreamWriter
+from sordini.pipeline.source.sink_options import read_sink_options
+from sordini.pipeline.source.stream import StreamReader
+
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_TYPES: Final[dict[str, DataType]] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": ArrayType(_HEADER),
+}
+
+
+class SordiniDataSource(DataSource):
+    """Topics as tables: one row for each record."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "sordini"
+
+    def schema(self) -> StructType:
+        """The JVM source's columns, or those of them that the option `columns` names."""
+        return StructType([StructField(column, _TYPES[column]) for column in read_columns(self.options)])
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """For `spark.read`; raises BadSetting and what else reading the options raises."""
+        self._check_schema(schema)
+        return BatchReader(read_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        """For `spark.readStream`; raises BadSetting and what else reading the options raises."""
+        self._check_schema(schema)
+        return StreamReader(read_options(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001 - Spark's order.
+        """For `frame.write`; raises BadSetting and what else reading the options raises."""
+        if overwrite:
+            raise BadSetting("a topic cannot be overwritten, only appended to: use mode('append')")
+        return BatchWriter(read_sink_options(self.options, _kinds(schema)))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: ARG002, FBT001, N802 - Spark's.
+        """For `frame.writeStream`; in complete mode each micro-batch appends the whole result anew.
+
+        Raises BadSetting and what else reading the options raises.
+        """
+        return StreamWriter(read_sink_options(self.options, _kinds(schema)))
+
+    def _check_schema(self, schema: StructType) -> None:
+        ours = self.schema()
+        if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in ours]:
+            raise BadSetting(
+                f"records have the columns {', '.join(ours.names)}; give no schema of your own, convert the columns"
+            )
+
+
+def _kinds(schema: StructType) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema}

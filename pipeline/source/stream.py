@@ -1,0 +1,181 @@
+"""`spark.readStream.format("sordini")`: micro-batches with a limit, and a checkpoint that knows its topics.
+
+One reader lives on the driver for as long as its query and is asked for offsets; copies of it in the workers read.
+The driver's holds one connection to the cluster, the copies make their own.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.source import lookup
+from sordini.pipeline.source.client import Client, ClientSettings
+from sordini.pipeline.source.options import SourceOptions
+from sordini.pipeline.source.planning import DataLost, advance, count, is_to_wait, missing, ranges, split
+from sordini.pipeline.source.positions import Offsets, Position
+from sordini.pipeline.source.reading import Piece, read_piece
+from sordini.protocol.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_LOOKS_MAX: Final = 4
+_LOOK_AGAIN_SECONDS: Final = 0.5
+"""A new leader may tell an older end for a moment; it is asked again before records are called lost."""
+
+
+class Cluster(lookup.Broker, Protocol):
+    """What the driver's reader asks of a cluster."""
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets for a group without members."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+class Outside(NamedTuple):
+    """The ports through which a reader reaches the world."""
+
+    connect: Callable[[ClientSettings], Cluster] = Client
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds."""
+    pause: Callable[[float], None] = time.sleep
+    """For so many seconds."""
+
+
+_WORLD: Final = Outside()
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What Spark asks of one stream."""
+
+    def __init__(self, options: SourceOptions, outside: Outside = _WORLD) -> None:
+        self._options = options
+        self._outside = outside
+        self._connected: Cluster | None = None
+        self._target: Position | None = None
+        self._latest: Position | None = None
+        self._advanced_at = float("-inf")
+        self._committed: Offsets = {}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a query without a checkpoint starts."""
+        return lookup.start(self._client, self._options).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """What the options say; Spark hands it back to `latestOffset`, or ReadAllAvailable for a trigger of once."""
+        admission = self._options.admission
+        if admission.offsets_max is not None:
+            return ReadMaxRows(admission.offsets_max)
+        if admission.offsets_min is not None:
+            return ReadMinRows(admission.offsets_min)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Fix the end of the whole query."""
+        self._target = lookup.ends(self._client, self._options)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where the next micro-batch ends; `start` itself when there is to be none.
+
+        Raises DataLost, if the options say so, when topics, partitions or ends of logs are gone that had been read.
+        """
+        since = Position.from_json(start)
+        if not since.is_start:
+            self._tell_group(since.offsets)
+        latest = self._latest = self._ends(since)
+        lost = missing(since, latest)
+        if lost and self._options.fail_on_data_loss:
+            raise DataLost("; ".join(lost))
+        for what in lost:
+            log.warning("records lost: %s", what)
+        is_limited = not isinstance(limit, ReadAllAvailable)
+        waited_ms = (self._outside.monotonic() - self._advanced_at) * 1000
+        # With a target nothing more is to come.
+        may_wait = is_limited and self._target is None
+        if may_wait and is_to_wait(self._options.admission, count(ranges(since, latest)), waited_ms):
+            return start
+        end = advance(since, latest, self._options.admission.offsets_max if is_limited else None)
+        if end is not since:
+            self._advanced_at = self._outside.monotonic()
+        return end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """The ends of the logs, when they were last looked at; beside the position they tell the lag."""
+        return None if self._latest is None else self._latest.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Cut a micro-batch into tasks. The same micro-batch gives the same records, whenever it is read again."""
+        options, until = self._options, Position.from_json(end)
+        found = ranges(Position.from_json(start), until)
+        pieces = split(found, options.partitions_min, options.records_per_partition_max)
+        return [Piece(piece, until.topic_ids.get(piece.topic, "")) for piece in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one piece, in a worker."""
+        assert isinstance(partition, Piece), "Spark hands back what `partitions` returned"
+        return read_piece(self._options, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell `commit_group` how far the query has come.
+
+        Spark calls this for a micro-batch when it has planned the next, and never for a query's last. It asks for the
+        next end only when all before is done, though, so `latestOffset` tells the group first.
+        """
+        self._tell_group(Position.from_json(end).offsets)
+
+    def stop(self) -> None:
+        """Hang up."""
+        if self._connected is not None:
+            self._connected.close()
+            self._connected = None
+
+    @property
+    def _client(self) -> Cluster:
+        # Late, as readers are made in processes that never ask, and are pickled there.
+        if self._connected is None:
+            self._connected = self._outside.connect(self._options.client)
+        return self._connected
+
+    def _tell_group(self, offsets: Offsets) -> None:
+        """The checkpoint is what counts: a coordinator that is away is a line in the log, and is tried again later."""
+        group = self._options.commit_group
+        if group is None or offsets == self._committed:
+            return
+        named = {TopicPartition(topic, number): at for topic, each in offsets.items() for number, at in each.items()}
+        try:
+            self._client.commit(group, named)
+            self._committed = offsets
+        except PipelineError as error:
+            log.warning("offsets not committed to group %s: %s", group, error)
+
+    def _ends(self, since: Position) -> Position:
+        """The ends of the logs, or of the whole query where it has one."""
+        if self._target is None:
+            return self._look(since)
+        if missing(since, self._target):
+            self._target = self._look(since)
+        return self._target
+
+    def _look(self, since: Position) -> Position:
+        latest = lookup.ends(self._client, self._options)
+        for _ in range(_LOOKS_MAX - 1):
+            if not missing(since, latest):
+                break
+            self._outside.pause(_LOOK_AGAIN_SECONDS)
+            latest = lookup.ends(self._client, self._options)
+        return latest

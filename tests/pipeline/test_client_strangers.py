@@ -1,0 +1,106 @@
+"""The client at listeners that are no brokers, that break off, or that speak TLS."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sordini.pipeline.source.client import Client, Unauthorized, Unreachable
+from sordini.pipeline.source.client.settings import Address
+from sordini.pipeline.source.client.transport import connect
+from sordini.protocol.types import TopicPartition
+from tests.outside.ports import free_port
+from tests.outside.processes import SordiniProcess
+from tests.pipeline.certificates import make_certificates
+from tests.pipeline.sent import KEEP, fill
+from tests.pipeline.strangers import listener, tls_before
+from tests.pipeline.test_client import decoded, settings
+from tests.pipeline.topics import Place
+
+
+def answering(data: bytes) -> Callable[[socket.socket], None]:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(65_536)
+        connection.sendall(data)
+
+    return serve
+
+
+def refusal(port: int, **options: object) -> str:
+    with Client(settings(f"127.0.0.1:{port}", **options)) as client, pytest.raises(Unreachable) as caught:
+        client.check()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP: is this a Kafka listener?"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "speaks SSH: is this a Kafka listener?"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", "speaks TLS: is kafka.security.protocol right?"),
+        (b"\xff" * 100, "does not answer as a broker does: is this a Kafka listener?"),
+        (b"\0" * 100, "does not answer as a broker does: is this a Kafka listener?"),
+        (struct.pack(">ii", 104, 1) + b"\0" * 10, "closed the connection when asked what it speaks"),
+        (struct.pack(">ii", 8, 77) + b"\0" * 4, "cannot be read: answer 77 to request 1"),
+        (struct.pack(">ii", 24, 1) + b"\0\0" + b"\xff" * 18, "cannot be read"),
+        (b"", "closed the connection when asked what it speaks: is kafka.security.protocol right?"),
+    ],
+)
+def test_what_is_no_broker_is_told_for_what_it_is(data: bytes, told: str) -> None:
+    with listener(answering(data)) as port:
+        assert told in refusal(port)
+
+
+def test_a_listener_that_is_silent_is_given_up() -> None:
+    with listener(lambda connection: connection.recv(65_536) and connection.recv(1) and None) as port:
+        assert "gave no answer within 0.2 s" in refusal(port, request_timeout_ms=200)
+
+
+def test_nobody_at_the_address_is_told() -> None:
+    assert "connection refused" in refusal(free_port())
+    with (
+        Client(settings("host.invalid:9092")) as client,
+        pytest.raises(Unreachable, match=r"cannot reach host\.invalid"),
+    ):
+        client.check()
+
+
+def test_memory_follows_the_bytes_that_come_and_not_a_length() -> None:
+    with listener(lambda connection: connection.sendall(b"\0" * 1_000)) as port:
+        address = Address("127.0.0.1", port)
+        transport = connect(address, settings(str(address)))
+        tracemalloc.start()
+        try:
+            with pytest.raises(Unreachable, match="closed the connection"):
+                transport.receive(500 * 1024 * 1024, 30)
+            assert tracemalloc.get_traced_memory()[1] < 20 * 1024 * 1024
+        finally:
+            tracemalloc.stop()
+            transport.close()
+
+
+def test_a_broker_behind_tls_is_read_from_and_not_without_trust(tmp_path: Path) -> None:
+    certificates, inside = make_certificates(tmp_path / "certificates"), free_port()
+    with tls_before(inside, certificates) as port:
+        broker = SordiniProcess(tmp_path / "sordini")
+        plain = f"PLAINTEXT://{broker.bootstrap}"
+        broker.overrides |= {
+            "listeners": f"{plain},BEHIND://127.0.0.1:{inside}",
+            "advertised.listeners": f"{plain},BEHIND://127.0.0.1:{port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BEHIND:PLAINTEXT",
+        }
+        with broker:
+            topic, partition = "behind", TopicPartition("behind", 0)
+            Place(broker.bootstrap).make_topic(name=topic, configs=KEEP)
+            sent = fill(broker.bootstrap, topic, 5_000, partitions=1)
+            tls = settings(f"127.0.0.1:{port}", security_protocol="SSL", ssl_truststore_location=certificates.authority)
+            with Client(tls) as client:
+                assert decoded(client.read(partition, 0, 5_000), partition, 0, 5_000) == sent
+            without_trust = Client(settings(f"127.0.0.1:{port}", security_protocol="SSL"))
+            with without_trust, pytest.raises(Unauthorized, match="not trusted here"):
+                without_trust.check()
