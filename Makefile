@@ -6,6 +6,8 @@
 # make interchange  our files in Apache Kafka 2.7.2 and 3.9.1 and theirs in ours, stopped and killed; ten minutes
 # make mixed  clusters of ours and Apache Kafka 2.7.2 and 3.9.1, each governing the other, killed, frozen; half an hour
 # make chaos  three brokers under 48 faults in ten minutes, all that clients saw and files hold judged; ARGS="--minutes 2"
+# make pipeline  Spark's own Kafka source and ours in all scenarios, tables killed while written; ten minutes or so
+# make demo   visitors of a site, from topics through Spark to tables and a report with plots; three to five minutes
 # make sim    100 seeds of a simulated broker, 1,000 of a cluster; ARGS, CLUSTER_ARGS="--seeds 0-9999" for more
 # make lint   style, types, import contracts
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
@@ -16,7 +18,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed chaos sim lint bench clean
+.PHONY: help run cluster test crash model interchange mixed chaos pipeline demo sim lint bench clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -49,6 +51,13 @@ mixed: .venv/.installed-dev
 chaos: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	$(BIN)/python -m tests.cluster.chaos $(ARGS)
+
+pipeline: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline $(ARGS)
+
+demo: .venv/.installed-dev
+	$(BIN)/python -W ignore::DeprecationWarning -m examples.activity $(ARGS)
 
 sim: .venv/.installed-dev
 	$(BIN)/python -m tests.sim $(or $(ARGS),--seeds 100-199)

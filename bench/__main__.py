@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import controller, failover, groups, log, partitions, replication, starting, table
+from bench import controller, failover, groups, log, partitions, pipeline, replication, sides, starting, table
 from bench.client import ROOT, build
 from bench.clusters import Labels
 from bench.procfs import resident_bytes
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _tables(directory: Path, arguments: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
-    others = ("log", controller.PART, *(part.PART for part in CLUSTERS))
+    others = ("log", controller.PART, pipeline.PART, *(part.PART for part in CLUSTERS))
     if not arguments.only.startswith(others):
         yield table.MAIN, [table.head(THEIRS, arguments.ours), *_compare(directory, arguments)]
     if any(arguments.only in part for part in log.PARTS):
@@ -56,8 +56,16 @@ def _tables(directory: Path, arguments: argparse.Namespace) -> Iterator[tuple[st
             home.mkdir()
             ways = {"apache_only": arguments.apache_only, "quick": arguments.quick}
             yield part.PART, part.rows(home, Labels(THEIRS, arguments.ours), arguments.rounds, _say, **ways)
+    if arguments.only in pipeline.PART:
+        yield pipeline.PART, _pipeline(directory / pipeline.PART, arguments)
     if arguments.only in controller.PART:
         yield controller.PART, controller.rows(_size(arguments), _say)
+
+
+def _pipeline(home: Path, arguments: argparse.Namespace) -> list[str]:
+    with ZooKeeperProcess(home / "zookeeper") as zookeeper:
+        pair = sides.both(THEIRS, arguments.ours, zookeeper.connect, apache_only=arguments.apache_only)
+        return pipeline.tables(home, pair, arguments.rounds, _say, quick=arguments.quick)
 
 
 def _publish(name: str, lines: list[str], arguments: argparse.Namespace) -> None:
@@ -74,7 +82,7 @@ def _note(name: str, arguments: argparse.Namespace) -> str:
         return f"medians of {arguments.rounds} rounds."
     if name == controller.PART:
         return controller.note(_size(arguments))
-    for part in CLUSTERS:
+    for part in (*CLUSTERS, pipeline):
         if name == part.PART:
             return part.note(arguments.rounds)
     return log.note(name, log.extent(arguments))

@@ -5,6 +5,7 @@
     python3 scripts/outside.py kafka 3.9.1      one Apache Kafka release with its tools
     python3 scripts/outside.py clients 4.2.0    the jar of one release's Java client
     python3 scripts/outside.py spark 4.0.0      PySpark with its Kafka source; about a minute and 500 MB
+    python3 scripts/outside.py connector        the Kafka source of the PySpark in .venv, as pipeline/jars locks it
 
 Programs come from Debian (only root may install them), jars from Maven's configured repository into
 `.cache/kafka/<version>/lib`, PySpark from pip's configured index into an environment of its own. What is there
@@ -14,6 +15,7 @@ skip and say how to get it. In CI they may not, and neither may this script.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -24,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".cache" / "kafka"
 SPARK = ROOT / ".cache" / "spark"
+CONNECTOR = SPARK / "connector"
 POM = ROOT / "tests" / "outside" / "kafka.pom.xml"
 SPARK_POM = POM.with_name("spark.pom.xml")
 PIP = [str(ROOT / ".venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
@@ -53,6 +56,7 @@ def main(arguments: list[str]) -> None:
                 for version in CLIENTS_VERSIONS:
                     fetch_clients(version)
                 fetch_spark(SPARK_VERSION)
+                fetch_connector()
         case ["cluster"]:
             install_programs(("java", "mvn"))
             fetch_kafka(KAFKA_VERSION)
@@ -62,6 +66,8 @@ def main(arguments: list[str]) -> None:
             fetch_clients(version)
         case ["spark", version]:
             fetch_spark(version)
+        case ["connector"]:
+            fetch_connector()
         case _:
             sys.exit(__doc__)
 
@@ -110,13 +116,23 @@ def fetch_spark(version: str) -> None:
     fetch(folder, [*maven(), "-f", str(SPARK_POM), f"-Dspark.version={version}", "-DincludeScope=runtime", goal])
 
 
+def fetch_connector() -> None:
+    """The jars of `pipeline.jars.LOCKED`, each byte of them as locked."""
+    sys.path.insert(0, str(ROOT / ".import"))
+    from sordini.pipeline.jars import LOCKED
+
+    for jar in LOCKED:
+        if not (CONNECTOR / jar.file_name).exists():
+            fetch(CONNECTOR, [*maven(), f"-Dartifact={jar.coordinate}", f"{COPY_PLUGIN}:copy"], jar.sha256)
+
+
 def maven() -> list[str]:
     if shutil.which("mvn") is None:
         sys.exit("Maven is not here: `apt-get install maven` brings it")
     return ["mvn", "--batch-mode", "--no-transfer-progress", "--quiet", "-Dstyle.color=never"]
 
 
-def fetch(folder: Path, command: list[str]) -> None:
+def fetch(folder: Path, command: list[str], sha256: str = "") -> None:
     """Let Maven fill a folder beside the final one, then rename: half a download never counts as whole."""
     arriving = folder.with_name(f"{folder.name}.arriving-{os.getpid()}")
     print(f"fetching {folder.relative_to(ROOT)}", file=sys.stderr)
@@ -124,6 +140,8 @@ def fetch(folder: Path, command: list[str]) -> None:
         run([*command, f"-DoutputDirectory={arriving}"], dict(os.environ))
         folder.mkdir(parents=True, exist_ok=True)
         for jar in sorted(arriving.iterdir(), key=lambda jar: jar.name.startswith(MARKS)):
+            if sha256 and hashlib.sha256(jar.read_bytes()).hexdigest() != sha256:
+                sys.exit(f"{jar.name} is not the file that pipeline/jars/lock.py means: its SHA-256 differs")
             jar.replace(folder / jar.name)  # The mark of a whole folder goes last.
     finally:
         shutil.rmtree(arriving, ignore_errors=True)

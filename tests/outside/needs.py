@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from sordini.pipeline.jars import LOCKED
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # The Apache Kafka whose server and tools the tests run, and whose answers ours are compared with.
 APACHE_KAFKA = "3.9.1"
 # The older one whose data directories are exchanged with ours, too.
 OLDER_APACHE_KAFKA = "2.7.2"
-# The Spark whose Kafka source reads from and writes to the broker.
+# The Spark that has its Kafka source from the repository as its users do, in an environment of its own.
 SPARK = "4.0.0"
 
 
@@ -66,3 +68,13 @@ def need_spark() -> tuple[Path, list[Path]]:
     need_java()
     need(len(jars) == 4, f"Spark {SPARK}", f"`python3 scripts/outside.py spark {SPARK}` fetches it")
     return folder / "venv" / "bin" / "python", jars
+
+
+def need_connector() -> list[Path]:
+    """The jars of Spark's own Kafka source for the PySpark that is installed here, as `pipeline.jars` locks them."""
+    folder = ROOT / ".cache" / "spark" / "connector"
+    need_java()
+    jars = [folder / jar.file_name for jar in LOCKED]
+    missing = [jar.name for jar in jars if not jar.exists()]
+    need(not missing, ", ".join(missing), "`python3 scripts/outside.py connector` fetches it")
+    return jars

@@ -8,6 +8,7 @@ see why. Nothing here ever looks a process up by name.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,9 @@ from tests.outside.ports import free_port, is_listening
 
 _POLL_SECONDS = 0.01
 _LOG_TAIL_BYTES = 4_000
+_DEV_READY = re.compile(
+    r"^sordini is ready: (\d) brokers? of cluster ([\w-]{22}) at ((?:127\.0\.0\.1:\d+,?)+) \(\d+\.\d\d s\)$"
+)
 
 
 class ProcessError(AssertionError):
@@ -191,3 +195,39 @@ class SordiniProcess(BrokerProcess):
     def is_ready(self) -> bool:
         # It prints one line with its listeners when everything is loaded and served.
         return f":{self.port}" in self.output() and is_listening(self.port)
+
+
+class DevProcess(OutsideProcess):
+    """A whole cluster of ours in one process (`sordini dev`), on ports that the system chose."""
+
+    name = "dev"
+    start_seconds_max = 20.0
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        super().__init__(directory)
+        self._options = options
+
+    def command(self) -> list[str]:
+        program = Path(sys.prefix) / "bin" / "sordini"
+        return [str(program), "dev", "--port", "0", "--directory", str(self.directory / "data"), *self._options]
+
+    def is_ready(self) -> bool:
+        return "sordini is ready" in self.output()
+
+    @property
+    def cluster_id(self) -> str:
+        return self._ready[2]
+
+    @property
+    def ports(self) -> list[int]:
+        return [int(address.rpartition(":")[2]) for address in self._ready[3].split(",")]
+
+    @property
+    def bootstrap(self) -> str:
+        return self._ready[3]
+
+    @property
+    def _ready(self) -> re.Match[str]:
+        found = _DEV_READY.match(self.output())
+        assert found is not None, self.tail()
+        return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,46 +12,12 @@ from pathlib import Path
 from sordini.protocol.errors import ErrorCode
 from tests.build import a_batch
 from tests.outside.ports import free_port
-from tests.outside.processes import OutsideProcess
+from tests.outside.processes import DevProcess
 from tests.process.wire import Client
 
 Connect = Callable[..., Client]
 
 PROGRAM = str(Path(sys.prefix) / "bin" / "sordini")
-READY = re.compile(
-    r"^sordini is ready: (\d) brokers? of cluster ([\w-]{22}) at ((?:127\.0\.0\.1:\d+,?)+) \(\d+\.\d\d s\)$"
-)
-
-
-class DevProcess(OutsideProcess):
-    """A cluster on ports that the system chose."""
-
-    name = "dev"
-    start_seconds_max = 20.0
-
-    def __init__(self, directory: Path, *options: str) -> None:
-        super().__init__(directory)
-        self._options = options
-
-    def command(self) -> list[str]:
-        return [PROGRAM, "dev", "--port", "0", "--directory", str(self.directory / "data"), *self._options]
-
-    def is_ready(self) -> bool:
-        return "sordini is ready" in self.output()
-
-    @property
-    def cluster_id(self) -> str:
-        return self._ready[2]
-
-    @property
-    def ports(self) -> list[int]:
-        return [int(address.rpartition(":")[2]) for address in self._ready[3].split(",")]
-
-    @property
-    def _ready(self) -> re.Match[str]:
-        found = READY.match(self.output())
-        assert found is not None, self.tail()
-        return found
 
 
 def ports_of_leaders(client: Client, topic: str) -> list[int]:

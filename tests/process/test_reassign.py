@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from sordini.broker.__main__ import main
 from sordini.protocol.errors import ErrorCode
 from tests.build import a_batch
-from tests.process.test_dev import DevProcess
+from tests.outside.processes import DevProcess
 from tests.process.wire import Client
 
 Connect = Callable[..., Client]

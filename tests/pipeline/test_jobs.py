@@ -1,0 +1,236 @@
+"""The jobs on a live broker, one after the other on the same job file, as people use them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sordini.pipeline.jobs.aggregate import aggregate
+from sordini.pipeline.jobs.audit import audit
+from sordini.pipeline.jobs.backfill import Range, backfill, close_windows
+from sordini.pipeline.jobs.compact import compact
+from sordini.pipeline.jobs.flow import Batch, Flow, open_sink_table
+from sordini.pipeline.jobs.load import INTENT, Piece, load
+from sordini.pipeline.jobs.reading import read_job
+from sordini.pipeline.jobs.state import StateFolder
+from sordini.pipeline.jobs.status import status
+from sordini.pipeline.jobs.stream import stream
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaProducer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sordini.pipeline.jobs.job import Job, Sink
+
+START_S = 1_795_334_400  # 2026-11-22T08:00:00Z, the beginning of a minute.
+KEEP = {"retention.ms": "-1"}
+BROKEN_EACH = 10
+
+JOB = """\
+name: events
+source:
+  bootstrap: $bootstrap
+  topics: [$topic]
+  records_max: 40
+decode:
+  mode: json
+  schema:
+    fields: {n: int!, event_time: timestamp!, page: string}
+sink: {kind: $kind, location: tables/events, partition_by: [event_date]}
+aggregates:
+  per_minute:
+    window: 1 minute
+    watermark: 1 minute
+    by: page
+    measures: {views: count(*), most: max(n)}
+    sink: {kind: $kind, location: tables/per_minute}
+audit: {counts: counts.jsonl}
+"""
+
+
+def produce(job: Job, first: int, count: int, seconds_each: int = 3) -> None:
+    """Send events `first` and following; every tenth is broken. The producer keeps its counts for the audit."""
+    counts: Counter[int] = Counter()
+    [topic] = job.source.topics
+    with closing(KafkaProducer(bootstrap_servers=job.source.bootstrap)) as producer:
+        for number in range(first, first + count):
+            seconds = START_S + seconds_each * number
+            event = {"n": number, "event_time": moment(seconds), "page": f"/{number % 2}"}
+            value = b"broken" if number % BROKEN_EACH == 5 else json.dumps(event).encode()
+            producer.send(topic, value, key=b"k", partition=number % 2, timestamp_ms=seconds * 1000)
+            counts[seconds // 60 * 60] += 1
+        producer.flush(timeout=30)
+    with (job.home / "counts.jsonl").open("a") as file:
+        for start, number in counts.items():
+            file.write(json.dumps({"topic": topic, "window_start": moment(start), "count": number}) + "\n")
+
+
+def moment(seconds: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+@pytest.fixture(params=["delta", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("iceberg", "parquet"))])
+def job(request: pytest.FixtureRequest, bootstrap: str, make_topic: Callable[..., str], tmp_path: Path) -> Job:
+    return a_job(tmp_path, bootstrap, make_topic(2, configs=KEEP), request.param)
+
+
+def a_job(folder: Path, bootstrap: str, topic: str, kind: str, text: str = JOB) -> Job:
+    path = folder / "job.yaml"
+    path.write_text(Template(text).substitute(bootstrap=bootstrap, topic=topic, kind=kind))
+    return read_job(path, {})
+
+
+def run_load(job: Job, spark: SparkSession, pieces_max: int = 100) -> list[Batch]:
+    done: list[Batch] = []
+    steps = load(job, spark, lambda: len(done) >= pieces_max, pytest.fail)
+    done.extend(step.batch for step in steps)
+    return done
+
+
+def run_stream(job: Job, spark: SparkSession) -> tuple[list[Batch], list[str]]:
+    batches: list[Batch] = []
+    notices: list[str] = []
+    stream([job], spark, available_now=True, told=lambda _, batch: batches.append(batch), notice=notices.append)
+    return batches, notices
+
+
+def numbers(sink: Sink | None, spark: SparkSession, column: str = "n") -> list[int]:
+    assert sink is not None
+    return sorted(row[0] for row in open_sink_table(sink, "reader").read(spark).select(column).collect())
+
+
+def good(count: int, first: int = 0) -> list[int]:
+    return [number for number in range(first, first + count) if number % BROKEN_EACH != 5]
+
+
+def test_load_and_stream_take_turns_and_every_record_is_in_the_table_or_a_dead_letter_once(
+    job: Job, spark: SparkSession
+) -> None:
+    produce(job, 0, 100)
+    assert [(batch.batch_id, batch.rows + batch.dead) for batch in run_load(job, spark)] == [(0, 40), (1, 40), (2, 20)]
+    assert run_load(job, spark) == []
+    produce(job, 100, 20)
+    batches, notices = run_stream(job, spark)
+    assert [(batch.batch_id, batch.rows, batch.dead) for batch in batches] == [(3, 18, 2)]
+    assert notices == ["events: a new checkpoint begins, as the checkpoint is gone, the table has the place"]
+    produce(job, 120, 20)
+    assert [batch.batch_id for batch in run_load(job, spark)] == [4]
+    produce(job, 140, 20)
+    batches, [notice] = run_stream(job, spark)
+    assert [batch.batch_id for batch in batches] == [5]
+    assert "the table is at batch 4" in notice
+
+    assert numbers(job.sink, spark) == good(160)
+    assert len(numbers(job.dead_letters, spark, "offset")) == 16
+    rows = audit(job, spark)
+    assert [row for row in rows if row.difference or row.twice] == []
+    assert (sum(row.sent for row in rows), sum(row.dead for row in rows)) == (160, 16)
+    assert [(place.next_offset, place.lag) for place in status(job) if place.of == "events"] == [(80, 0), (80, 0)]
+
+    [events, *_] = compact(job, 2**20, clean_up=False)
+    assert events.files_before > events.files_after == 1
+    assert numbers(job.sink, spark) == good(160)
+
+
+def test_a_piece_whose_done_is_missing_is_loaded_again_and_not_twice(job: Job, spark: SparkSession) -> None:
+    produce(job, 0, 40)
+    state, flow = StateFolder(job.state), Flow.of(job, spark)
+    [topic] = job.source.topics
+    piece = Piece(0, {topic: {0: 0, 1: 0}}, {topic: {0: 15, 1: 15}})
+    state.write(INTENT, piece.to_json())
+    # The sink had the piece, the dead letters had not, when the process died.
+    decoded = flow.rows(_decoded(flow, piece).rows())
+    flow.sink.append(decoded, piece.batch_id, piece.end)
+    run_load(job, spark)
+    assert numbers(job.sink, spark) == good(40)
+    assert len(numbers(job.dead_letters, spark, "offset")) == 4
+
+
+def _decoded(flow: Flow, piece: Piece) -> Any:
+    from sordini.pipeline.jobs.flow import decode
+
+    return decode(flow.job, flow.records(piece.start, piece.end))
+
+
+def test_backfill_puts_in_what_is_missing_and_leaves_what_is_there(job: Job, spark: SparkSession) -> None:
+    produce(job, 0, 60)
+    late = a_job(
+        job.home,
+        job.source.bootstrap,
+        job.source.topics[0],
+        "delta",
+        JOB.replace("records_max", "starting: 2026-11-22T08:01:30Z\n  records_max"),
+    )
+    run_load(late, spark)
+    assert numbers(job.sink, spark) == good(30, first=30)
+    assert filled(job, spark, Range()) == (27, 3)
+    assert numbers(job.sink, spark) == good(60)
+    assert filled(job, spark, Range(START_S * 1000, None)) == (0, 0)
+    assert len(numbers(job.dead_letters, spark, "offset")) == 6
+    [topic] = job.source.topics
+    second_half = Range({topic: {0: 15, 1: 15}}, None)
+    assert filled(job, spark, second_half, str(job.home / "tables/again")) == (27, 3)
+
+
+def filled(job: Job, spark: SparkSession, wanted: Range, into: str = "") -> tuple[int, int]:
+    """The rows and the dead letters that a backfill wrote."""
+    done = [step.batch for step in backfill(job, spark, wanted, lambda: False, into)]
+    return sum(batch.rows for batch in done), sum(batch.dead for batch in done)
+
+
+def test_windows_are_written_once_whoever_closes_them(job: Job, spark: SparkSession) -> None:
+    produce(job, 0, 100)  # Five minutes, twenty events in each, of which two are broken.
+    batches: list[Batch] = []
+
+    def run() -> list[str]:
+        notices: list[str] = []
+
+        def told(_: object, batch: Batch) -> None:
+            batches.append(batch)
+
+        aggregate(job, spark, list(job.aggregates), available_now=True, told=told, notice=notices.append)
+        return notices
+
+    [one] = job.aggregates
+    assert run() == []
+    closed = windows(one.sink, spark)
+    assert closed == {(minute, page): 8 if page == "/1" else 10 for minute in range(3) for page in ("/0", "/1")}
+    end_ms = (START_S + 300) * 1000
+    assert close_windows(job, spark, one, None, end_ms).rows == 4
+    every = {(minute, page): 8 if page == "/1" else 10 for minute in range(5) for page in ("/0", "/1")}
+    assert windows(one.sink, spark) == every
+    assert close_windows(job, spark, one, None, end_ms).rows == 0
+
+    produce(job, 100, 60)
+    assert run() == []
+    found = windows(one.sink, spark)
+    assert {window: views for window, views in found.items() if window[0] < 5} == every
+    assert max(minute for minute, _ in found) == 5
+    # Without its state the query reads everything again, and no window is there twice.
+    (job.home / ".sordini/events/aggregate-per_minute/current.json").unlink()
+    [notice] = run()
+    assert "all is read again" in notice
+    assert windows(one.sink, spark) == found
+
+
+def windows(sink: Sink, spark: SparkSession) -> dict[tuple[int, str], int]:
+    """Minute since the start and page -> views; a window that is there twice fails."""
+    rows = (
+        open_sink_table(sink, "reader").read(spark).selectExpr("unix_seconds(window_start)", "page", "views").collect()
+    )
+    found = {((row[0] - START_S) // 60, row[1]): row[2] for row in rows}
+    assert len(found) == len(rows)
+    return found
