@@ -21,16 +21,17 @@ COMMANDS = {
     "configs": "See and change the settings of topics, brokers and the cluster.",
     "log": "Look into the files of a log directory.",
     "cluster": "See how a cluster is; move it between coordination stores.",
+    "pipeline": "Take records from topics to tables on Spark.",
 }
 """What `sordini --help` says of each; command NAME is NAME in the module that `module_of` names."""
 
-ELSEWHERE = {"cluster": "cluster_command"}
-"""Commands whose own name is another module's in broker/cli."""
+ELSEWHERE = {"cluster": "broker.cli.cluster_command", "pipeline": "pipeline.cli.pipeline"}
+"""Commands whose own name is another module's in broker/cli, or that live above the broker."""
 
 
 def module_of(name: str) -> str:
     """The module of a command, below `sordini`."""
-    return f"broker.cli.{ELSEWHERE.get(name, name)}"
+    return ELSEWHERE.get(name, f"broker.cli.{name}")
 
 
 class Commands(click.Group):

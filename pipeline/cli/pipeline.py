@@ -1,0 +1,327 @@
+"""`sordini pipeline`: from topics to tables, on Spark. docs/pipeline.md tells what the jobs do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sordini.broker.cli.options import Failure, json_option
+from sordini.broker.cli.output import print_json, size_text, table
+from sordini.pipeline.cli.options import (
+    PipelineGroup,
+    Started,
+    bootstrap_option,
+    in_words,
+    master_option,
+    read,
+    with_job,
+)
+from sordini.pipeline.cli.telling import Teller, metrics_of
+
+if TYPE_CHECKING:
+    from sordini.pipeline.jobs.backfill import Range
+    from sordini.pipeline.jobs.compact import Done
+    from sordini.pipeline.jobs.job import Aggregate, Job
+
+COMPACT_MIB = 128
+
+
+@click.group(cls=PipelineGroup)
+def pipeline() -> None:
+    """Take records from topics to tables, exactly once, on Spark; a job file says which and how.
+
+    \b
+      sordini pipeline check views.yaml
+      sordini pipeline stream views.yaml
+      sordini pipeline status views.yaml
+    """
+
+
+@pipeline.command()
+@with_job
+def check(started: Started) -> None:
+    """Read a job file and say what it means, with every default, or where it is wrong; nothing is run.
+
+    \b
+      sordini pipeline check views.yaml
+    """
+    from sordini.pipeline.cli.plain import plain
+
+    said = plain(started.job)
+    if started.as_json:
+        print_json(said)
+        return
+    click.echo("\n".join(_lines(said)))
+
+
+@pipeline.command()
+@with_job
+@master_option
+def load(started: Started) -> None:
+    """Load what is in the topics by now, in pieces of source.records_max, and end.
+
+    Run again it goes on where the table ends, from `stream` too. SIGTERM and Ctrl-C let the piece under way finish.
+
+    \b
+      sordini pipeline load views.yaml
+      sordini pipeline load views.yaml --master spark://master:7077 --json
+    """
+    from sordini.pipeline.jobs.load import load as run
+    from sordini.pipeline.jobs.stopping import Gate, until_asked
+
+    gate, teller = Gate(), Teller(started.job.name, as_json=started.as_json)
+    spark = started.spark()
+    with until_asked(gate), teller:
+        for step in run(started.job, spark, lambda: gate.is_shut, teller.notice):
+            teller.step(step)
+
+
+@pipeline.command()
+@click.argument("job_files", metavar="JOB...", type=click.Path(dir_okay=False, path_type=Path), nargs=-1, required=True)
+@bootstrap_option
+@master_option
+@click.option("--available-now", is_flag=True, help="End when all is read that is there now.")
+@click.option("--metrics", metavar="[HOST:]PORT", default="", help="Answer Prometheus at this address, on /metrics.")
+@json_option
+@in_words
+def stream(
+    job_files: tuple[Path, ...], *, bootstrap: str, master: str, available_now: bool, metrics: str, as_json: bool
+) -> None:
+    """Write records into the table as they come. Several jobs share one Spark.
+
+    SIGTERM and Ctrl-C let the batch under way finish.
+
+    \b
+      sordini pipeline stream views.yaml
+      sordini pipeline stream views.yaml clicks.yaml --available-now
+      sordini pipeline stream views.yaml --metrics 9108
+    """
+    from sordini.pipeline.jobs.stream import stream as run
+
+    jobs = [read(path, bootstrap) for path in job_files]
+    teller = Teller(as_json=as_json)
+    spark = Started(jobs[0], as_json, master).spark()
+    with metrics_of(spark, metrics) as meters:
+
+        def told(job: Job, batch: Any) -> None:
+            teller.batch(job.name, batch)
+            if meters is not None:
+                meters.wrote(job.name, batch.rows, batch.dead)
+
+        run(jobs, spark, available_now=available_now, told=told, notice=teller.notice)
+
+
+@pipeline.command()
+@with_job
+@click.option("--only", metavar="NAME", multiple=True, help="An aggregate of the job; default: all.")
+@click.option("--available-now", is_flag=True, help="End when all is read that is there now.")
+@click.option("--metrics", metavar="[HOST:]PORT", default="", help="Answer Prometheus at this address, on /metrics.")
+@master_option
+def aggregate(started: Started, *, only: tuple[str, ...], available_now: bool, metrics: str) -> None:
+    """Write measures by windows of time, each when the watermark has passed its window.
+
+    Windows that no watermark passed stay open when the command ends; `backfill --aggregate` closes them.
+
+    \b
+      sordini pipeline aggregate views.yaml
+      sordini pipeline aggregate views.yaml --only views_per_minute --available-now
+    """
+    from sordini.pipeline.jobs.aggregate import aggregate as run
+    from sordini.pipeline.jobs.aggregate import app_id
+
+    wanted = _aggregates(started.job, only)
+    teller = Teller(as_json=started.as_json)
+    spark = started.spark()
+    with metrics_of(spark, metrics) as meters:
+
+        def told(one: Aggregate, batch: Any) -> None:
+            teller.batch(one.name, batch)
+            if meters is not None:
+                meters.wrote(app_id(started.job, one), batch.rows, batch.dead)
+
+        run(started.job, spark, wanted, available_now=available_now, told=told, notice=teller.notice)
+
+
+@pipeline.command()
+@with_job
+@click.option("--from-time", metavar="TIME", default="", help="In ISO 8601; records as young as this and younger.")
+@click.option("--to-time", metavar="TIME", default="", help="Records older than this; for windows: that end by then.")
+@click.option("--from-offsets", metavar="JSON", default="", help='As {"topic": {"0": 23}}; others from their first.')
+@click.option("--to-offsets", metavar="JSON", default="", help="The first offsets that are not wanted any more.")
+@click.option("--aggregate", "names", metavar="NAME", multiple=True, help="Close this aggregate's windows instead.")
+@click.option("--into", metavar="LOCATION", default="", help="Fill another table of the same kind instead.")
+@master_option
+def backfill(started: Started, *, names: tuple[str, ...], into: str, **edges: str) -> None:
+    """Write what is missing of a range; what is in the table already is left out.
+
+    For windows TIME is the events' own; without --to-time those are closed that are over by now.
+
+    \b
+      sordini pipeline backfill views.yaml --from-time 2026-11-22T08:00 --to-time 2026-11-22T09:00
+      sordini pipeline backfill views.yaml --aggregate views_per_minute
+      sordini pipeline backfill views.yaml --into tables/views-again
+    """
+    from sordini.pipeline.jobs import backfill as jobs
+    from sordini.pipeline.jobs.stopping import Gate, until_asked
+
+    wanted = _range(**edges)
+    if names:
+        if into or edges["from_offsets"] or edges["to_offsets"]:
+            raise click.UsageError("windows have times: --aggregate goes with --from-time and --to-time alone")
+        chosen = _aggregates(started.job, names)
+        teller = Teller(as_json=started.as_json)
+        spark = started.spark()
+        start = wanted.start if isinstance(wanted.start, int) else None
+        end = wanted.end if isinstance(wanted.end, int) else round(datetime.now(UTC).timestamp() * 1000)
+        for one in chosen:
+            teller.batch(one.name, jobs.close_windows(started.job, spark, one, start, end))
+        return
+    gate, teller = Gate(), Teller(started.job.name, as_json=started.as_json)
+    spark = started.spark()
+    location = str(Path(into).resolve()) if into and "://" not in into else into
+    with until_asked(gate), teller:
+        for step in jobs.backfill(started.job, spark, wanted, lambda: gate.is_shut, location):
+            teller.step(step)
+
+
+@pipeline.command()
+@with_job
+@click.option("--all", "everything", is_flag=True, help="Show windows without a difference, too.")
+@master_option
+def audit(started: Started, *, everything: bool) -> None:
+    """Compare producers' counts with the table's, by windows; a difference is exit code 1.
+
+    \b
+      sordini pipeline audit views.yaml --all
+    """
+    from sordini.pipeline.jobs.audit import audit as run
+
+    rows = run(started.job, started.spark())
+    wrong = [row for row in rows if row.difference or row.twice]
+    if started.as_json:
+        print_json([row._asdict() for row in (rows if everything else wrong)])
+    elif everything or wrong:
+        head = ["TOPIC", "WINDOW", "SENT", "ROWS", "DEAD", "TWICE", "DIFFERENCE"]
+        click.echo(table(head, rows if everything else wrong))
+    if wrong:
+        raise Failure(f"{len(wrong)} of {len(rows)} windows differ from what was sent")
+    if not started.as_json:
+        click.echo(f"All {len(rows)} windows have what was sent: {sum(row.sent for row in rows)} records, none twice.")
+
+
+@pipeline.command()
+@with_job
+@click.option("--target", "target_mib", metavar="MIB", type=click.IntRange(min=1), default=COMPACT_MIB,
+              show_default=True, help="How large files shall become.")  # fmt: skip
+@click.option("--clean-up", is_flag=True, help="Also delete files, a day old, that no batch of the table knows.")
+def compact(started: Started, *, target_mib: int, clean_up: bool) -> None:
+    """Put small files of the job's tables together; rows stay as they are. Writers may go on meanwhile.
+
+    \b
+      sordini pipeline compact views.yaml
+    """
+    from sordini.pipeline.jobs.compact import compact as run
+
+    done = list(run(started.job, target_mib * 2**20, clean_up=clean_up))
+    if started.as_json:
+        print_json([one._asdict() for one in done])
+        return
+    head = ["TABLE", "FILES", "THEN", "SIZE", "THEN", "CLEARED AWAY"]
+    rows = [_compacted(one) for one in done]
+    click.echo(table(head, rows) if rows else "There are no tables yet.")
+
+
+@pipeline.command()
+@with_job
+@click.option("--lag-max", metavar="RECORDS", type=click.IntRange(min=0), help="Exit with 1 if any lag is larger.")
+def status(started: Started, *, lag_max: int | None) -> None:
+    """Show how far each partition is, in the table and in each aggregate, and how far behind its topic.
+
+    \b
+      sordini pipeline status views.yaml
+      sordini pipeline status views.yaml --json --lag-max 100000
+    """
+    from sordini.pipeline.jobs.status import status as run
+
+    places = run(started.job)
+    if started.as_json:
+        print_json([place._asdict() for place in places])
+    else:
+        head = ["OF", "BATCH", "TOPIC", "PARTITION", "LOG START", "NEXT", "LOG END", "LAG", "LOST"]
+        click.echo(table(head, places))
+    largest = max((place.lag for place in places), default=0)
+    if lag_max is not None and largest > lag_max:
+        raise Failure(f"a partition lags by {largest} records, more than {lag_max}")
+
+
+@pipeline.command()
+@click.argument("name", required=False)
+@click.option("--job", "job_file", metavar="JOB", type=click.Path(dir_okay=False, path_type=Path),
+              help="The schema of this job file.")  # fmt: skip
+@click.option("--as", "form", type=click.Choice(["spark", "json", "avro"]), default="json", show_default=True,
+              help="Spark's DDL, JSON Schema, or Avro.")  # fmt: skip
+@in_words
+def schema(name: str | None, job_file: Path | None, form: str) -> None:
+    """Print a schema: one of ours by its name, or a job's; without either the names of ours.
+
+    \b
+      sordini pipeline schema page_view --as avro
+    """
+    from sordini.pipeline.cli.plain import schema_in
+    from sordini.pipeline.schemas.named import NAMED
+
+    if name is None and job_file is None:
+        click.echo("\n".join(f"{one.name}  {one.about}" for one in NAMED.values()))
+        return
+    found = NAMED.get(name or "") if job_file is None else read(job_file, "").decode.schema
+    if found is None:
+        raise Failure(f"{name or job_file} has no schema; ours are {', '.join(NAMED)}")
+    click.echo(schema_in(found, form))
+
+
+def _aggregates(job: Job, names: tuple[str, ...]) -> list[Aggregate]:
+    known = {one.name: one for one in job.aggregates}
+    for name in names:
+        if name not in known:
+            raise Failure(f"job {job.name} has no aggregate {name}; it has {', '.join(known) or 'none'}")
+    if not known:
+        raise Failure(f"job {job.name} has no aggregates")
+    return [known[name] for name in names] or list(known.values())
+
+
+def _compacted(one: Done) -> list[object]:
+    sizes = [size_text(one.bytes_before), size_text(one.bytes_after)]
+    return [one.table, one.files_before, one.files_after, *sizes, one.cleared]
+
+
+def _range(from_time: str, to_time: str, from_offsets: str, to_offsets: str) -> Range:
+    from sordini.pipeline.jobs.backfill import Range
+    from sordini.pipeline.jobs.reading import milliseconds_of
+    from sordini.pipeline.source.positions import parse_offsets
+
+    def edge(time: str, offsets: str, name: str) -> Any:
+        if time and offsets:
+            raise click.UsageError(f"--{name}-time and --{name}-offsets say the same")
+        if offsets:
+            return parse_offsets(offsets, f"--{name}-offsets")
+        try:
+            return milliseconds_of(time) if time else None
+        except ValueError as error:
+            raise click.UsageError(f"--{name}-time: {error}") from None
+
+    return Range(edge(from_time, from_offsets, "from"), edge(to_time, to_offsets, "to"))
+
+
+def _lines(said: Any, indent: str = "") -> list[str]:
+    """A tree of plain values for people."""
+    found = []
+    for name, value in said.items():
+        if isinstance(value, dict) and value:
+            found += [f"{indent}{name}:", *_lines(value, f"{indent}  ")]
+        elif value not in ({}, [], None, ""):
+            text = ", ".join(map(str, value)) if isinstance(value, list) else value
+            found.append(f"{indent}{name}: {text}")
+    return found

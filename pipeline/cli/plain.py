@@ -1,0 +1,57 @@
+"""A job and a schema as plain values, to be printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from sordini.pipeline.jobs.job import Interval, Job
+from sordini.pipeline.schemas.avro import to_avro
+from sordini.pipeline.schemas.fields import Schema
+
+SECRET = ("password", "jaas", "secret", "token", "key.pem", "access_key")
+"""What stands in the names of settings that are not shown."""
+
+
+def plain(value: Any) -> Any:
+    """Values of a job as dicts, lists, texts and numbers; secrets are hidden."""
+    if isinstance(value, Schema):
+        return {field.name: f"{field.kind}{'!' if field.is_required else ''}" for field in value.fields}
+    if isinstance(value, Interval):
+        return value.text
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(name): "(hidden)" if _is_secret(str(name)) else plain(inner) for name, inner in value.items()}
+    if isinstance(value, tuple):
+        return _all_of(value)
+    if hasattr(value, "__dataclass_fields__"):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+def schema_in(schema: Schema, form: str) -> str:
+    """A schema as text: `spark`, `json` or `avro`."""
+    if form == "spark":
+        return ",\n".join(f"{field.name} {field.spark_name}" for field in schema.fields)
+    return json.dumps(to_avro(schema) if form == "avro" else schema.to_json_schema(), indent=2)
+
+
+def _all_of(values: tuple[Any, ...]) -> Any:
+    """A list; of things with names, a mapping by them."""
+    if values and all(hasattr(value, "name") and hasattr(value, "__dataclass_fields__") for value in values):
+        return {value.name: plain(value) for value in values}
+    return [plain(value) for value in values]
+
+
+def _is_secret(name: str) -> bool:
+    return any(part in name.lower() for part in SECRET)
+
+
+__all__ = ["Job", "plain", "schema_in"]

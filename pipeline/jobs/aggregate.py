@@ -1,0 +1,162 @@
+"""`aggregate`: measures by windows of time, written when the watermark says that a window is over.
+
+Open windows are in the state of Spark's checkpoint and nowhere else. Is that gone, or older than the table, then a new
+checkpoint reads from where the job began once more, and windows that the table has are left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs import checkpoints, queries
+from sordini.pipeline.jobs.flow import Batch, batch_of, open_sink_table
+from sordini.pipeline.jobs.load import STARTED, TOPIC_IDS
+from sordini.pipeline.jobs.state import StateFolder
+from sordini.pipeline.jobs.stopping import Gate, until_asked
+from sordini.pipeline.jobs.stream import fingerprint, stream_options
+from sordini.pipeline.jobs.topics import Topics, offsets_text
+from sordini.pipeline.jobs.windows import not_yet_in, windowed
+from sordini.pipeline.source.positions import offsets_from_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from sordini.pipeline.jobs.job import Aggregate, Job
+
+Told = Callable[["Aggregate", Batch], None]
+
+
+def aggregate(
+    job: Job,
+    spark: SparkSession,
+    wanted: list[Aggregate],
+    *,
+    available_now: bool,
+    told: Told,
+    notice: Callable[[str], None],
+    gate: Gate | None = None,
+) -> None:
+    """Run the queries of these aggregates until they end; see `stream`. Raises PipelineError."""
+    gate = gate or Gate()
+    with ExitStack() as held:
+        running: list[StreamingQuery] = []
+        try:
+            for one in wanted:
+                state = state_of(job, one)
+                held.enter_context(state.locked())
+                starter = _Starter(job, one, spark, state, notice)
+                running.append(starter.start(available_now=available_now, told=told, gate=gate))
+        except BaseException:  # All of them - raised again, once what runs has been brought to its end.
+            gate.shut()
+            queries.run(running, gate)
+            raise
+        held.enter_context(until_asked(gate))
+        queries.run(running, gate)
+
+
+def state_of(job: Job, one: Aggregate) -> StateFolder:
+    """The folder of one aggregate's state."""
+    return StateFolder(job.state).below(f"aggregate-{one.name}")
+
+
+def app_id(job: Job, one: Aggregate) -> str:
+    """The name under which an aggregate's table knows it."""
+    return f"{job.name}/{one.name}"
+
+
+class _Starter:
+    """One aggregate's query, before it runs."""
+
+    def __init__(
+        self, job: Job, one: Aggregate, spark: SparkSession, state: StateFolder, notice: Callable[[str], None]
+    ) -> None:
+        self._job = job
+        self._aggregate = one
+        self._spark = spark
+        self._state = state
+        self._notice = notice
+        self._table = open_sink_table(one.sink, app_id(job, one))
+
+    def start(self, *, available_now: bool, told: Told, gate: Gate) -> StreamingQuery:
+        last = self._table.last()
+        choice = checkpoints.choose(self._state, last, self._fingerprint(), skips_batches=True)
+        if choice.why:
+            self._notice(f"{self._aggregate.name}: all is read again with a new checkpoint, as {choice.why}")
+        starting = self._starting(is_new=choice.is_new)
+        if choice.is_new:
+            checkpoints.put_in_force(self._state, choice.checkpoint)
+
+        def write(rows: DataFrame, batch_id: int) -> None:
+            number = batch_id - choice.checkpoint.first_batch_id
+            end = checkpoints.planned_end(self._state, choice.checkpoint, number)
+            if end is None:
+                raise PipelineError(f"Spark's checkpoint {self._state.location} has no batch {number}")
+            batch = self._write(rows, batch_id, end)
+            told(self._aggregate, batch)
+
+        source = self._spark.readStream.format(self._job.source.format.value)
+        records = source.options(**stream_options(self._job, starting, self._aggregate.name)).load()
+        return queries.start(
+            windowed(self._job, self._aggregate, records),
+            self._job,
+            self._state,
+            choice.checkpoint,
+            write,
+            name=app_id(self._job, self._aggregate),
+            available_now=available_now,
+            gate=gate,
+        )
+
+    def _write(self, rows: DataFrame, batch_id: int, end: dict[str, dict[int, int]]) -> Batch:
+        """Write the windows of a batch; one without any leaves the table as it is."""
+        began = time.monotonic()
+        kept = rows.persist()
+        try:
+            if kept.isEmpty():
+                return Batch(batch_id, 0, 0, 0, 0, round(time.monotonic() - began, 3), was_there=False)
+            written = self._table.append(not_yet_in(self._table, self._aggregate, kept), batch_id, end)
+            return batch_of(batch_id, written, 0, time.monotonic() - began)
+        finally:
+            kept.unpersist()
+
+    def _fingerprint(self) -> dict[str, Any]:
+        one = self._aggregate
+        found = {
+            **fingerprint(self._job),
+            "window": [one.window.seconds, one.slide.seconds],
+            "by": list(one.by),
+            "measures": dict(one.measures),
+            "where": one.where,
+        }
+        current = checkpoints.read_current(self._state)
+        changed = [
+            name
+            for name in ("window", "by", "measures", "where")
+            if current and current.fingerprint.get(name) != found[name]
+        ]
+        if changed and self._table.schema() is not None:
+            raise PipelineError(
+                f"aggregates.{one.name}: {' and '.join(changed)} changed, and its table has windows as it was before: "
+                "give it another name and location"
+            )
+        return found
+
+    def _starting(self, *, is_new: bool) -> str:
+        """Where a new checkpoint begins: where the first one did."""
+        topics = Topics.of(self._job)
+        started = self._state.read(STARTED)
+        reached = None if started is None else offsets_from_json(started, STARTED)
+        if started is not None and not is_new:
+            return offsets_text(reached or {})
+        work = topics.work(self._job, reached, {})
+        for said in work.notices:
+            self._notice(f"{self._aggregate.name}: {said}")
+        if started is None:
+            self._state.write(STARTED, work.start)
+        self._state.write(TOPIC_IDS, work.topic_ids)
+        return offsets_text(work.start)

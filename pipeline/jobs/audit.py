@@ -1,0 +1,136 @@
+"""`audit`: what producers say they sent, against what is in the table, window by window.
+
+Producers count what they send by windows of the records' time, and write their counts down somewhere, as JSON lines or
+CSV with a first line of names:
+
+    {"topic": "page_views", "window_start": "2026-11-22T08:00:00Z", "count": 1042}
+
+Several lines of one window are added up, as producers count each for themselves. A record is in the table when a row
+or a dead letter says that it was made of it. Rows of one record that are there more than once are counted as twice.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.flow import open_sink_table
+from sordini.pipeline.jobs.job import Audit, Job, SinkKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Window = tuple[str, int]
+"""A topic, and a window's start in seconds since 1970."""
+
+
+class Row(NamedTuple):
+    """One window of one topic."""
+
+    topic: str
+    window_start: str
+    sent: int
+    rows: int
+    """Records that a row was made of."""
+    dead: int
+    twice: int
+    difference: int
+    """Records in the table and the dead letters less those sent: negative where some are missing."""
+
+
+def audit(job: Job, spark: SparkSession) -> list[Row]:
+    """Compare window by window; windows in order. Raises PipelineError."""
+    if job.audit is None:
+        raise PipelineError(f"job {job.name} has no audit: its file needs the section for this command")
+    if job.sink is None or job.sink.kind is SinkKind.KAFKA:
+        raise PipelineError(f"job {job.name} writes into no table whose rows could be counted")
+    table = open_sink_table(job.sink, job.name)
+    if table.schema() is None:
+        raise PipelineError(f"there is no table at {job.sink.location} yet")
+    found = _counted(table.read(spark), job.audit, job.audit.time)
+    dead: Mapping[Window, tuple[int, int]] = {}
+    if job.dead_letters is not None and job.dead_letters.kind is not SinkKind.KAFKA:
+        letters = open_sink_table(job.dead_letters, job.name)
+        if letters.schema() is not None:
+            # The time inside a dead letter is not known, that of its record is.
+            dead = _counted(letters.read(spark), job.audit, "timestamp")
+    return compare(read_counts(Path(job.audit.counts), job.audit.window.seconds), found, dead)
+
+
+def compare(
+    sent: Mapping[Window, int], found: Mapping[Window, tuple[int, int]], dead: Mapping[Window, tuple[int, int]]
+) -> list[Row]:
+    """Put counts side by side; `found` and `dead` have records and rows too many of each window."""
+    rows = []
+    for topic, start in sorted({*sent, *found, *dead}, key=lambda window: (window[1], window[0])):
+        window = (topic, start)
+        in_table, too_many = found.get(window, (0, 0))
+        in_dead, dead_too_many = dead.get(window, (0, 0))
+        rows.append(
+            Row(
+                topic=topic,
+                window_start=datetime.fromtimestamp(start, UTC).isoformat().replace("+00:00", "Z"),
+                sent=sent.get(window, 0),
+                rows=in_table,
+                dead=in_dead,
+                twice=too_many + dead_too_many,
+                difference=in_table + in_dead - sent.get(window, 0),
+            )
+        )
+    return rows
+
+
+def read_counts(path: Path, window_seconds: float) -> dict[Window, int]:
+    """Producers' counts, added up by our windows. Raises PipelineError, which names the line."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            counts: Counter[Window] = Counter()
+            for number, entry in _entries(file, is_csv=path.suffix == ".csv"):
+                try:
+                    moment = datetime.fromisoformat(str(entry["window_start"]))
+                    seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+                    start = int(seconds // window_seconds * window_seconds)
+                    counts[str(entry["topic"]), start] += int(entry["count"])
+                except (KeyError, TypeError, ValueError) as error:
+                    raise PipelineError(f"{path}:{number}: not a count ({type(error).__name__}: {error})") from None
+            return dict(counts)
+    except (OSError, UnicodeDecodeError) as error:
+        raise PipelineError(f"the counts in {path} cannot be read: {error}") from None
+
+
+def _entries(file: Any, *, is_csv: bool) -> Iterator[tuple[int, Any]]:
+    """Lines with their numbers."""
+    if is_csv:
+        yield from enumerate(csv.DictReader(file), 2)
+        return
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError:
+                yield number, None
+
+
+def _counted(frame: DataFrame, audit: Audit, time: str) -> dict[Window, tuple[int, int]]:
+    """For each window the records, and the rows beyond one for each."""
+    from pyspark.sql import functions as sql
+
+    if time not in frame.columns:
+        raise PipelineError(f"audit.time is {time}, and the table has no such column")
+    by_record = frame.groupBy(
+        "topic", "partition", "offset", sql.window(time, audit.window.text).start.alias("start")
+    ).agg(sql.count(sql.lit(1)).alias("rows"))
+    summed = by_record.groupBy("topic", "start").agg(
+        sql.count(sql.lit(1)).alias("records"), sql.sum(sql.col("rows") - 1).alias("more")
+    )
+    seconds = sql.unix_seconds("start").alias("seconds")
+    return {
+        (row["topic"], row["seconds"]): (row["records"], row["more"])
+        for row in summed.select("topic", seconds, "records", "more").collect()
+    }

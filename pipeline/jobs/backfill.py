@@ -1,0 +1,158 @@
+"""`backfill`: what is missing of a range is put into the table; what is there stays, and is not there twice.
+
+Rows know the record they were made of, so records that have a row already are left out before anything is decoded. A
+dead letter that can be decoded now (after a schema was mended) becomes a row; one that cannot stays the dead letter it
+is. Of an aggregate those windows of the range are written that are not in its table: the last ones, which no watermark
+ever passed, and those from before the aggregate was thought of.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.aggregate import app_id
+from sordini.pipeline.jobs.flow import Batch, Flow, batch_of, decode, open_sink_table, read_records
+from sordini.pipeline.jobs.job import DecodeMode, SinkKind
+from sordini.pipeline.jobs.load import Step, distance
+from sordini.pipeline.jobs.topic_sink import TopicSink
+from sordini.pipeline.jobs.topics import Offsets, Topics
+from sordini.pipeline.jobs.windows import END, START, not_yet_in, windowed, without
+from sordini.pipeline.source.planning import advance
+from sordini.pipeline.source.positions import Position
+from sordini.pipeline.tables import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sordini.pipeline.jobs.job import Aggregate, Job
+
+_IDENTITY = ("topic", "partition", "offset")
+
+
+class Range(NamedTuple):
+    """What is asked for: offsets, or times in milliseconds since 1970; None is from the first, up to the last."""
+
+    start: Offsets | int | None = None
+    end: Offsets | int | None = None
+
+
+def backfill(
+    job: Job, spark: SparkSession, wanted: Range, is_stopping: Callable[[], bool], into: str = ""
+) -> Iterator[Step]:
+    """Fill the gaps of the range, a piece at a time; `into` names the location of another table to fill.
+
+    Into the job's own table nothing goes that is past its position: that is what `load` and `stream` will write.
+    Raises PipelineError.
+    """
+    if job.sink is None or job.sink.kind is SinkKind.KAFKA:
+        raise PipelineError(f"job {job.name} writes into no table, and only a table can tell what is missing in it")
+    if into:
+        dead = replace(job.dead_letters or job.sink, location=f"{into.rstrip('/')}-dead")
+        job = replace(job, sink=replace(job.sink, location=into), dead_letters=dead)
+    flow = Flow.of(job, spark, f"{job.name}/backfill")
+    start, end = offsets_of(job, wanted)
+    if not into:
+        end = _up_to(end, _reached(job))
+    last = flow.reached()
+    batch_id = last[0] + 1 if last else 0
+    records_all, done = distance(start, end), 0
+    while distance(start, end) > 0 and not is_stopping():
+        until = advance(Position(start, {}), Position(end, {}), job.source.records_max).offsets
+        batch = _fill(flow, start, until, batch_id)
+        done += distance(start, until)
+        yield Step(batch, distance(start, until), done, records_all, until)
+        start, batch_id = until, batch_id + 1
+
+
+def close_windows(job: Job, spark: SparkSession, one: Aggregate, from_ms: int | None, to_ms: int) -> Batch:
+    """Write those windows of an aggregate, wholly within the times, that its table has not got.
+
+    Records are looked for from the watermark's length before `from_ms` on: an event may be in the topic a little
+    before its own time. Raises PipelineError.
+    """
+    from pyspark.sql import functions as sql
+
+    began = time.monotonic()
+    table = open_sink_table(one.sink, f"{app_id(job, one)}/backfill")
+    first = None if from_ms is None else max(0, from_ms - round(one.watermark.seconds * 1000))
+    start, end = offsets_of(job, Range(first, None))
+    rows = windowed(job, one, read_records(job, spark, start, end))
+    rows = rows.where(sql.col(END) <= sql.timestamp_millis(sql.lit(to_ms)))
+    if from_ms is not None:
+        rows = rows.where(sql.col(START) >= sql.timestamp_millis(sql.lit(from_ms)))
+    last = table.last()
+    batch_id = last[0] + 1 if last else 0
+    return batch_of(batch_id, table.append(not_yet_in(table, one, rows), batch_id, end), 0, time.monotonic() - began)
+
+
+def offsets_of(job: Job, wanted: Range) -> tuple[Offsets, Offsets]:
+    """Both ends of a range as offsets of all partitions, within what is there. Raises PipelineError."""
+    topics = Topics.of(job)
+    begins, ends = topics.extent()
+    start, end = (_edge(topics, edge, begins, ends, at) for edge, at in ((wanted.start, begins), (wanted.end, ends)))
+    for topic, partitions in end.items():
+        for number, at in partitions.items():
+            partitions[number] = max(at, start[topic][number])
+    return start, end
+
+
+def _edge(topics: Topics, edge: Offsets | int | None, begins: Offsets, ends: Offsets, default: Offsets) -> Offsets:
+    if edge is None:
+        return {topic: dict(each) for topic, each in default.items()}
+    found = topics.at_time(edge) if isinstance(edge, int) else edge
+    for topic, partitions in found.items():
+        for number in partitions:
+            if number not in ends.get(topic, {}):
+                raise PipelineError(f"{topic}-{number} is none of the job's partitions")
+    return {
+        topic: {
+            number: min(max(found.get(topic, {}).get(number, default[topic][number]), begins[topic][number]), last)
+            for number, last in each.items()
+        }
+        for topic, each in ends.items()
+    }
+
+
+def _reached(job: Job) -> Offsets:
+    assert job.sink is not None, "backfill looks first"
+    last = open_sink_table(job.sink, job.name).last()
+    if last is None:
+        raise PipelineError(f"job {job.name} has not written anything yet: `load` is what to begin with")
+    return last[1]
+
+
+def _up_to(end: Offsets, reached: Offsets) -> Offsets:
+    """Not past where the table is; partitions that it does not know are not its past."""
+    return {
+        topic: {number: min(at, reached.get(topic, {}).get(number, 0)) for number, at in each.items()}
+        for topic, each in end.items()
+    }
+
+
+def _fill(flow: Flow, start: Offsets, end: Offsets, batch_id: int) -> Batch:
+    """Write what is missing of one piece."""
+    began = time.monotonic()
+    decoded = decode(flow.job, _missing(flow.sink, flow.records(start, end), start, end))
+    written = flow.sink.append(flow.rows(decoded.rows()), batch_id, end)
+    dead = 0
+    if flow.job.decode.mode is not DecodeMode.RAW:
+        letters = _missing(flow.dead_letters, decoded.dead_letters(), start, end)
+        dead = flow.dead_letters.append(letters, batch_id, end).rows
+    return batch_of(batch_id, written, dead, time.monotonic() - began)
+
+
+def _missing(table: Table | TopicSink, rows: DataFrame, start: Offsets, end: Offsets) -> DataFrame:
+    """Those rows whose record is not in the table; of a topic nobody knows what is in it."""
+    from pyspark.sql import functions as sql
+
+    if isinstance(table, TopicSink) or table.schema() is None:
+        return rows
+    first = min(at for each in start.values() for at in each.values())
+    last = max(at for each in end.values() for at in each.values())
+    there = table.read(rows.sparkSession).select(*_IDENTITY)
+    # Parquet's statistics leave out whole files by this.
+    return without(rows, there.where((sql.col("offset") >= first) & (sql.col("offset") < last)), _IDENTITY)

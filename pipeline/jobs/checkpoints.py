@@ -1,0 +1,149 @@
+"""Which of Spark's checkpoints a query goes on with. The table's own note of its last batch is what counts.
+
+Spark numbers the batches of a checkpoint from 0, the table numbers all batches of a job; `first_batch_id` is what a
+checkpoint's batch 0 is to the table. A checkpoint notes a batch before it is written (`offsets/N`) and after
+(`commits/N`). So it belongs to the table if the table's last batch is the one it committed last, or the one that is
+planned, up to the same offsets. Otherwise, be it lost, restored from an old copy, or behind because `load` has gone on,
+it is left alone and a new one starts where the table ends: nothing is lost, and nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from sordini.pipeline.jobs.state import StateError, StateFolder
+from sordini.pipeline.source.positions import Offsets, offsets_from_json, read_offsets
+
+CURRENT = "current.json"
+
+
+class Checkpoint(NamedTuple):
+    """One of Spark's checkpoints, below the query's state."""
+
+    number: int
+    first_batch_id: int
+    fingerprint: Mapping[str, Any]
+    """What must not change in it: Spark ties a checkpoint to the source and the query."""
+
+    @property
+    def folder(self) -> str:
+        return str(self.number)
+
+
+class Choice(NamedTuple):
+    """What to go on with; `why` says for people why a new checkpoint was needed, if one was."""
+
+    checkpoint: Checkpoint
+    is_new: bool
+    why: str = ""
+
+
+def choose(
+    state: StateFolder,
+    last: tuple[int, Offsets] | None,
+    fingerprint: Mapping[str, Any],
+    *,
+    table_tells: bool = True,
+    skips_batches: bool = False,
+) -> Choice:
+    """The checkpoint to go on with.
+
+    `table_tells` is false for a sink that keeps no note of its last batch, `skips_batches` true where batches without
+    rows leave the table as it is.
+    """
+    current = read_current(state)
+    next_id = last[0] + 1 if last else 0
+    if current is None:
+        why = "the checkpoint is gone, the table has the place" if last else ""
+        number = 1 + max((int(name) for name in state.names("") if name.isdecimal()), default=-1)
+        return Choice(Checkpoint(number, next_id, fingerprint), is_new=True, why=why)
+    why = ""
+    if current.fingerprint != json.loads(json.dumps(fingerprint)):
+        why = "the source is another one"
+    elif table_tells:
+        why = _contradiction(state, current, last, skips_batches=skips_batches)
+    if not why:
+        return Choice(current, is_new=False)
+    return Choice(Checkpoint(current.number + 1, next_id, fingerprint), is_new=True, why=why)
+
+
+def read_current(state: StateFolder) -> Checkpoint | None:
+    """The checkpoint in force; None where there never was one. Raises StateError."""
+    found = state.read(CURRENT)
+    if found is None:
+        return None
+    try:
+        return Checkpoint(int(found["number"]), int(found["first_batch_id"]), dict(found["fingerprint"]))
+    except (KeyError, TypeError, ValueError):
+        raise StateError(f"{state.location}/{CURRENT} is damaged: remove it, the tables know the place") from None
+
+
+def put_in_force(state: StateFolder, checkpoint: Checkpoint, start: Offsets | None = None) -> None:
+    """Note a checkpoint as the one in force, and where it begins."""
+    state.write(CURRENT, {**checkpoint._asdict(), "start": start or {}})
+
+
+def half_done(state: StateFolder, last: tuple[int, Offsets] | None) -> tuple[Offsets, Offsets] | None:
+    """The range of the batch that is in the table, but that Spark has not committed; None where there is none.
+
+    What comes after the table in a batch may be missing: its dead letters.
+    """
+    current = read_current(state)
+    if current is None or last is None:
+        return None
+    planned = _last(state, current, "offsets")
+    if planned is None or planned == _last(state, current, "commits"):
+        return None
+    if last != (current.first_batch_id + planned, planned_end(state, current, planned)):
+        return None
+    start = planned_end(state, current, planned - 1)
+    if start is None:
+        start = offsets_from_json((state.read(CURRENT) or {}).get("start", {}), CURRENT)
+    return (start, last[1]) if start else None
+
+
+def planned_end(state: StateFolder, checkpoint: Checkpoint, batch: int) -> Offsets | None:
+    """Up to where a batch of a checkpoint (numbered as Spark does) goes; None where it was not planned.
+
+    Spark's file has a line with its version, one with metadata, and one for each source.
+    """
+    text = state.read_text(f"{checkpoint.folder}/offsets/{batch}")
+    if text is None:
+        return None
+    lines = text.splitlines()
+    if len(lines) < 3:
+        raise StateError(f"{state.location}/{checkpoint.folder}/offsets/{batch} is damaged")
+    return read_offsets(lines[2])
+
+
+def reached(state: StateFolder) -> tuple[int, Offsets] | None:
+    """The last batch (as the table numbers them) that Spark committed, and its end."""
+    current = read_current(state)
+    if current is None:
+        return None
+    committed = _last(state, current, "commits")
+    end = None if committed is None else planned_end(state, current, committed)
+    return None if committed is None or end is None else (current.first_batch_id + committed, end)
+
+
+def _contradiction(
+    state: StateFolder, current: Checkpoint, last: tuple[int, Offsets] | None, *, skips_batches: bool
+) -> str:
+    """Why a checkpoint does not belong to a table with this last batch; empty where it does."""
+    numbers = [_last(state, current, log) for log in ("commits", "offsets")]
+    known = [current.first_batch_id - 1 if number is None else current.first_batch_id + number for number in numbers]
+    batch_id = last[0] if last else -1
+    if batch_id not in known and not (skips_batches and batch_id < max(known)):
+        return f"the table is at batch {batch_id} and the checkpoint at {min(known)}"
+    if last is None or batch_id < current.first_batch_id:
+        return ""
+    end = planned_end(state, current, batch_id - current.first_batch_id)
+    forgotten = skips_batches and end is None  # Spark keeps its notes of some hundred batches.
+    return "" if end == last[1] or forgotten else f"the table has batch {batch_id} up to other offsets"
+
+
+def _last(state: StateFolder, checkpoint: Checkpoint, log: str) -> int | None:
+    """The newest number in one of a checkpoint's logs."""
+    return max((int(name) for name in state.names(f"{checkpoint.folder}/{log}") if name.isdecimal()), default=None)

@@ -1,0 +1,249 @@
+"""Job files as trees that know where each value stands, so that an error names the file, the line and the key.
+
+`Section` hands out values by name and kind; what nobody asked for at the end is an unknown key, and an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
+
+from sordini.pipeline.jobs.job import Interval, JobFileError
+
+Choice = TypeVar("Choice", bound=Enum)
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
+_INTERVAL: Final = re.compile(r"\s*(\d+)\s*(millisecond|second|minute|hour|day|week)s?\s*")
+_SECONDS: Final = {
+    "millisecond": 0.001,
+    "second": 1.0,
+    "minute": 60.0,
+    "hour": 3600.0,
+    "day": 86400.0,
+    "week": 604800.0,
+}
+
+
+class Node(NamedTuple):
+    """A value and where it stands. Mappings hold nodes by name, lists hold nodes."""
+
+    value: Any
+    line: int
+    """From 1; 0 where the format does not tell (TOML)."""
+
+
+def read_tree(path: Path) -> Node:
+    """Read a file in YAML or, by its suffix .toml, in TOML. Raises JobFileError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise JobFileError(f"{path} cannot be read: {reason}") from None
+    if path.suffix == ".toml":
+        try:
+            return _plain(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise JobFileError(f"{path} is not TOML: {error}") from None
+    return _read_yaml(path, text)
+
+
+def _plain(value: Any) -> Node:
+    if isinstance(value, dict):
+        return Node({name: _plain(inner) for name, inner in value.items()}, 0)
+    if isinstance(value, list):
+        return Node([_plain(inner) for inner in value], 0)
+    return Node(value.isoformat() if isinstance(value, date) else value, 0)
+
+
+def _read_yaml(path: Path, text: str) -> Node:
+    import yaml
+
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node()
+        return Node({}, 1) if root is None else _from_yaml(path, loader, root)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise JobFileError(f"{path}:{line} is not YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise JobFileError(f"{path} is not YAML: {error}") from None
+    finally:
+        loader.dispose()
+
+
+def _from_yaml(path: Path, loader: Any, node: Any) -> Node:
+    import yaml
+
+    line = node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        loader.flatten_mapping(node)
+        found: dict[str, Node] = {}
+        for key_node, value_node in node.value:
+            key = str(loader.construct_object(key_node))
+            if key in found:
+                raise JobFileError(f"{path}:{key_node.start_mark.line + 1}: {key!r} stands there twice")
+            found[key] = _from_yaml(path, loader, value_node)
+        return Node(found, line)
+    if isinstance(node, yaml.SequenceNode):
+        return Node([_from_yaml(path, loader, inner) for inner in node.value], line)
+    if node.tag == "tag:yaml.org,2002:timestamp":
+        return Node(node.value, line)  # As it was written: times are read in one place, for TOML as well.
+    return Node(loader.construct_object(node), line)
+
+
+class Section:
+    """A mapping of the file, whose values are taken by name.
+
+    `environment` fills in `${NAME}`. Every method raises JobFileError with the place of what is wrong.
+    """
+
+    def __init__(self, path: Path, node: Node, name: str, environment: Mapping[str, str]) -> None:
+        self._path = path
+        self._name = name
+        self._node = node
+        self._environment = environment
+        self._asked: set[str] = set()
+        if node.value is None:
+            self._node = Node({}, node.line)
+        elif not isinstance(node.value, dict):
+            self.wrong("", "is not a group of settings")
+
+    def __contains__(self, name: str) -> bool:
+        self._asked.add(name)
+        return name in self._node.value
+
+    @property
+    def title(self) -> str:
+        """The section's full name."""
+        return self._name
+
+    def wrong(self, name: str, problem: str) -> NoReturn:
+        """Raise the error that a setting of this section is; "" is the section itself."""
+        node = self._node.value.get(name, self._node) if isinstance(self._node.value, dict) else self._node
+        line = f":{node.line}" if node.line else ""
+        full = ".".join(part for part in (self._name, name) if part)
+        raise JobFileError(f"{self._path}{line}: {f'{full} ' if full else ''}{problem}")
+
+    def section(self, name: str) -> Section:
+        """A mapping inside this one; an empty one where there is none."""
+        inner = self._node.value[name] if name in self else Node({}, self._node.line)
+        return Section(self._path, inner, f"{self._name}.{name}" if self._name else name, self._environment)
+
+    def names(self) -> list[str]:
+        """All names in this section, in the file's order; asking for them makes none of them known."""
+        return list(self._node.value)
+
+    def is_section(self, name: str) -> bool:
+        return name in self and isinstance(self._node.value[name].value, dict)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text that is not empty; without a default it has to be there."""
+        if name not in self:
+            return self.wrong(name, "is missing") if default is None else default
+        found = self._expanded(name, self._node.value[name].value)
+        if not isinstance(found, str) or not found.strip():
+            self.wrong(name, f"is {found!r}, which is not a text")
+        return found
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts; one text alone is a list of one, nothing an empty one."""
+        if name not in self:
+            return ()
+        found = self._node.value[name].value
+        values = [node.value for node in found] if isinstance(found, list) else [found]
+        texts = [self._expanded(name, value) for value in values]
+        for value in texts:
+            if not isinstance(value, str) or not value.strip():
+                self.wrong(name, f"has {value!r}, which is not a text")
+        if len(set(texts)) < len(texts):
+            self.wrong(name, "has the same thing twice")
+        return tuple(texts)
+
+    def whole(self, name: str, default: int, *, least: int = 1) -> int:
+        if name not in self:
+            return default
+        value = self._node.value[name].value
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            self.wrong(name, f"is {value!r}, not a whole number from {least} on")
+        return value
+
+    def truth(self, name: str, *, default: bool) -> bool:
+        if name not in self:
+            return default
+        value = self._node.value[name].value
+        if not isinstance(value, bool):
+            self.wrong(name, f"is {value!r}, neither true nor false")
+        return value
+
+    def choice(self, name: str, default: Choice) -> Choice:
+        """One of an enum's values."""
+        if name not in self:
+            return default
+        written = self.text(name)
+        choices: list[str] = [member.value for member in type(default)]
+        if written not in choices:
+            self.wrong(name, f"is {written!r}; it can be {', '.join(choices)}{_near(written, choices)}")
+        return type(default)(written)
+
+    def interval(self, name: str, default: str | None = None) -> Interval:
+        """A length of time: `10 seconds`, `1 minute`."""
+        written = self.text(name, default)
+        found = _INTERVAL.fullmatch(written)
+        if not found or not int(found[1]):
+            self.wrong(name, f"is {written!r}, not a length of time such as `10 seconds`, `1 minute` or `2 hours`")
+        return Interval(f"{found[1]} {found[2]}s", int(found[1]) * _SECONDS[found[2]])
+
+    def options(self, name: str) -> dict[str, str]:
+        """Free settings: names as they are, dots included, values as text. TOML's tables become dotted names."""
+        inner = self.section(name)
+        return dict(inner._flat("", inner._node))  # noqa: SLF001 - another of this class.
+
+    def take(self, name: str, read: Callable[[str], Any], default: str | None = None) -> Any:
+        """A text through a function whose ValueError or PipelineError says what is wrong with it."""
+        written = self.text(name, default)
+        try:
+            return read(written)
+        except JobFileError:
+            raise
+        except ValueError as error:
+            return self.wrong(name, f"is {written!r}: {error}")
+
+    def finish(self) -> None:
+        """Refuse what nobody asked for."""
+        for name in self._node.value:
+            if name not in self._asked:
+                self.wrong(name, f"is not known here{_near(name, self._asked)}")
+
+    def _flat(self, prefix: str, node: Node) -> Iterable[tuple[str, str]]:
+        for name, inner in node.value.items():
+            full = f"{prefix}{name}"
+            if isinstance(inner.value, dict):
+                yield from self._flat(f"{full}.", inner)
+            elif isinstance(inner.value, list) or inner.value is None:
+                self.wrong("", f"has {full}, which is neither a text nor a number")
+            else:
+                value = self._expanded(full, inner.value)
+                yield full, str(value).lower() if isinstance(value, bool) else str(value)
+
+    def _expanded(self, name: str, value: Any) -> Any:
+        """Fill in the environment's variables."""
+        if not isinstance(value, str):
+            return value
+
+        def filled(found: re.Match[str]) -> str:
+            if found[1] in self._environment:
+                return self._environment[found[1]]
+            return self.wrong(name, f"asks for ${found[1]}, which is not set") if found[2] is None else found[2]
+
+        return _VARIABLE.sub(filled, value)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), 1)
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -1,0 +1,111 @@
+"""Spark, started for a job: what is missing or does not fit is said before Spark says it at length."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.job import Job, SourceFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MIN: Final = 17
+PYSPARK_MIN: Final = (4, 2)
+"""Our source needs the admission control that 4.2 gave to data sources in Python."""
+INSTALL: Final = "pip install 'sordini[spark]'"
+
+_DEFAULTS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+_LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+class MissingProgramError(PipelineError):
+    """Something that Spark needs is not installed, or too old."""
+
+
+def open_session(job: Job, master: str = "") -> SparkSession:
+    """Start Spark, or take the session that is there, with our source registered.
+
+    `master` goes before the job file's, and local[*] comes last. Times are in UTC. Raises MissingProgramError.
+    """
+    _check_pyspark()
+    _check_java(os.environ)
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(f"sordini {job.name}")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Workers of the driver's own Python and packages.
+    for key, value in settings(job, master).items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise MissingProgramError(f"Spark did not start: {error}") from error
+    from sordini.pipeline.source import register
+
+    register(spark)
+    return spark
+
+
+def settings(job: Job, master: str) -> dict[str, str]:
+    """The session's configuration: what the job file says goes before what we think is right."""
+    where = master or job.spark.master or "local[*]"
+    found = dict(_DEFAULTS)
+    if where.startswith("local"):
+        found |= _LOCAL
+        # Local sessions have few cores; Spark's 200 partitions would be 200 tasks for each batch of an aggregate.
+        found["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
+    if job.source.format is SourceFormat.KAFKA and not {"spark.jars", "spark.jars.packages"} & set(job.spark.config):
+        from sordini.pipeline.jars import packages
+
+        found["spark.jars.packages"] = packages()
+    return {**found, **job.spark.config, "spark.master": where}
+
+
+def java_version(told: str) -> int | None:
+    """The major version in what `java -version` says, 8 for 1.8; None where it says none."""
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    if not found:
+        return None
+    return int(found[2]) if found[1] == "1" and found[2] else int(found[1])
+
+
+def _check_pyspark() -> None:
+    try:
+        installed = version("pyspark")
+    except PackageNotFoundError:
+        raise MissingProgramError(f"PySpark is not installed: {INSTALL}") from None
+    found = tuple(int(part) for part in installed.split(".")[:2] if part.isdecimal())
+    if found < PYSPARK_MIN:
+        least = ".".join(map(str, PYSPARK_MIN))
+        raise MissingProgramError(f"PySpark {installed} is too old, {least} is the least: {INSTALL}")
+
+
+def _check_java(environment: Mapping[str, str]) -> None:
+    cure = f"install Java {JAVA_MIN} or newer (a JRE is enough) and put it on the PATH, or set JAVA_HOME"
+    home = environment.get("JAVA_HOME", "")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH"))
+    if not java or not Path(java).exists():
+        raise MissingProgramError(
+            f"Spark runs on Java, and {f'{java} does not exist' if java else 'there is none'}: {cure}"
+        )
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - the user's own.
+    found = java_version(done.stderr + done.stdout)
+    if found is None:
+        raise MissingProgramError(f"{java} does not run ({done.stderr.strip()[:200] or 'it says nothing'}): {cure}")
+    if found < JAVA_MIN:
+        raise MissingProgramError(f"Spark needs Java {JAVA_MIN}, and {java} is Java {found}: {cure}")

@@ -1,0 +1,66 @@
+"""`status`: how far each partition is in the job's tables, and how far that is behind its topic. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sordini.pipeline.jobs import checkpoints
+from sordini.pipeline.jobs.aggregate import app_id, state_of
+from sordini.pipeline.jobs.flow import open_sink_table
+from sordini.pipeline.jobs.job import Job, SinkKind
+from sordini.pipeline.jobs.load import DONE, Piece
+from sordini.pipeline.jobs.state import StateFolder
+from sordini.pipeline.jobs.topics import Offsets, Topics
+
+
+class Place(NamedTuple):
+    """One partition as one part of a job has it; `next_offset` is None where that part has not begun."""
+
+    of: str
+    """The job's name, or that of an aggregate."""
+    batch: int | None
+    topic: str
+    partition: int
+    log_start: int
+    next_offset: int | None
+    log_end: int
+    lag: int
+    lost: int
+    """Records that were deleted before this part of the job has read them."""
+
+
+def status(job: Job) -> list[Place]:
+    """Where everything is. Raises Unreachable, UnknownTopic, and what tables raise."""
+    begins, ends = Topics.of(job).extent()
+    parts = [(job.name, reached(job))] if job.sink else []
+    parts += [(one.name, checkpoints.reached(state_of(job, one)) or _of_table(job, one.name)) for one in job.aggregates]
+    return [place for name, at in parts for place in places(name, at, begins, ends)]
+
+
+def places(name: str, at: tuple[int, Offsets] | None, begins: Offsets, ends: Offsets) -> Iterator[Place]:
+    """One part's partitions in order. What was never read lags by all that is there."""
+    batch, offsets = at or (None, {})
+    for topic, partitions in sorted(ends.items()):
+        for number, end in sorted(partitions.items()):
+            first = begins[topic][number]
+            after = offsets.get(topic, {}).get(number)
+            lag = max(0, end - max(first, first if after is None else after))
+            lost = 0 if after is None else max(0, first - after)
+            yield Place(name, batch, topic, number, first, after, end, lag, lost)
+
+
+def reached(job: Job) -> tuple[int, Offsets] | None:
+    """The last batch of the job's sink and what comes after it: the table's word, or for a topic our own notes."""
+    assert job.sink is not None, "status looks first"
+    if job.sink.kind is not SinkKind.KAFKA:
+        return open_sink_table(job.sink, job.name).last()
+    state = StateFolder(job.state)
+    streamed = checkpoints.reached(state.below("stream"))
+    done = state.read(DONE)
+    return streamed if done is None or streamed else (Piece.from_json(done).batch_id, Piece.from_json(done).end)
+
+
+def _of_table(job: Job, name: str) -> tuple[int, Offsets] | None:
+    one = next(one for one in job.aggregates if one.name == name)
+    return open_sink_table(one.sink, app_id(job, one)).last()

@@ -1,0 +1,77 @@
+"""How a running query ends in good order: the batch under way is finished, the next one does not begin.
+
+SIGTERM and the first Ctrl-C ask for the end; a second Ctrl-C does not wait. The query's own thread passes a gate before
+each batch, and the gate is shut by whoever asks for the end: no batch is interrupted, none begins behind its back.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Stopped(Exception):
+    """The gate is shut: no error, but how a query hears that it shall not begin another batch."""
+
+
+class Gate:
+    """Counts who is inside, and lets nobody in once it is shut."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._is_shut = False
+        self._inside = 0
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether the end was asked for. Safe in a signal handler's thread: it takes no lock."""
+        return self._is_shut
+
+    def shut(self) -> None:
+        """Let nobody in any more; only sets a flag, so that signal handlers may call it at any point."""
+        self._is_shut = True
+
+    @contextmanager
+    def passed(self) -> Iterator[None]:
+        """Be inside, for the length of a batch. Raises Stopped."""
+        with self._lock:
+            if self._is_shut:
+                raise Stopped
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                self._lock.notify_all()
+
+    def wait_until_empty(self, timeout_seconds: float) -> bool:
+        """Whether nobody is inside, now or within the timeout."""
+        with self._lock:
+            return self._lock.wait_for(lambda: not self._inside, timeout_seconds)
+
+
+@contextmanager
+def until_asked(gate: Gate) -> Iterator[None]:
+    """Let SIGTERM and SIGINT shut the gate while this lasts; to be entered after Spark has set its own handlers.
+
+    Elsewhere than in the main thread, where Python allows no handlers, signals go where they went before.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ask(number: int, _frame: FrameType | None) -> None:
+        if gate.is_shut and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        gate.shut()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

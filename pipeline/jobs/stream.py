@@ -1,0 +1,120 @@
+"""`stream`: records go into the sink as they come, a batch at a time, until somebody asks for the end.
+
+A Structured Streaming query reads; what it reads is written by `flow.py`, batch by batch, so that `load` and `stream`
+of one job do the same and can take turns: both begin where the table says the other one ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs import checkpoints, queries
+from sordini.pipeline.jobs.flow import Batch, Flow, reader_options
+from sordini.pipeline.jobs.load import begin, finish
+from sordini.pipeline.jobs.state import StateFolder
+from sordini.pipeline.jobs.stopping import Gate, until_asked
+from sordini.pipeline.jobs.topics import Topics, offsets_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from sordini.pipeline.jobs.job import Job
+
+Told = Callable[["Job", Batch], None]
+
+
+def stream(
+    jobs: list[Job],
+    spark: SparkSession,
+    *,
+    available_now: bool,
+    told: Told,
+    notice: Callable[[str], None],
+    gate: Gate | None = None,
+) -> None:
+    """Run the streams of several jobs on one session, until they end: with `available_now` when all is read.
+
+    `told` hears of every batch when it is written, in the query's thread. Raises PipelineError.
+    """
+    gate = gate or Gate()
+    with ExitStack() as held:
+        running: list[StreamingQuery] = []
+        try:
+            for job in jobs:
+                state = StateFolder(job.state)
+                held.enter_context(state.locked())
+                running.append(
+                    _start(job, spark, state, available_now=available_now, told=told, notice=notice, gate=gate)
+                )
+        except BaseException:  # All of them - raised again, once what runs has been brought to its end.
+            gate.shut()
+            queries.run(running, gate)
+            raise
+        held.enter_context(until_asked(gate))
+        queries.run(running, gate)
+
+
+def _start(
+    job: Job,
+    spark: SparkSession,
+    state: StateFolder,
+    *,
+    available_now: bool,
+    told: Told,
+    notice: Callable[[str], None],
+    gate: Gate,
+) -> StreamingQuery:
+    flow = Flow.of(job, spark)
+    finish(flow, state)
+    _, work = begin(flow, state, Topics.of(job))
+    below = state.below("stream")
+    choice = checkpoints.choose(below, flow.reached(), fingerprint(job), table_tells=not flow.sink_is_topic)
+    if choice.why:
+        notice(f"{job.name}: a new checkpoint begins, as {choice.why}")
+    for said in work.notices:
+        notice(f"{job.name}: {said}")
+    if choice.is_new:
+        checkpoints.put_in_force(below, choice.checkpoint, work.start)
+
+    def write(records: DataFrame, batch_id: int) -> None:
+        number = batch_id - choice.checkpoint.first_batch_id
+        end = checkpoints.planned_end(below, choice.checkpoint, number)
+        if end is None:
+            raise PipelineError(f"Spark's checkpoint {below.location} has no batch {number}, which it is running")
+        told(job, flow.write(records, batch_id, end))
+
+    frame = spark.readStream.format(job.source.format.value).options(**stream_options(job, offsets_text(work.start)))
+    return queries.start(
+        frame.load(),
+        job,
+        below,
+        choice.checkpoint,
+        write,
+        name=job.name,
+        available_now=available_now,
+        gate=gate,
+    )
+
+
+def fingerprint(job: Job) -> dict[str, Any]:
+    """What a checkpoint's offsets belong to."""
+    source = job.source
+    return {"format": source.format.value, "topics": sorted(source.topics), "pattern": source.pattern}
+
+
+def stream_options(job: Job, starting: str, aggregate: str = "") -> dict[str, str]:
+    """The options of a stream that starts at these offsets, unless its checkpoint knows better.
+
+    An aggregate's positions are committed to a group of its own: two queries are at two places.
+    """
+    options = {
+        **reader_options(job),
+        "startingOffsets": starting,
+        "maxOffsetsPerTrigger": str(job.source.records_max),
+    }
+    group = job.source.commit_group
+    return {**options, "commit_group": f"{group}-{aggregate}" if aggregate else group} if group else options

@@ -1,0 +1,59 @@
+"""Measures by windows of time, over a stream or a batch; and which of them a table has not got yet.
+
+A window of one group is in the table once, whoever closes it: the stream when the watermark has passed it, or a
+backfill. What would come a second time is left out, so a new checkpoint may well read everything again.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from sordini.pipeline.jobs.flow import decode, transformed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from sordini.pipeline.jobs.job import Aggregate, Job
+    from sordini.pipeline.tables import Table
+
+START, END = "window_start", "window_end"
+
+
+def windowed(job: Job, aggregate: Aggregate, records: DataFrame) -> DataFrame:
+    """One row for each window and group: its start and end, the columns of `by`, the measures.
+
+    Of a stream a row comes when the watermark has passed its window; of a batch every window is closed.
+    """
+    from pyspark.sql import functions as sql
+
+    rows = transformed(job, decode(job, records).rows())
+    if aggregate.where:
+        rows = rows.where(aggregate.where)
+    time = job.decode.event_time
+    if rows.isStreaming:
+        rows = rows.withWatermark(time, aggregate.watermark.text)
+    window = sql.window(time, aggregate.window.text, aggregate.slide.text)
+    measures = [sql.expr(text).alias(name) for name, text in aggregate.measures.items()]
+    grouped = rows.groupBy(window.alias("window"), *aggregate.by).agg(*measures)
+    return grouped.select(
+        sql.col("window.start").alias(START), sql.col("window.end").alias(END), *aggregate.by, *aggregate.measures
+    )
+
+
+def not_yet_in(table: Table, aggregate: Aggregate, rows: DataFrame) -> DataFrame:
+    """Those rows whose window and group the table has not got."""
+    if table.schema() is None:
+        return rows
+    keys = (START, END, *aggregate.by)
+    there = table.read(rows.sparkSession).select(*keys)
+    return without(rows, there, keys)
+
+
+def without(rows: DataFrame, others: DataFrame, keys: tuple[str, ...]) -> DataFrame:
+    """Rows that have no equal in `others` by these columns; nulls are equal to each other."""
+
+    def equal(name: str) -> Column:
+        return rows[name].eqNullSafe(others[name])
+
+    return rows.join(others, reduce(lambda one, other: one & other, map(equal, keys)), "left_anti")

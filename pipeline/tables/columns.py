@@ -1,0 +1,131 @@
+"""The columns of a table: what Spark's types become in Parquet files, and how a table takes up new columns.
+
+Inside this package a table's columns are an Arrow schema in one normal form: every field may be null, timestamps are
+in microseconds and those with a zone in UTC, list items are named `element`. So equal schemas are the same columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.tables.table import SchemaConflict, TableError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+ATOMS = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+"""Arrow's types by Spark's `simpleString`."""
+
+WIDER = {
+    pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
+    pa.int16(): (pa.int32(), pa.int64()),
+    pa.int32(): (pa.int64(),),
+    pa.float32(): (pa.float64(),),
+}
+"""What narrower types are written as where the table has a wider: Iceberg, say, has no integer below 32 bits."""
+
+PARTITION_TYPES = frozenset({pa.string(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32()})
+"""What a partition may be made of: the types whose text is the same for every reader."""
+
+
+def arrow_schema(columns: StructType) -> pa.Schema:
+    """The normal form of Spark's columns. Raises TableError for a type that no table keeps, and for a name twice."""
+    names = [field.name.lower() for field in columns.fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise TableError(f"the rows have more than one column named {', '.join(twice)}")
+    return pa.schema([pa.field(field.name, _arrow_type(field.dataType, field.name)) for field in columns.fields])
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Spark's columns for an Arrow schema; undoes `arrow_schema`."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def merged(table: pa.Schema | None, rows: pa.Schema) -> pa.Schema:
+    """The table's columns with those that the rows add. Raises SchemaConflict where a column has another type."""
+    if table is None:
+        return rows
+    known = {name.lower(): name for name in table.names}
+    added = []
+    for field in rows:
+        if field.name.lower() not in known:
+            added.append(field)
+            continue
+        name = known[field.name.lower()]
+        if name != field.name:
+            raise SchemaConflict(f"the rows have a column '{field.name}' where the table has '{name}'")
+        kept = table.field(name).type
+        if field.type != kept and kept not in WIDER.get(field.type, ()):
+            raise SchemaConflict(f"column '{name}' is {field.type} in the rows and {kept} in the table")
+    return pa.schema([*table, *added])
+
+
+def added(table: pa.Schema | None, schema: pa.Schema) -> list[pa.Field]:
+    """The fields of `schema` that the table has not."""
+    return [field for field in schema if table is None or field.name not in table.names]
+
+
+def check_partitions(schema: pa.Schema, partition_by: tuple[str, ...]) -> None:
+    """Raises BadSetting where a partition names no column, or one of a type that makes no partition."""
+    for name in partition_by:
+        if name not in schema.names:
+            raise BadSetting(f"the table is to be partitioned by '{name}', which is no column of the rows")
+        if schema.field(name).type not in PARTITION_TYPES:
+            raise BadSetting(
+                f"the table is to be partitioned by '{name}', which is {schema.field(name).type}: "
+                "only strings, integers, booleans and dates make partitions"
+            )
+    if len(partition_by) == len(schema.names):
+        raise BadSetting("a table partitioned by all of its columns would have nothing in its files")
+
+
+def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows with exactly the columns of `schema`: in its order and types, null where the batch has none."""
+    columns = []
+    for field in schema:
+        at = batch.schema.get_field_index(field.name)
+        if at < 0:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+        else:
+            column = batch.column(at)
+            columns.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _arrow_type(kind: DataType, column: str) -> pa.DataType:
+    name = kind.simpleString()
+    if name in ATOMS:
+        return ATOMS[name]
+    parts: Any = kind
+    match kind.typeName():
+        case "decimal":
+            return pa.decimal128(parts.precision, parts.scale)
+        case "char" | "varchar":
+            return pa.string()
+        case "array":
+            return pa.list_(pa.field("element", _arrow_type(parts.elementType, column)))
+        case "map":
+            return pa.map_(_arrow_type(parts.keyType, column), _arrow_type(parts.valueType, column))
+        case "struct":
+            return pa.struct([pa.field(each.name, _arrow_type(each.dataType, column)) for each in parts.fields])
+        case _:
+            raise TableError(f"column '{column}' is of Spark's type {name}, which tables cannot keep")

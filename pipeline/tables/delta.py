@@ -1,0 +1,258 @@
+"""Delta Lake tables through deltalake: no JAR, and any Delta reader.
+
+The commit of a batch carries a transaction identifier (`txn` in Delta's protocol: app_id and batch_id), by which the
+protocol itself refuses a second commit of the same batch, and the offsets of all writers in its commitInfo.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.fs
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+from pyspark.sql.types import StructType
+
+from sordini.pipeline.tables import appending
+from sordini.pipeline.tables.columns import added, arrow_schema
+from sordini.pipeline.tables.folders import LocalOutputs, local_path
+from sordini.pipeline.tables.layout import DATA_FILE, new_attempt
+from sordini.pipeline.tables.notes import Note, from_json, to_json
+from sordini.pipeline.tables.reading import read_files
+from sordini.pipeline.tables.staging import FileSettings, Outputs, Plan, Staged
+from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NOTES_KEY = "sordini.writers"
+"""In commitInfo: app_id to the note of its last batch, of every app_id."""
+
+HISTORY_STEPS = (10, 100, 10_000)
+"""How many commits are looked through for the notes; other writers' commits, and compaction, have none."""
+
+READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+"""Features of a table that a plain reader of its Parquet files need not know of."""
+
+HOUR_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class RemoteOutputs:
+    """Creates files through deltalake's own way to object stores, with the options the table is opened with."""
+
+    location: str
+    storage_options: tuple[tuple[str, str], ...]
+
+    def create(self, path: str) -> BinaryIO:
+        system = pa.fs.PyFileSystem(DeltaStorageHandler(self.location, dict(self.storage_options)))
+        return cast("BinaryIO", system.open_output_stream(path))
+
+
+class DeltaLake:
+    """A Delta table, see `Table`."""
+
+    def __init__(
+        self,
+        location: str,
+        app_id: str,
+        partition_by: tuple[str, ...],
+        settings: FileSettings,
+        storage_options: Mapping[str, str],
+    ) -> None:
+        self.location = location
+        self.app_id = app_id
+        self.partition_by = partition_by
+        self._settings = settings
+        self._storage_options = dict(storage_options)
+        self._folder = local_path(location)
+        self._uri = str(self._folder) if self._folder else location
+        self._table: DeltaTable | None = None
+
+    def append(self, frame: DataFrame, batch_id: int, offsets: Offsets | None = None) -> Written:
+        return appending.append(self, frame, Note(batch_id, offsets or {}))
+
+    def last(self) -> tuple[int, Offsets] | None:
+        return self.look().note
+
+    def schema(self) -> pa.Schema | None:
+        return self.look().schema
+
+    def files(self) -> list[str]:
+        table = self._opened()
+        return sorted(table.file_uris()) if table else []
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        table = self._opened()
+        if table is None:
+            raise TableError(f"there is no Delta table at {self.location}")
+        unknown = set(table.protocol().reader_features or ()) - READ_FEATURES
+        if unknown:
+            raise TableError(
+                f"{self.location} uses {', '.join(sorted(unknown))}, which needs a reader that knows Delta: "
+                "deltalake, or Spark with Delta's connector"
+            )
+        actions = pa.table(table.get_add_actions())
+        values: list[dict[str, Any]] = []
+        partition_by = table.metadata().partition_columns
+        if partition_by:
+            values = actions["partition"].to_pylist()
+        names = [Path(path).name for path in actions["path"].to_pylist()]
+        schema = _schema(table)
+        return read_files(spark, sorted(table.file_uris()), schema, dict(zip(names, values, strict=False)))
+
+    def compact(self, target_bytes: int) -> Compacted:
+        for _ in range(appending.COMMIT_TRIES):
+            table = self._opened()
+            if table is None:
+                return Compacted(0, 0, 0, 0)
+            properties = WriterProperties(compression=_compression(self._settings.compression))
+            try:
+                done = table.optimize.compact(target_size=target_bytes, writer_properties=properties)
+            except CommitFailedError:
+                continue
+            before, after = _details(done["filesRemoved"]), _details(done["filesAdded"])
+            return Compacted(before["totalFiles"], after["totalFiles"], before["totalSize"], after["totalSize"])
+        raise TableError(f"{self.location} was not compacted: {appending.COMMIT_TRIES} times another was faster")
+
+    def clean_up(self, older_than_seconds: float = DAY_SECONDS) -> list[str]:
+        """As `Table.clean_up`; also what compaction replaced longer ago than Delta keeps it (a week by default)."""
+        table = self._opened()
+        if table is None:
+            return []
+        hours = math.ceil(older_than_seconds / HOUR_SECONDS)
+        listed, removed = (
+            set(table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=full))
+            for full in (True, False)
+        )
+        # What was removed but is kept for readers of older versions is among the listed, and all of the removed.
+        unnamed = listed - removed
+        gone = sorted(path for path in unnamed if DATA_FILE.fullmatch(Path(path).name))
+        system = self._file_system()
+        deleted = [path for path in gone if self._is_older(system, path, older_than_seconds)]
+        for path in deleted:
+            system.delete_file(path)
+        return deleted + table.vacuum(dry_run=False, full=False)
+
+    def look(self) -> appending.State:
+        table = self._opened()
+        if table is None:
+            return appending.State(None, (), None)
+        return appending.State(_schema(table), tuple(table.metadata().partition_columns), self._note(table))
+
+    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
+        outputs: Outputs
+        if self._folder:
+            outputs = LocalOutputs(str(self._folder))
+        else:
+            outputs = RemoteOutputs(self._uri, tuple(self._storage_options.items()))
+        return Plan(outputs, new_attempt(), schema, partition_by, settings=self._settings)
+
+    def commit(self, staged: list[Staged], schema: pa.Schema, note: Note) -> bool:
+        table = self._table
+        now_ms = int(time.time() * 1000)
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(each.path, each.bytes, each.partition, now_ms, True, each.statistics) for each in staged
+        ]
+        notes = {**(_notes(table) if table else {}), self.app_id: to_json(note)}
+        properties = CommitProperties(
+            custom_metadata={NOTES_KEY: notes},
+            # A conflict is looked at here, not tried again blindly.
+            max_commit_retries=0,
+            app_transactions=[Transaction(self.app_id, note.batch_id)],
+        )
+        try:
+            if table is None:
+                if self._folder:
+                    self._folder.mkdir(parents=True, exist_ok=True)
+                create_table_with_add_actions(
+                    self._uri,
+                    Schema.from_arrow(schema),
+                    [each for each in actions if isinstance(each, AddAction)],
+                    partition_by=list(self.partition_by),
+                    storage_options=self._storage_options,
+                    commit_properties=properties,
+                )
+            else:
+                new = added(_schema(table), schema)
+                if new:
+                    # A commit of its own, which may have come after those of others: they have to be looked at.
+                    table.alter.add_columns(Schema.from_arrow(pa.schema(new)).fields)
+                    return False
+                partition_by = table.metadata().partition_columns
+                table.create_write_transaction(
+                    actions, "append", Schema.from_arrow(schema), partition_by, commit_properties=properties
+                )
+        except CommitFailedError:
+            return False
+        except DeltaError as error:
+            # What is said of two that create a table at the same moment is no CommitFailedError.
+            if table is None and self._opened() is not None:
+                return False
+            raise TableError(f"{self.location}: {error}") from error
+        return True
+
+    def _opened(self) -> DeltaTable | None:
+        """The table at its newest version."""
+        try:
+            if self._table is None:
+                self._table = DeltaTable(self._uri, storage_options=self._storage_options)
+            else:
+                self._table.update_incremental()
+        except TableNotFoundError:
+            self._table = None
+        return self._table
+
+    def _note(self, table: DeltaTable) -> Note | None:
+        batch_id = table.transaction_version(self.app_id)
+        if batch_id is None:
+            return None
+        found = _notes(table).get(self.app_id)
+        if found is None or found["batch"] != batch_id:
+            raise TableError(
+                f"batch {batch_id} of '{self.app_id}' is in {self.location}, but the log that held its offsets is gone"
+            )
+        return from_json(found)
+
+    def _file_system(self) -> pa.fs.FileSystem:
+        return pa.fs.PyFileSystem(DeltaStorageHandler(self._uri, self._storage_options))
+
+    @staticmethod
+    def _is_older(system: pa.fs.FileSystem, path: str, seconds: float) -> bool:
+        changed = system.get_file_info(path).mtime
+        return changed is not None and time.time() - changed.timestamp() >= seconds
+
+
+def _schema(table: DeltaTable) -> pa.Schema:
+    """Delta writes its columns as Spark does."""
+    return arrow_schema(StructType.fromJson(json.loads(table.schema().to_json())))
+
+
+def _notes(table: DeltaTable) -> dict[str, Any]:
+    """The notes of all writers, from the newest commit that has them."""
+    for limit in HISTORY_STEPS:
+        commits = table.history(limit)
+        for commit in commits:
+            if NOTES_KEY in commit:
+                return dict(commit[NOTES_KEY])
+        if len(commits) < limit:
+            break
+    return {}
+
+
+def _details(text: Any) -> dict[str, int]:
+    """The counts of a compaction, which deltalake gives as JSON inside JSON."""
+    return dict(json.loads(text)) if isinstance(text, str) else dict(text)
+
+
+def _compression(name: str) -> Any:
+    return {"none": "UNCOMPRESSED", "lz4": "LZ4_RAW"}.get(name, name.upper())

@@ -1,0 +1,223 @@
+"""Iceberg tables through pyiceberg: no JAR, any catalog that pyiceberg knows.
+
+A batch is one snapshot, whose summary has the app_id, the batch and the offsets; the table's properties have them too,
+set by the same commit, for when snapshots have expired. Commits are made against the snapshot that was looked at: a
+catalog refuses them if another came in between, and then the notes are read again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.io import load_file_io
+from pyiceberg.table import CreateTableTransaction, TableProperties, Transaction
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.transforms import IdentityTransform
+
+from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.tables import appending, iceberg_upkeep
+from sordini.pipeline.tables.columns import added, arrow_schema, spark_schema
+from sordini.pipeline.tables.folders import LocalOutputs, local_path
+from sordini.pipeline.tables.iceberg_place import Place
+from sordini.pipeline.tables.layout import new_attempt
+from sordini.pipeline.tables.notes import Note, from_json, to_json
+from sordini.pipeline.tables.reading import read_files
+from sordini.pipeline.tables.staging import FileSettings, Outputs, Plan, Staged, is_bulky
+from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WRITER_PROPERTY = "sordini.writer."
+"""Of the table and of snapshots: the note about a writer, as JSON. Its app_id follows."""
+
+FIRST_SEQUENCE_NUMBER = 1
+"""Of a table's first snapshot. That one has no parent is no sign of it: so has one whose parent has expired."""
+
+METRICS_PROPERTY = "write.metadata.metrics.column."
+
+
+@dataclass(frozen=True)
+class RemoteOutputs:
+    """Creates files through pyiceberg's own way to object stores, with the properties of the table's catalog."""
+
+    location: str
+    properties: tuple[tuple[str, str], ...]
+
+    def create(self, path: str) -> BinaryIO:
+        where = f"{self.location}/{path}"
+        return cast("BinaryIO", load_file_io(dict(self.properties), where).new_output(where).create())
+
+
+class Iceberg:
+    """An Iceberg table, see `Table`."""
+
+    def __init__(self, place: Place, app_id: str, partition_by: tuple[str, ...], settings: FileSettings) -> None:
+        self.location = place.location
+        self.app_id = app_id
+        self.partition_by = partition_by
+        self._place = place
+        self._settings = settings
+        self._catalog: Catalog | None = None
+        self._table: IcebergTable | None = None
+
+    def append(self, frame: DataFrame, batch_id: int, offsets: Offsets | None = None) -> Written:
+        return appending.append(self, frame, Note(batch_id, offsets or {}))
+
+    def last(self) -> tuple[int, Offsets] | None:
+        return self.look().note
+
+    def schema(self) -> pa.Schema | None:
+        return self.look().schema
+
+    def files(self) -> list[str]:
+        table = self._opened()
+        return sorted(_path(task.file.file_path) for task in table.scan().plan_files()) if table else []
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        table = self._opened()
+        if table is None:
+            raise TableError(f"there is no Iceberg table {'.'.join(self._place.identifier)} at {self.location}")
+        tasks = list(table.scan().plan_files())
+        if any(task.delete_files for task in tasks):
+            raise TableError(f"rows of {self.location} were deleted by delete files: pyiceberg can read it")
+        return read_files(spark, sorted(_path(task.file.file_path) for task in tasks), _schema(table), {})
+
+    def compact(self, target_bytes: int) -> Compacted:
+        table = self._opened()
+        if table is None:
+            return Compacted(0, 0, 0, 0)
+        return iceberg_upkeep.compact(table, self.plan(_schema(table), _partition_by(table)), target_bytes, once)
+
+    def clean_up(self, older_than_seconds: float = DAY_SECONDS) -> list[str]:
+        """As `Table.clean_up`; also expires snapshots older than the table keeps them (five days by default)."""
+        table = self._opened()
+        return iceberg_upkeep.clean_up(table, older_than_seconds) if table else []
+
+    def look(self) -> appending.State:
+        table = self._opened()
+        if table is None:
+            return appending.State(None, (), None)
+        return appending.State(_schema(table), _partition_by(table), self._note(table))
+
+    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
+        below = f"{self._table.location() if self._table else self._place.uri}/data"
+        folder = local_path(below)
+        outputs: Outputs
+        if folder:
+            outputs = LocalOutputs(str(folder))
+        else:
+            properties = self._table.io.properties if self._table else self._place.catalog
+            outputs = RemoteOutputs(below, tuple(properties.items()))
+        settings = self._settings
+        # Values of partitions are read from the files' own statistics, so the files have all columns.
+        return Plan(outputs, new_attempt(), schema, partition_by, keeps_partition_columns=True, settings=settings)
+
+    def commit(self, staged: list[Staged], schema: pa.Schema, note: Note) -> bool:
+        table = self._table
+        try:
+            if table is None:
+                below = f"{self._place.uri}/data"
+                with self._creation(schema) as creation:
+                    with creation.update_spec() as spec:
+                        for name in self.partition_by:
+                            spec.add_identity(name)
+                    self._add(creation, [f"{below}/{each.path}" for each in staged], note)
+            else:
+                new = added(_schema(table), schema)
+                with table.transaction() as change:
+                    if new:
+                        with change.update_schema() as update:
+                            update.union_by_name(pa.schema(new))
+                    self._add(change, [f"{table.location()}/data/{each.path}" for each in staged], note)
+        except (CommitFailedException, TableAlreadyExistsError):
+            return False
+        return True
+
+    def _creation(self, schema: pa.Schema) -> CreateTableTransaction:
+        self._catalog = catalog = self._catalog or self._place.create_catalog()
+        catalog.create_namespace_if_not_exists(self._place.identifier[:-1])
+        try:
+            return catalog.create_table_transaction(self._place.identifier, schema, self._place.uri)
+        except ValueError as error:
+            # Some catalogs have namespaces of one level only.
+            raise BadSetting(f"the Iceberg catalog does not take the table: {error}") from error
+
+    def _add(self, change: Transaction, paths: list[str], note: Note) -> None:
+        text = json.dumps(to_json(note))
+        name = WRITER_PROPERTY + self.app_id
+        properties: dict[str, Any] = {**_without_metrics(change), name: text}
+        change.set_properties(properties)
+        # Names are new with each attempt, so there is no need to look through the table for them.
+        change.add_files(paths, {name: text}, check_duplicate_files=False)
+
+    def _opened(self) -> IcebergTable | None:
+        """The table as the catalog has it now."""
+        self._table = None
+        # One catalog for as long as this lives: each would have a connection of its own.
+        self._catalog = self._catalog or self._place.open_catalog()
+        if self._catalog:
+            try:
+                self._table = once(self._catalog.load_table(self._place.identifier))
+            except NoSuchTableError:
+                return None
+        return self._table
+
+    def _note(self, table: IcebergTable) -> Note | None:
+        """From the snapshots that led to the present one: a table that was rolled back knows of no later batch."""
+        name = WRITER_PROPERTY + self.app_id
+        text = None
+        snapshot = table.current_snapshot()
+        while snapshot and text is None:
+            text = snapshot.summary.additional_properties.get(name) if snapshot.summary else None
+            if text is None and snapshot.sequence_number == FIRST_SEQUENCE_NUMBER:
+                return None
+            parent = snapshot.parent_snapshot_id
+            snapshot = table.snapshot_by_id(parent) if parent is not None else None
+        # Else the snapshots end before the table's first one: those that could tell have expired.
+        text = text or table.properties.get(name)
+        return from_json(json.loads(text)) if text else None
+
+
+def once(table: IcebergTable) -> IcebergTable:
+    """The table such that pyiceberg does not repeat a commit that was refused.
+
+    It would repeat it on top of whatever came in between, and that may be the very same batch. Only this handle's
+    view of the properties changes, not the table's.
+    """
+    properties = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
+    table.metadata = table.metadata.model_copy(update={"properties": properties})
+    return table
+
+
+def _schema(table: IcebergTable) -> pa.Schema:
+    return arrow_schema(spark_schema(table.schema().as_arrow()))
+
+
+def _partition_by(table: IcebergTable) -> tuple[str, ...]:
+    fields = table.spec().fields
+    if not all(isinstance(each.transform, IdentityTransform) for each in fields):
+        raise TableError(
+            f"{table.location()} is partitioned by {table.spec()}: only columns as they are can be written"
+        )
+    return tuple(table.schema().find_column_name(each.source_id) or "" for each in fields)
+
+
+def _without_metrics(change: Transaction) -> dict[str, str]:
+    """Tells pyiceberg, for each column whose files have no statistics, not to look for them."""
+    schema = change.table_metadata.schema()
+    bulky = {field.name for field in schema.as_arrow() if is_bulky(field.type) or pa.types.is_large_binary(field.type)}
+    wanted = {METRICS_PROPERTY + name: "none" for name in schema.column_names if name.partition(".")[0] in bulky}
+    known = change.table_metadata.properties
+    return {name: value for name, value in wanted.items() if name not in known}
+
+
+def _path(uri: str) -> str:
+    """Files of this machine as plain paths."""
+    folder = local_path(uri)
+    return str(folder) if folder else uri

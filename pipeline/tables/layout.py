@@ -1,0 +1,59 @@
+"""How files are named, and how the values of partitions become names of folders (Apache Hive's convention)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+"""Stands for a value that is null. An empty string is written alike, as Spark does: it has no name of its own."""
+
+# What Spark and Hive escape; other characters stand for themselves, also those beyond ASCII.
+ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^ ]")
+PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
+
+DATA_FILE = re.compile(r"part-[0-9a-f]{32}-[0-9]{5}-[0-9a-f]{16}\.parquet")
+"""What `file_name` makes: by it files of ours are told from those of others."""
+
+Values = Mapping[str, str | None]
+"""The text of each partition column's value, in the order of the columns."""
+
+
+def new_attempt() -> str:
+    """A name for one attempt to write one batch; no other attempt ever has the same."""
+    return uuid4().hex
+
+
+def file_name(attempt: str, count: int) -> str:
+    """A name that no other task has; `count` is the number of the file within its task."""
+    return f"part-{attempt}-{count:05d}-{uuid4().hex[:16]}.parquet"
+
+
+def text_of(value: Any) -> str | None:
+    """A partition value (str, bool, int, date or None) as Delta, Hive and Spark write it."""
+    if value is None or value == "":
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def folder(values: Values) -> str:
+    """`day=2026-11-22/site=a%2Fb`: readers that know the convention get the values back from the path."""
+    return "/".join(f"{_escaped(name)}={_escaped(text)}" for name, text in values.items())
+
+
+def plain_folder(values: Values) -> str:
+    """As `folder`, or "" where a name or value would have to be escaped.
+
+    Delta and Iceberg keep the values in their logs, so folders are only for people's eyes; and readers differ in how
+    they take an escaped path.
+    """
+    parts = [part for name, text in values.items() for part in (name, text or "")]
+    return folder(values) if all(PLAIN.fullmatch(part) for part in parts) else ""
+
+
+def _escaped(text: str | None) -> str:
+    if not text:
+        return NULL_FOLDER
+    return ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)

@@ -1,0 +1,159 @@
+"""A Parquet table that plain readers can trust: a folder in which every file is the table's, and a manifest of them.
+
+For folders only: commits need renames that are atomic. In object stores Delta and Iceberg do it without.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.tables import appending
+from sordini.pipeline.tables.columns import spark_schema
+from sordini.pipeline.tables.folders import LocalOutputs, local_path
+from sordini.pipeline.tables.layout import new_attempt
+from sordini.pipeline.tables.ledger import STAGED_SUFFIX, Ledger
+from sordini.pipeline.tables.manifest import Commit, Listed, Manifest
+from sordini.pipeline.tables.notes import Note
+from sordini.pipeline.tables.rewriting import Small, bins, parquet_rows, rewrite
+from sordini.pipeline.tables.staging import FileSettings, Plan, Staged
+from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class ParquetWithManifest:
+    """A folder of Parquet files, see `Table`."""
+
+    def __init__(self, location: str, app_id: str, partition_by: tuple[str, ...], settings: FileSettings) -> None:
+        folder = local_path(location)
+        if folder is None:
+            raise BadSetting(
+                f"'{location}' is no folder: Parquet tables need a file system with atomic renames; in object stores "
+                "keep tables as delta or iceberg"
+            )
+        self.location = location
+        self.app_id = app_id
+        self.partition_by = partition_by
+        self._settings = settings
+        self._ledger = Ledger(folder)
+        self._seen: Manifest | None = None
+
+    def append(self, frame: DataFrame, batch_id: int, offsets: Offsets | None = None) -> Written:
+        return appending.append(self, frame, Note(batch_id, offsets or {}))
+
+    def last(self) -> tuple[int, Offsets] | None:
+        return self.look().note
+
+    def schema(self) -> pa.Schema | None:
+        return self.look().schema
+
+    def files(self) -> list[str]:
+        manifest = self._ledger.current()
+        return sorted(str(self._ledger.folder / each.path) for each in manifest.files) if manifest else []
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        manifest = self._ledger.current()
+        if manifest is None:
+            raise TableError(f"there is no Parquet table at {self.location}")
+        columns = spark_schema(manifest.schema)
+        paths = [str(self._ledger.folder / each.path) for each in manifest.files]
+        if not paths:
+            return spark.createDataFrame([], columns)
+        rows = spark.read.schema(columns).option("basePath", str(self._ledger.folder)).parquet(*paths)
+        return rows.select(*(rows[f"`{name}`"] for name in columns.names))
+
+    def compact(self, target_bytes: int) -> Compacted:
+        manifest = self._ledger.current()
+        done = Compacted(0, 0, 0, 0)
+        if manifest is None:
+            return done
+        small = [Small(each.path, each.bytes, each.path.rpartition("/")[0]) for each in manifest.files]
+        for group in bins(small, target_bytes):
+            staged = self._put_together(manifest, group)
+            # Else another compaction was faster, and has put these together.
+            if staged:
+                before = sum(each.bytes for each in group)
+                after = sum(each.bytes for each in staged)
+                done = Compacted(*map(sum, zip(done, (len(group), len(staged), before, after), strict=True)))
+        return done
+
+    def clean_up(self, older_than_seconds: float = DAY_SECONDS) -> list[str]:
+        if self._ledger.current() is None and not self._ledger.staging.exists():
+            return []
+        paths = self._ledger.given_up(older_than_seconds)
+        for path in paths:
+            path.unlink(missing_ok=True)
+        for attempt in {path.relative_to(self._ledger.staging).parts[0] for path in paths}:
+            self._ledger.forget_attempt(attempt)
+        return [str(path) for path in paths]
+
+    def look(self) -> appending.State:
+        self._seen = self._ledger.current()
+        if self._seen is None:
+            return appending.State(None, (), None)
+        return appending.State(self._seen.schema, self._seen.partition_by, self._seen.writers.get(self.app_id))
+
+    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
+        attempt = new_attempt()
+        outputs = LocalOutputs(str(self._ledger.staging / attempt), STAGED_SUFFIX, synced=True)
+        return Plan(outputs, attempt, schema, partition_by, hive=True, settings=self._settings)
+
+    def commit(self, staged: list[Staged], schema: pa.Schema, note: Note) -> bool:
+        def decide(manifest: Manifest | None) -> Commit | None:
+            if (manifest and manifest.version) != (self._seen and self._seen.version):
+                return None
+            before = manifest or Manifest(0, schema, self.partition_by, (), {})
+            return Commit(before.appended(_listed(staged), schema, self.app_id, note), _moves(staged))
+
+        done = self._ledger.commit(decide)
+        if done:
+            self._forget(staged)
+        return done
+
+    def _put_together(self, manifest: Manifest, group: list[Small]) -> list[Staged]:
+        """Replace the files by one; empty if that was not possible as one of them is gone."""
+        inside = pa.schema([each for each in manifest.schema if each.name not in manifest.partition_by])
+        plan = self.plan(inside, ())
+        below = str(group[0].partition)
+        try:
+            rows = parquet_rows(str(self._ledger.folder / each.path) for each in group)
+            written = rewrite(rows, plan)
+        except FileNotFoundError:
+            self._ledger.forget_attempt(plan.attempt)
+            return []
+        old = frozenset(each.path for each in group)
+
+        def decide(now: Manifest | None) -> Commit | None:
+            new = [each._replace(path=f"{below}/{each.path}".lstrip("/")) for each in _listed(written)]
+            then = now.replaced(old, new) if now else None
+            if then is None:
+                return None
+            moves = zip((source for source, _ in _moves(written)), (each.path for each in new), strict=True)
+            return Commit(then, tuple(moves), tuple(sorted(old)))
+
+        done = self._ledger.commit(decide)
+        self._ledger.forget_attempt(plan.attempt)
+        return written if done else []
+
+    def _forget(self, staged: list[Staged]) -> None:
+        """Delete what task attempts left that did not count."""
+        for attempt in {_attempt(each.path) for each in staged}:
+            self._ledger.forget_attempt(attempt)
+
+
+def _listed(staged: list[Staged]) -> list[Listed]:
+    return [Listed(each.path, each.rows, each.bytes) for each in staged]
+
+
+def _moves(staged: list[Staged]) -> tuple[tuple[str, str], ...]:
+    """From below `staging` to below the table's folder."""
+    return tuple((f"{_attempt(each.path)}/{each.path}{STAGED_SUFFIX}", each.path) for each in staged)
+
+
+def _attempt(path: str) -> str:
+    """The attempt is in the name of the file."""
+    return path.rpartition("/")[2].split("-")[1]

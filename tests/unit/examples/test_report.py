@@ -1,0 +1,140 @@
+"""The activity example's report: its figures are the generator's counts, and it says so when they are not."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections import Counter
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from examples.activity.demo.lag import Sample
+from examples.activity.generator.visits import CLICK, KINDS, SEARCH, VIEW
+from examples.activity.report.findings import Findings, Tables, counted, differences, findings
+from examples.activity.report.page import Run, page
+from examples.running import Step
+from tests.unit.examples.in_memory import PLAN, sent_of, tables_of, tally_of
+
+SENT = sent_of(PLAN)
+COUNTS = tally_of(SENT).told()
+TABLES = tables_of(SENT)
+RUN = Run(
+    "A <test> run",
+    COUNTS,
+    [Sample(0.5, 100, 0), Sample(1.0, 200, 150), Sample(1.5, 200, 200)],
+    1.0,
+    [Step("start a broker", "sordini serve", 0.5)],
+    {"records a second": "1,000"},
+)
+
+
+@pytest.fixture(scope="module")
+def told() -> str:
+    """The page of a run in which all went well."""
+    return page(RUN, findings(TABLES))
+
+
+def without_row(table: pa.Table, row: int) -> pa.Table:
+    return pa.concat_tables([table.slice(0, row), table.slice(row + 1)])
+
+
+def with_row_twice(table: pa.Table, row: int) -> pa.Table:
+    return pa.concat_tables([table, table.slice(row, 1)])
+
+
+def test_tables_with_everything_in_them_agree_with_the_generator() -> None:
+    found = findings(TABLES)
+    assert differences(found, COUNTS) == []
+    assert found.rows == COUNTS["whole"]
+    assert found.funnel == COUNTS["funnel"]
+    assert found.doubles == 0
+
+
+@pytest.mark.parametrize("name", ["events", "dead_letters", "pages"])
+def test_one_row_lost_or_doubled_in_any_table_is_told(name: str) -> None:
+    for change in (without_row, with_row_twice):
+        changed = TABLES._replace(**{name: change(getattr(TABLES, name), 3)})
+        assert differences(findings(changed), COUNTS)
+
+
+def test_a_window_that_counts_an_event_twice_is_told() -> None:
+    windows = with_row_twice(TABLES.windows, 3)
+    (told,) = differences(findings(TABLES._replace(windows=windows)), COUNTS)
+    assert "events more than there are" in told
+
+
+def test_a_row_in_the_place_of_another_is_told_though_the_counts_are_equal() -> None:
+    events = with_row_twice(without_row(TABLES.events, 3), 0)
+    assert any("more than once" in one for one in differences(findings(TABLES._replace(events=events)), COUNTS))
+
+
+def test_events_of_windows_are_told_apart_by_who_closed_them() -> None:
+    starts = TABLES.windows.column("window_start")
+    last = pa.scalar(pc.max(starts).as_py() - timedelta(minutes=9), starts.type)
+    streamed = TABLES.streamed_windows.filter(pc.less(TABLES.streamed_windows.column("window_start"), last))
+    windows = pa.concat_tables([streamed, TABLES.windows.filter(pc.greater_equal(starts, last))])
+    found = findings(TABLES._replace(streamed_windows=streamed, windows=windows))
+    told = counted(found)
+    assert told.by_the_stream == sum(streamed.column("events").to_pylist()) > 0
+    assert told.by_the_backfill == found.per_minute[found.per_minute.index >= last.as_py()].to_numpy().sum() > 0
+    assert told.nowhere == sum(COUNTS["whole"].values()) - told.by_the_stream - told.by_the_backfill > 0
+    assert differences(found, COUNTS) == []
+
+
+def test_a_stream_that_closed_no_window_is_drawn_too() -> None:
+    found = findings(TABLES._replace(streamed_windows=TABLES.streamed_windows.slice(0, 0)))
+    assert counted(found) == (0, sum(COUNTS["whole"].values()), 0)
+    assert "data:image/png" in page(RUN, found)
+
+
+def test_lateness_is_counted_once_for_every_event_and_as_the_generator_counts_it() -> None:
+    found = findings(TABLES)
+    assert {kind: sum(found.lateness[kind]) for kind in KINDS} == found.rows
+    assert found.late == COUNTS["late"]
+    assert sum(found.late.values()) > 0
+
+
+def test_the_page_says_that_nothing_was_lost_and_shows_every_figure(told: str) -> None:
+    assert "Nothing lost, nothing twice" in told
+    assert "A &lt;test&gt; run" in told
+    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', told)
+    assert len(pictures) == 8
+    assert all(base64.b64decode(picture).startswith(b"\x89PNG") for picture in pictures)
+
+
+def test_the_page_needs_nothing_from_elsewhere(told: str) -> None:
+    assert not re.search(r"https?://|<script|<link", told)
+
+
+def test_the_page_s_figures_are_the_generator_s(told: str) -> None:
+    for kind in (VIEW, SEARCH, CLICK):
+        assert f'<div class="figure">{COUNTS["whole"][kind]:,}</div>' in told
+    for topic, sent in COUNTS["sent"].items():
+        assert re.search(rf"<td>{topic}</td><td class=number>{sent:,}</td>", told)
+    assert "difference</th>" in told
+
+
+def test_a_page_of_tables_that_lack_something_says_what() -> None:
+    told = page(RUN, findings(TABLES._replace(events=without_row(TABLES.events, 0))))
+    assert "Nothing lost" not in told
+    assert "in the tables" in told
+    assert 'class="verdict bad"' in told
+
+
+def test_dead_letters_are_shown_with_their_bytes_and_never_as_markup(told: str) -> None:
+    found: Findings = findings(TABLES)
+    assert len({one.reason for one in found.samples}) == len(found.samples) == 6
+    assert "&lt;html&gt;" in told
+    assert "<title>502" not in told
+    by_reason = Counter(TABLES.dead_letters.column("reason").to_pylist())
+    assert {reason: int(row.sum()) for reason, row in found.dead.iterrows()} == by_reason
+
+
+def test_a_run_without_a_broken_record_is_drawn_too() -> None:
+    sent = sent_of(PLAN, broken_share=0.0)
+    tables: Tables = tables_of(sent)
+    told = page(RUN._replace(counts=tally_of(sent).told(), samples=[]), findings(tables))
+    assert "There are none." in told

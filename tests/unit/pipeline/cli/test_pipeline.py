@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sordini.broker.__main__ import main
+from sordini.pipeline.cli.plain import plain
+
+JOB = """\
+name: views
+source: {topics: [views], options: {kafka.sasl.jaas.config: 'secret', kafka.ssl.key.password: 'secret'}}
+decode: {mode: json, schema: page_view}
+sink: {location: tables/views}
+"""
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["pipeline", *arguments])
+    return result.exit_code, result.output
+
+
+def test_check_says_what_a_job_file_means_and_hides_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB)
+    code, said = run("check", str(path), "--json")
+    assert code == 0
+    assert "secret" not in said
+    assert json.loads(said)["decode"]["schema"]["page"] == "string!"
+    assert json.loads(said)["sink"] == {
+        "kind": "delta",
+        "location": str(tmp_path / "tables/views"),
+        "partition_by": [],
+        "options": {},
+    }
+    code, said = run("check", str(path))
+    assert code == 0
+    assert "mode: json" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("command", ["check", "load", "stream", "aggregate", "backfill", "audit", "compact", "status"])
+def test_every_command_tells_what_is_wrong_in_a_job_file_before_it_starts_anything(
+    tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB.replace("mode: json", "mode: jsn"))
+    code, said = run(command, str(path))
+    assert code == 1
+    assert f"sordini: {path}:3: decode.mode is 'jsn'" in said
+
+
+def test_a_missing_aggregate_or_audit_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB)
+    assert run("aggregate", str(path)) == (1, "sordini: job views has no aggregates\n")
+    assert run("aggregate", str(path), "--only", "x")[1] == "sordini: job views has no aggregate x; it has none\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--from-time", "noon"], "--from-time: Invalid isoformat string"),
+        (["--from-time", "2026-11-22", "--from-offsets", "{}"], "--from-time and --from-offsets say the same"),
+        (["--aggregate", "x", "--to-offsets", '{"t": {"0": 1}}'], "--aggregate goes with --from-time and --to-time"),
+    ],
+)
+def test_a_wrong_range_is_a_usage_error(tmp_path: Path, options: list[str], told: str) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB)
+    code, said = run("backfill", str(path), *options)
+    assert code == 2
+    assert told in said
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [("spark", "event_time timestamp,"), ("json", '"title": "page_view"'), ("avro", '"namespace": "sordini"')],
+)
+def test_schemas_are_printed_in_every_form(form: str, told: str) -> None:
+    code, said = run("schema", "page_view", "--as", form)
+    assert code == 0
+    assert told in said
+
+
+def test_schemas_are_listed_and_unknown_ones_told() -> None:
+    assert "member_visit  Somebody looked at a member's profile.\n" in run("schema")[1]
+    assert run("schema", "views")[0] == 1
+
+
+def test_a_library_that_is_not_there_is_named_with_its_cure(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB)
+    hidden = "import sys; sys.modules['pyarrow'] = None; from sordini.broker.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", hidden, "pipeline", "status", str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "sordini: pyarrow is not installed, which the pipeline needs: pip install 'sordini[spark]'\n"
+
+
+def test_the_command_line_starts_without_spark_and_tables() -> None:
+    told = "import sys; from sordini.pipeline.cli import pipeline; print({'pyspark', 'pyarrow', 'yaml'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_plain_values_of_a_job_can_be_json(tmp_path: Path) -> None:
+    from sordini.pipeline.jobs.reading import read_job
+
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB)
+    json.dumps(plain(read_job(path, {})))

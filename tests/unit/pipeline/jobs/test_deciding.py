@@ -1,0 +1,196 @@
+"""What the jobs decide by themselves: counts side by side, places, lags, what Spark is told and what it told us."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.audit import compare, read_counts
+from sordini.pipeline.jobs.job import Decode, Job, Source, SourceFormat, SparkSettings
+from sordini.pipeline.jobs.load import Piece, distance
+from sordini.pipeline.jobs.metrics import Metrics, lags
+from sordini.pipeline.jobs.queries import reason_of
+from sordini.pipeline.jobs.session import java_version, settings
+from sordini.pipeline.jobs.status import places
+from sordini.pipeline.jobs.stopping import Gate, Stopped
+from sordini.pipeline.jobs.topics import starting
+from sordini.pipeline.source.options import Edge, Timestamps
+
+
+def a_job(form: SourceFormat = SourceFormat.SORDINI, **config: str) -> Job:
+    source = Source("127.0.0.1:9092", ("views",), format=form)
+    return Job("views", Path(), source, Decode(), None, None, "state", spark=SparkSettings(config=config))
+
+
+def test_an_audit_tells_missing_surplus_and_doubled_records_apart() -> None:
+    sent = {("views", 0): 10, ("views", 60): 10, ("views", 120): 10, ("views", 180): 10}
+    found = {("views", 0): (9, 0), ("views", 60): (8, 0), ("views", 120): (10, 3), ("clicks", 0): (2, 0)}
+    dead = {("views", 0): (1, 0), ("views", 60): (1, 1)}
+    rows = compare(sent, found, dead)
+    assert [(row.topic, row.window_start, row.difference, row.twice) for row in rows] == [
+        ("clicks", "1970-01-01T00:00:00Z", 2, 0),
+        ("views", "1970-01-01T00:00:00Z", 0, 0),
+        ("views", "1970-01-01T00:01:00Z", -1, 1),
+        ("views", "1970-01-01T00:02:00Z", 0, 3),
+        ("views", "1970-01-01T00:03:00Z", -10, 0),
+    ]
+
+
+def test_counts_of_several_producers_and_finer_windows_are_added_up(tmp_path: Path) -> None:
+    lines = (
+        '{"topic": "views", "window_start": "1970-01-01T00:00:00Z", "count": 3}\n\n'
+        '{"topic": "views", "window_start": "1970-01-01T00:00:30", "count": 4}\n'
+        '{"topic": "views", "window_start": "1970-01-01T02:01:00+02:00", "count": 5}\n'
+    )
+    path = tmp_path / "counts.jsonl"
+    path.write_text(lines)
+    assert read_counts(path, 60) == {("views", 0): 7, ("views", 60): 5}
+    table = tmp_path / "counts.csv"
+    table.write_text("topic,window_start,count\nviews,1970-01-01T00:00:00Z,3\nviews,1970-01-01T00:00:59Z,4\n")
+    assert read_counts(table, 60) == {("views", 0): 7}
+
+
+@pytest.mark.parametrize("line", ["{", '{"topic": "t"}', '{"topic": "t", "window_start": "x", "count": 1}', "3"])
+def test_a_count_that_is_none_is_told_with_its_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "counts.jsonl"
+    path.write_text(f'{{"topic": "t", "window_start": "1970-01-01", "count": 1}}\n{line}\n')
+    with pytest.raises(PipelineError, match=r"counts\.jsonl:2: not a count"):
+        read_counts(path, 60)
+    with pytest.raises(PipelineError, match="cannot be read"):
+        read_counts(tmp_path / "none", 60)
+
+
+OFFSETS = st.dictionaries(
+    st.sampled_from(["a", "b"]), st.dictionaries(st.integers(0, 3), st.integers(0, 10**12), min_size=1), min_size=1
+)
+
+
+@given(OFFSETS, OFFSETS, st.integers(0, 10**6))
+def test_a_piece_is_the_same_after_its_note(
+    start: dict[str, dict[int, int]], end: dict[str, dict[int, int]], batch_id: int
+) -> None:
+    import json
+
+    piece = Piece(batch_id, start, end)
+    assert Piece.from_json(json.loads(json.dumps(piece.to_json(), sort_keys=True))) == piece
+
+
+def test_distance_counts_the_offsets_between_two_positions() -> None:
+    assert distance({"a": {0: 5, 1: 7}}, {"a": {0: 9, 1: 7}}) == 4
+
+
+def test_status_counts_what_waits_and_what_was_lost() -> None:
+    begins, ends = {"a": {0: 10, 1: 0, 2: 5}}, {"a": {0: 30, 1: 8, 2: 5}}
+    found = list(places("views", (4, {"a": {0: 4, 1: 8}}), begins, ends))
+    assert [(place.partition, place.next_offset, place.lag, place.lost) for place in found] == [
+        (0, 4, 20, 6),
+        (1, 8, 0, 0),
+        (2, None, 0, 0),
+    ]
+    assert [place.lag for place in places("views", None, begins, ends)] == [20, 8, 0]
+
+
+def test_a_first_run_begins_where_the_job_file_says() -> None:
+    assert starting(Source("b", ("t",))) is Edge.EARLIEST
+    assert starting(Source("b", ("t",), starting="latest")) is Edge.LATEST
+    assert starting(Source("b", ("t",), starting="1795334400000")) == Timestamps(1795334400000, {}, or_latest=True)
+
+
+def test_the_commands_master_goes_before_the_files_and_the_files_settings_before_ours() -> None:
+    job = a_job(**{"spark.sql.session.timeZone": "CET"})
+    assert settings(job, "")["spark.master"] == "local[*]"
+    assert settings(job, "")["spark.driver.host"] == "127.0.0.1"
+    found = settings(job, "spark://m:7077")
+    assert found["spark.master"] == "spark://m:7077"
+    assert "spark.driver.host" not in found
+    assert found["spark.sql.session.timeZone"] == "CET"
+    assert "spark.jars.packages" not in found
+    assert "spark-sql-kafka" in settings(a_job(SourceFormat.KAFKA), "")["spark.jars.packages"]
+    assert "spark.jars.packages" not in settings(a_job(SourceFormat.KAFKA, **{"spark.jars": "k.jar"}), "")
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_311"', 8), ('openjdk version "25"', 25), ("", None)],
+)  # fmt: skip
+def test_javas_version_is_read_from_what_it_says(told: str, version: int | None) -> None:
+    assert java_version(told) == version
+
+
+def test_a_shut_gate_lets_nobody_in_and_waits_for_who_is_inside() -> None:
+    gate, entered, leave = Gate(), threading.Event(), threading.Event()
+
+    def batch() -> None:
+        with gate.passed():
+            entered.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=batch)
+    thread.start()
+    assert entered.wait(10)
+    gate.shut()
+    assert not gate.wait_until_empty(0)
+    with pytest.raises(Stopped), gate.passed():
+        pass
+    leave.set()
+    assert gate.wait_until_empty(10)
+    thread.join()
+
+
+def test_of_sparks_long_messages_the_reason_is_told() -> None:
+    long = (
+        "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred\npy4j.Py4JException: Traceback\n"
+        "sordini.pipeline.errors.UnknownTopic: there is no topic 'views' in the cluster\n\nJVM stacktrace:\n at x"
+    )
+    assert reason_of(long) == "there is no topic 'views' in the cluster"
+    assert reason_of("[TABLE_OR_VIEW_NOT_FOUND] no such table\nat y") == "[TABLE_OR_VIEW_NOT_FOUND] no such table"
+
+
+def progress(**changed: object) -> dict[str, object]:
+    return {
+        "name": "views",
+        "timestamp": "2026-11-22T08:00:00.000Z",
+        "batchId": 1,
+        "numInputRows": 50,
+        "durationMs": {"triggerExecution": 1500},
+        "eventTime": {"watermark": "2026-11-22T07:58:00.000Z"},
+        "stateOperators": [{"numRowsTotal": 7, "numRowsDroppedByWatermark": 2}],
+        "sources": [
+            {
+                "endOffset": {"views": {"0": 5, "1": 9}, "$topic_ids": {"views": "x"}},
+                "latestOffset": {"views": {"0": 8, "1": 9}, "$topic_ids": {"views": "x"}},
+            }
+        ],
+        **changed,
+    }
+
+
+def test_metrics_tell_of_progress_in_prometheus_format() -> None:
+    from prometheus_client import generate_latest
+
+    metrics = Metrics()
+    metrics.progressed(progress())
+    metrics.progressed(progress(numInputRows=25, stateOperators=[]))
+    metrics.wrote("views", rows=60, dead=15)
+    told = set(generate_latest(metrics.registry).decode().splitlines())
+    assert {
+        'sordini_pipeline_batches_total{query="views"} 2.0',
+        'sordini_pipeline_records_total{query="views"} 75.0',
+        'sordini_pipeline_rows_total{query="views"} 60.0',
+        'sordini_pipeline_dead_letters_total{query="views"} 15.0',
+        'sordini_pipeline_late_rows_total{query="views"} 2.0',
+        'sordini_pipeline_batch_seconds{query="views"} 1.5',
+        'sordini_pipeline_watermark_timestamp_seconds{query="views"} 1.79533428e+09',
+        'sordini_pipeline_lag_offsets{partition="0",query="views",topic="views"} 3.0',
+        'sordini_pipeline_lag_offsets{partition="1",query="views",topic="views"} 0.0',
+    } <= told
+
+
+def test_a_source_that_does_not_tell_its_end_has_no_lag() -> None:
+    assert lags({"endOffset": None, "latestOffset": None}) == []
+    assert lags({"endOffset": "7", "latestOffset": {"views": {"0": 8}}}) == []

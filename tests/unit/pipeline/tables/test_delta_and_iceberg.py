@@ -1,0 +1,137 @@
+"""What is particular to Delta and Iceberg tables: their own notes, histories and catalogs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
+
+from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.tables import open_table
+from sordini.pipeline.tables.iceberg_place import Place
+from tests.unit.pipeline.tables.frames import frame, plain_ids
+
+pytestmark = [
+    # Of pyiceberg: its catalogs keep a connection to SQLite for as long as they live.
+    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
+]
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> str:
+    return str(tmp_path / "events")
+
+
+def test_delta_s_own_transaction_notes_the_batch(location: str) -> None:
+    open_table("delta", location, app_id="app").append(frame(range(4)), 7, {"t": {0: 4}})
+    assert DeltaTable(location).transaction_version("app") == 7
+
+
+def test_offsets_outlive_many_commits_of_others_in_a_delta_table(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    table.append(frame(range(4)), 7, {"t": {0: 4}})
+    for _ in range(12):
+        write_deltalake(location, DeltaTable(location).to_pyarrow_table().slice(0, 0), mode="append")
+    assert table.last() == open_table("delta", location, app_id="app").last() == (7, {"t": {0: 4}})
+
+
+def test_delta_readers_skip_files_by_the_statistics_and_miss_nothing(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    for number in range(3):
+        table.append(frame(range(number * 4, number * 4 + 4)), number)
+    dataset = DeltaTable(location).to_pyarrow_dataset()
+    time = dt.datetime(2026, 11, 22, 0, 5, tzinfo=dt.UTC)
+    field = pa.dataset.field
+    assert sorted(dataset.to_table(filter=field("time") >= time)["id"].to_pylist()) == [5, 6, 7, 8, 9, 10, 11]
+    assert sorted(dataset.to_table(filter=field("site") == "a b/ü%")["id"].to_pylist()) == [2, 5, 8, 11]
+    assert sorted(dataset.to_table(filter=field("id") == 6)["id"].to_pylist()) == [6]
+
+
+def test_what_compaction_replaced_stays_for_readers_of_older_versions(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    for number in range(3):
+        table.append(frame(range(number * 4, number * 4 + 4)), number)
+    version = DeltaTable(location).version()
+    table.compact(1_000_000)
+    assert table.clean_up(0) == []
+    assert DeltaTable(location, version=version).to_pyarrow_table().num_rows == 12
+
+
+def test_an_iceberg_table_that_was_rolled_back_goes_on_after_the_batch_it_knows(location: str) -> None:
+    table = open_table("iceberg", location, app_id="app")
+    table.append(frame(range(4)), 0, {"t": {0: 4}})
+    table.append(frame(range(4, 8)), 1, {"t": {0: 8}})
+    with load_catalog("sordini", type="sql", uri=f"sqlite:///{location}/catalog.db") as catalog:
+        iceberg = catalog.load_table("default.events")
+        [first, _] = iceberg.snapshots()
+        iceberg.manage_snapshots().rollback_to_snapshot(first.snapshot_id).commit()
+    assert table.last() == (0, {"t": {0: 4}})
+    assert not table.append(frame(range(4, 8)), 1, {"t": {0: 8}}).was_there
+    assert plain_ids("iceberg", location) == list(range(8))
+
+
+def test_a_batch_is_known_when_its_iceberg_snapshot_has_expired(location: str) -> None:
+    table, other = (open_table("iceberg", location, app_id=app_id) for app_id in ("app", "other"))
+    table.append(frame(range(4)), 5, {"t": {0: 4}})
+    other.append(frame(range(4, 8)), 0)
+    other.append(frame(range(8, 10)), 1)
+    with load_catalog("sordini", type="sql", uri=f"sqlite:///{location}/catalog.db") as catalog:
+        iceberg = catalog.load_table("default.events")
+        iceberg.maintenance.expire_snapshots().by_id(iceberg.snapshots()[0].snapshot_id).commit()
+        assert len(iceberg.refresh().snapshots()) == 2
+    assert table.last() == (5, {"t": {0: 4}})
+    assert table.append(frame(range(4)), 5, {"t": {0: 4}}).was_there
+
+
+def test_snapshots_that_are_old_enough_expire_with_the_files_that_only_they_name(location: str) -> None:
+    table = open_table("iceberg", location, app_id="app")
+    for number in range(3):
+        table.append(frame(range(number * 4, number * 4 + 4)), number)
+    table.compact(1_000_000)
+    assert table.clean_up(0) == []
+    with load_catalog("sordini", type="sql", uri=f"sqlite:///{location}/catalog.db") as catalog:
+        iceberg = catalog.load_table("default.events")
+        with iceberg.transaction() as change:
+            change.set_properties({"history.expire.max-snapshot-age-ms": "0"})
+    assert table.clean_up() == []
+    assert len(table.clean_up(0)) == 6
+    assert plain_ids("iceberg", location) == list(range(12))
+
+
+def test_the_summary_of_an_iceberg_snapshot_has_batch_and_offsets(location: str) -> None:
+    open_table("iceberg", location, app_id="app").append(frame(range(4)), 2, {"t": {0: 4}})
+    with load_catalog("sordini", type="sql", uri=f"sqlite:///{location}/catalog.db") as catalog:
+        snapshot = catalog.load_table("default.events").current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    note = json.loads(snapshot.summary.additional_properties["sordini.writer.app"])
+    assert note == {"batch": 2, "offsets": {"t": {"0": 4}}}
+
+
+def test_an_iceberg_table_can_be_in_any_catalog_under_any_name(location: str, tmp_path: Path) -> None:
+    options = {"table": "web.events", "catalog.name": "lake", "catalog.type": "sql"}
+    uri = f"sqlite:///{tmp_path}/lake.db"
+    table = open_table("iceberg", location, app_id="app", **options, **{"catalog.uri": uri})
+    table.append(frame(range(4)), 0)
+    with load_catalog("lake", type="sql", uri=uri) as catalog:
+        assert catalog.load_table("web.events").scan().to_arrow().num_rows == 4
+    assert not Path(location, "catalog.db").exists()
+    with pytest.raises(BadSetting, match="does not take the table"):
+        open_table("iceberg", location, app_id="app", **{**options, "table": "a.b.c", "catalog.uri": uri}).append(
+            frame(range(4)), 0
+        )
+
+
+def test_a_catalog_or_name_that_is_none_is_told(location: str) -> None:
+    with pytest.raises(BadSetting, match="catalog cannot be opened"):
+        open_table("iceberg", location, app_id="app", **{"catalog.type": "card-index"}).last()
+    with pytest.raises(BadSetting, match=r"namespace\.name, not 'events'"):
+        open_table("iceberg", location, app_id="app", table="events").append(frame(range(2)), 0)
+    with pytest.raises(BadSetting, match=r"catalog\.\*"):
+        open_table("iceberg", "s3://bucket/events", app_id="app").last()
+    assert Place("/data/my.events").identifier == ("default", "my_events")
