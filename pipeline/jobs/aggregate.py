@@ -24,7 +24,6 @@ from sordini.pipeline.source.positions import offsets_from_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from sordini.pipeline.jobs.job import Aggregate, Job
 
@@ -44,7 +43,7 @@ def aggregate(
     """Run the queries of these aggregates until they end; see `stream`. Raises PipelineError."""
     gate = gate or Gate()
     with ExitStack() as held:
-        running: list[StreamingQuery] = []
+        running: list[queries.Running] = []
         try:
             for one in wanted:
                 state = state_of(job, one)
@@ -82,7 +81,7 @@ class _Starter:
         self._notice = notice
         self._table = open_sink_table(one.sink, app_id(job, one))
 
-    def start(self, *, available_now: bool, told: Told, gate: Gate) -> StreamingQuery:
+    def start(self, *, available_now: bool, told: Told, gate: Gate) -> queries.Running:
         last = self._table.last()
         choice = checkpoints.choose(self._state, last, self._fingerprint(), skips_batches=True)
         if choice.why:

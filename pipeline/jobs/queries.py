@@ -1,4 +1,8 @@
-"""Streaming queries while they run: started with their checkpoint, watched, and ended in good order."""
+"""Streaming queries while they run: started with their checkpoint, watched, and ended in good order.
+
+Spark gives the Python process of a stream's source ten seconds to start, and nothing changes that. On a busy machine it
+takes longer now and then, and the query dies before it has done anything: then it is started again, a few times.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,31 @@ if TYPE_CHECKING:
 
     from sordini.pipeline.jobs.job import Job
 
+_NOT_UP = "Python worker failed to connect back"
+"""What Spark says when the process has not come up in time."""
+STARTS_MAX = 5
 _LOOK_SECONDS = 0.2
 _FINISH_SECONDS = 30.0
 """How long Spark gets to note a batch as done that is in the table already: it would be repeated, and skipped."""
+
+
+class Running:
+    """A query that is started once more when its Python process has not come up."""
+
+    def __init__(self, begin: Callable[[], StreamingQuery]) -> None:
+        self._begin = begin
+        self._starts_left = STARTS_MAX - 1
+        self.query = begin()
+
+    def has_failed(self) -> bool:
+        """Whether it is over and will not be started again; starts it when it may be."""
+        if self.query.isActive or (error := self.query.exception()) is None:
+            return False
+        if _NOT_UP not in str(error) or not self._starts_left:
+            return True
+        self._starts_left -= 1
+        self.query = self._begin()
+        return False
 
 
 def start(
@@ -31,7 +57,7 @@ def start(
     name: str,
     available_now: bool,
     gate: Gate,
-) -> StreamingQuery:
+) -> Running:
     """Start a query whose batches `write` takes, numbered as the table does."""
 
     def one(batch: DataFrame, number: int) -> None:
@@ -48,36 +74,37 @@ def start(
         writer = writer.trigger(availableNow=True)
     elif job.every is not None:
         writer = writer.trigger(processingTime=job.every.text)
-    return writer.start()
+    return Running(writer.start)
 
 
-def run(queries: Sequence[StreamingQuery], gate: Gate) -> None:
+def run(running: Sequence[Running], gate: Gate) -> None:
     """Wait until all queries have ended, or the gate is shut and all are between two batches.
 
     When one fails the others are brought to their end, and then the failure is raised, as a PipelineError.
     """
     failure: Exception | None = None
-    while any(query.isActive for query in queries) and not gate.is_shut:
-        for query in queries:
-            if not query.isActive and query.exception() is not None:
-                gate.shut()
-        _wait(next((query for query in queries if query.isActive), None))
-    for query in queries:
-        _end(query, gate)
-        failure = failure or _failure(query)
+    while not gate.is_shut:
+        if any(one.has_failed() for one in running):
+            gate.shut()
+        active = next((one.query for one in running if one.query.isActive), None)
+        if active is None:
+            break
+        _wait(active)
+    for one in running:
+        _end(one.query, gate)
+        failure = failure or _failure(one.query)
     if failure is not None:
         raise failure
 
 
-def _wait(query: StreamingQuery | None) -> None:
+def _wait(query: StreamingQuery) -> None:
     """Wait a little; in the main thread, signal handlers run in between."""
     from pyspark.errors import StreamingQueryException
 
-    if query is not None:
-        try:
-            query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]  # Takes fractions, too.
-        except StreamingQueryException:
-            return  # Told of at the end, in order.
+    try:
+        query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]  # Takes fractions, too.
+    except StreamingQueryException:
+        return  # Told of at the end, in order.
 
 
 def _end(query: StreamingQuery, gate: Gate) -> None:

@@ -20,7 +20,6 @@ from sordini.pipeline.jobs.topics import Topics, offsets_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from sordini.pipeline.jobs.job import Job
 
@@ -42,7 +41,7 @@ def stream(
     """
     gate = gate or Gate()
     with ExitStack() as held:
-        running: list[StreamingQuery] = []
+        running: list[queries.Running] = []
         try:
             for job in jobs:
                 state = StateFolder(job.state)
@@ -67,7 +66,7 @@ def _start(
     told: Told,
     notice: Callable[[str], None],
     gate: Gate,
-) -> StreamingQuery:
+) -> queries.Running:
     flow = Flow.of(job, spark)
     finish(flow, state)
     _, work = begin(flow, state, Topics.of(job))

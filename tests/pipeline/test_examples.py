@@ -44,6 +44,7 @@ def own_bootstrap(tmp_path: Path) -> Iterator[str]:
         yield broker.bootstrap
 
 
+@pytest.mark.long
 def test_alerts_crawlers_and_visits_by_member_are_found_as_they_were_planted(
     spark: SparkSession, own_bootstrap: str, tmp_path: Path
 ) -> None:

@@ -165,6 +165,7 @@ def _decoded(flow: Flow, piece: Piece) -> Any:
     return decode(flow.job, flow.records(piece.start, piece.end))
 
 
+@pytest.mark.long
 def test_backfill_puts_in_what_is_missing_and_leaves_what_is_there(job: Job, spark: SparkSession) -> None:
     produce(job, 0, 60)
     late = a_job(
@@ -191,6 +192,7 @@ def filled(job: Job, spark: SparkSession, wanted: Range, into: str = "") -> tupl
     return sum(batch.rows for batch in done), sum(batch.dead for batch in done)
 
 
+@pytest.mark.long
 def test_windows_are_written_once_whoever_closes_them(job: Job, spark: SparkSession) -> None:
     produce(job, 0, 100)  # Five minutes, twenty events in each, of which two are broken.
     batches: list[Batch] = []

@@ -33,6 +33,7 @@ def topic(apache: str) -> str:
     return topic
 
 
+@pytest.mark.long
 def test_read_committed_hides_the_aborted_and_read_uncommitted_shows_it(
     spark: SparkSession, apache: str, topic: str, tmp_path: Path
 ) -> None:

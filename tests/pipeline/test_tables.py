@@ -131,12 +131,16 @@ def test_a_task_that_fails_and_is_repeated_leaves_nothing_in_the_table(
     assert sorted(plain_rows(kind, str(tmp_path / "events"))["id"].to_pylist()) == list(range(20))
 
 
-def run(settings: Mapping[str, str], *arguments: str) -> int:
+def run(log: Path, settings: Mapping[str, str], *arguments: str) -> int:
     """The exit status of a streaming job in processes of its own."""
     command = [sys.executable, str(ROOT / "tests" / "pipeline" / "table_stream.py"), json.dumps(dict(settings))]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / '.import'}:{ROOT}", "PYSPARK_PYTHON": sys.executable}
-    ran = subprocess.run([*command, *arguments], env=environment, timeout=SECONDS_MAX, capture_output=True, check=False)
-    assert ran.returncode in {0, -signal.SIGKILL}, ran.stderr.decode()[-2000:]
+    # Into a file: Spark's processes outlive the one that is killed for a while, and would keep a pipe open.
+    with log.open("w", encoding="utf-8") as output:
+        ran = subprocess.run(
+            [*command, *arguments], env=environment, timeout=SECONDS_MAX, stdout=output, stderr=output, check=False
+        )
+    assert ran.returncode in {0, -signal.SIGKILL}, log.read_text(encoding="utf-8")[-2000:]
     return ran.returncode
 
 
@@ -150,7 +154,9 @@ def test_a_stream_killed_before_and_after_commits_has_every_record_once(
     location, checkpoint = str(tmp_path / "events"), str(tmp_path / "checkpoint")
     settings = {**spark_settings, "spark.master": "local[1]"}
     deaths = ("before 0", "after 0", "before 1", "after 1", "never")
-    statuses = [run(settings, bootstrap, topic, kind, location, checkpoint, death) for death in deaths]
+    statuses = [
+        run(tmp_path / "log", settings, bootstrap, topic, kind, location, checkpoint, death) for death in deaths
+    ]
     assert statuses == [-signal.SIGKILL] * 4 + [0]
     table: Table = open_table(kind, location, app_id="stream")
     rows = [row.asDict() for row in table.read(spark).select("partition", "offset").collect()]

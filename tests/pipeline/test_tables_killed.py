@@ -54,6 +54,7 @@ def test_a_writer_killed_at_any_step_of_an_append_leaves_a_table_that_a_restart_
 
 
 @pytest.mark.parametrize("kind", SOME)
+@pytest.mark.long
 def test_a_compaction_killed_at_any_step_loses_nothing_and_shows_nothing_twice(kind: str, tmp_path: Path) -> None:
     for line in killed(kind, "compact", tmp_path / "compact"):
         if kind == "parquet":

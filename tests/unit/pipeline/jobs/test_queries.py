@@ -1,0 +1,79 @@
+"""Queries whose Python process does not come up in Spark's ten seconds are started again, and others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.queries import STARTS_MAX, Running, run
+from sordini.pipeline.jobs.stopping import Gate
+
+NOT_UP = "[STREAM_FAILED] ... Python worker failed to connect back."
+
+
+class Query:
+    """A query as Spark shows it: active for some looks, then ended, of an error or without."""
+
+    def __init__(self, error: str | None, looks: int = 1) -> None:
+        self.name = "views"
+        self.status = {"isTriggerActive": False}
+        self._error = error
+        self._looks = looks
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name.
+        return self._looks > 0
+
+    def exception(self) -> str | None:
+        return None if self.isActive else self._error
+
+    def awaitTermination(self, _seconds: float) -> None:  # noqa: N802 - Spark's name.
+        self._looks -= 1
+
+    def stop(self) -> None:
+        self._looks = 0
+
+
+def in_turn(*queries: Query) -> tuple[Callable[[], Any], list[Query]]:
+    """Starts one after the other, and those that have not been started."""
+    left = list(queries)
+    return lambda: left.pop(0), left
+
+
+def test_a_query_whose_process_is_not_up_is_started_again_and_the_others_go_on() -> None:
+    begin, left = in_turn(Query(NOT_UP), Query(NOT_UP), Query(None, looks=3))
+    other, _ = in_turn(Query(None, looks=8))
+    gate = Gate()
+    run([Running(begin), Running(other)], gate)
+    assert left == []
+    assert not gate.is_shut
+
+
+def test_it_is_given_up_after_a_few_starts_with_what_spark_said() -> None:
+    begin, left = in_turn(*(Query(NOT_UP) for _ in range(STARTS_MAX + 3)))
+    with pytest.raises(PipelineError, match=r"views stopped: .*failed to connect back"):
+        run([Running(begin)], Gate())
+    assert len(left) == 3
+
+
+def test_what_ended_of_anything_else_is_not_started_again_and_ends_the_others() -> None:
+    begin, left = in_turn(Query("sordini.pipeline.errors.DataLost: gone"), Query(None))
+    other = Query(None, looks=1_000)
+    gate = Gate()
+    with pytest.raises(PipelineError, match="views stopped: gone"):
+        run([Running(begin), Running(lambda: other)], gate)  # type: ignore[arg-type,return-value]
+    assert len(left) == 1
+    assert gate.is_shut
+    assert not other.isActive
+
+
+def test_nothing_is_started_again_once_the_end_was_asked_for() -> None:
+    begin, left = in_turn(Query(NOT_UP, looks=0), Query(None))
+    gate = Gate()
+    gate.shut()
+    with pytest.raises(PipelineError):
+        run([Running(begin)], gate)
+    assert len(left) == 1
