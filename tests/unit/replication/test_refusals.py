@@ -64,8 +64,8 @@ def test_other_errors_and_producers_without_an_id_are_told_as_they_are() -> None
 def test_no_more_producers_are_remembered_than_there_is_room_for_and_the_oldest_is_forgotten() -> None:
     given = Refusals()
     header = a_header()
-    for number in range(PRODUCERS_MAX + 1):
+    for number in (*range(PRODUCERS_MAX), 0, PRODUCERS_MAX):
         told(given, FULL, header._replace(producer_id=number))
     assert len(given) == PRODUCERS_MAX
-    assert told(given, OUT_OF_ORDER, header._replace(producer_id=0)) == OUT_OF_ORDER.code
-    assert told(given, OUT_OF_ORDER, header._replace(producer_id=1)) == FULL.code
+    assert told(given, OUT_OF_ORDER, header._replace(producer_id=1)) == OUT_OF_ORDER.code
+    assert told(given, OUT_OF_ORDER, header._replace(producer_id=0)) == FULL.code, "it was refused again since"
