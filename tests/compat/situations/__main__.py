@@ -20,6 +20,17 @@ aiokafka, confluent-kafka (librdkafka) and kcat, with every codec, keys, headers
 restart in the middle, on partitions of their choice and in consumer groups; their administration clients; Apache
 Kafka's own tools; and Spark's Kafka source.
 
+## Spark's own source and sink
+
+`tests/pipeline/test_jvm_*.py` run them with PySpark 4.2.0 and the jars of `pipeline/jars/lock.py`. Batches: subscribed,
+assigned and by pattern; bounded by offsets and by timestamps, for all partitions or each; split by `minPartitions`;
+headers; every codec; `read_committed`. Streams: topics and partitions that come while a pattern is subscribed,
+`maxOffsetsPerTrigger`, restarts from a checkpoint, a broker killed meanwhile, retention that passes the reader, a topic
+made again, the gaps of compaction, offsets asked for in the deprecated way, continuous and real-time triggers. Writing:
+keys, headers, chosen partitions, zstd, topics that are made on demand. `make pipeline` runs all of it against one of our
+brokers, three, and an Apache Kafka as the judge, and against one also with PySpark 4.0.0 and its connector as Spark
+resolves it.
+
 ## Apache Kafka, asked the same
 
 {count} situations are played over raw sockets against both brokers, with a codec made from the message definitions

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sordini.broker.logging import LogFile, Logger
-from sordini.storage.disk import Buffer, File, SystemDisk, SystemFile
+from sordini.storage.disk import Buffer, File, Newest, SystemDisk, SystemFile
 
 SOURCES = Path(__file__).resolve().parents[3] / ".import"
 
@@ -181,7 +181,7 @@ class SmallBites(SystemFile):
 
 class SmallDisk(SystemDisk):
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        return SmallBites(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
+        return SmallBites(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o644), Newest())
 
 
 def test_a_line_is_written_whole_however_little_the_disk_takes_at_once(tmp_path: Path) -> None:
