@@ -1,6 +1,6 @@
 """The activity example, all of it with one command:
 
-    python -m examples.activity                         two to four minutes
+    python -m examples.activity                         five minutes or so
     python -m examples.activity --rate 5000 --seconds 120
     python -m examples.activity --seed 7 --minutes 600 --broken 0.02
 
