@@ -37,18 +37,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 
-OUTSIDE = ("tests/process", "tests/compat", "tests/cluster", "tests/contract", "tests/pipeline")
-"""Folders whose tests start programs, share them, and wait for them."""
+TOGETHER = {
+    "outside": ("tests/process", "tests/compat", "tests/cluster", "tests/contract"),
+    "spark": ("tests/pipeline",),
+}
+"""Folders whose tests start programs, share them, and wait for them; those of Spark have a session of their own."""
 
 
 class ByNeed(LoadScopeScheduling):  # type: ignore[misc]
-    """Shares the tests out among workers, a file at a time, but those of OUTSIDE together.
+    """Shares the tests out among workers, a file at a time, but those of TOGETHER's folders together.
 
     So each program is started once, and no two of them fight for the machine. The other workers have what computes.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "outside" if nodeid.startswith(OUTSIDE) else nodeid.partition("::")[0]
+        alone = nodeid.partition("::")[0]
+        return next((scope for scope, folders in TOGETHER.items() if nodeid.startswith(folders)), alone)
 
 
 @pytest.hookimpl(optionalhook=True)
