@@ -82,6 +82,7 @@ class World:
         self.guard = 0
         self.replies: list[Reply] = []
         self.written: list[tuple[TopicPartition, KnownState]] = []
+        self.written_by_others: list[tuple[TopicPartition, KnownState]] = []
         self.before_write: Callable[[Write], None] = lambda _: None
         self.unclean: set[str] = set()
         self.conventions = ANY_CONVENTIONS
@@ -137,6 +138,9 @@ class World:
     def state_written(self, topic_partition: TopicPartition, state: PartitionState) -> None:
         """By somebody else."""
         self._do(Set(paths.state(topic_partition), znodes.encode_state(state)))
+        known = self.state(topic_partition)
+        assert known is not None
+        self.written_by_others.append((topic_partition, known))
 
     def usurped(self) -> None:
         """Another broker is elected without this machine knowing."""
