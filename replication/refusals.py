@@ -1,10 +1,11 @@
 """What producers are told of batches that come behind one that was refused. Pure.
 
 A producer sends several batches before the first is answered. When the first is refused for a reason that passes (the
-disk is full, too few replicas are in sync, this broker may have been replaced), the next may come when the reason has
-passed, and would be told that it is out of order. The producer then no longer knows what became of those before: a
-librdkafka producer takes another epoch and sends all that is open once more, of which some may have been written. So
-the later ones are refused as the first was, and all are sent again, in order.
+disk is full, too few replicas are in sync, this broker may have been replaced, or has only just started and does not
+know yet what it leads), the next may come when the reason has passed, and would be told that it is out of order. The
+producer then no longer knows what became of those before: a librdkafka producer takes another epoch and sends all that
+is open once more, of which some may have been written. So the later ones are refused as the first was, and all are sent
+again, in order.
 
 That lasts for REFUSED_MS at most: a producer that has given the first batch up must be told that there is a gap.
 """
@@ -16,14 +17,21 @@ from typing import Final, NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import BatchHeader
-from sordini.protocol.types import TopicPartition
 
 REFUSED_MS: Final = 30_000
 """As long as producers wait for an answer by default (`request.timeout.ms`)."""
 PRODUCERS_MAX: Final = 10_000
 PASSING: Final = frozenset(
-    {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    {
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
 )
+Name = tuple[str | bytes, int]
+"""A partition as producers name it: by the topic's name, or from version 13 on by its id."""
 
 
 class Refused(NamedTuple):
@@ -38,12 +46,12 @@ class Refusals:
     """The producers of one broker of whose batches one was refused lately."""
 
     def __init__(self) -> None:
-        self._refused: OrderedDict[tuple[TopicPartition, int], Refused] = OrderedDict()
+        self._refused: OrderedDict[tuple[Name, int], Refused] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._refused)
 
-    def told(self, name: TopicPartition, header: BatchHeader, error: BrokerError, now_ms: int) -> BrokerError:
+    def told(self, name: Name, header: BatchHeader, error: BrokerError, now_ms: int) -> BrokerError:
         """What to tell the producer of a batch that was refused; `now_ms` is monotonic."""
         if header.producer_id < 0:
             return error

@@ -21,8 +21,8 @@ from sordini.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from sordini.protocol.records.old_produced import OldMessages
-from sordini.protocol.records.produced import CheckedBatches, check_produced
+from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, read_header
+from sordini.protocol.records.produced import check_produced
 from sordini.protocol.types import TopicId
 from sordini.replication.partition import Partition
 from sordini.replication.refusals import Refusals
@@ -117,7 +117,6 @@ class ProduceHandler:
         written: list[Written],
     ) -> PartitionProduceResponse:
         partition: Partition | None = None
-        checked: CheckedBatches | OldMessages | None = None
         try:
             if call.version >= 13:
                 partition = self._replicas.partition_by_id(TopicId(topic.topic_id), data.index)
@@ -131,13 +130,13 @@ class ProduceHandler:
                 self._check_transaction(call.body)
             checked = check_produced(data.records, partition.settings.rules, now_ms, produce_version=call.version)
             appended = partition.append(checked, now_ms, all_replicas=call.body.acks == -1)
-        except BrokerError as error:
-            if partition is not None and isinstance(checked, CheckedBatches) and checked.batches:
-                header = checked.batches[0][1]
-                error = self._refusals.told(partition.name, header, error, self._clock.monotonic_ms())
+        except (BrokerError, StorageError) as problem:
+            error = problem if isinstance(problem, BrokerError) else _storage_error(problem)
+            if (header := _first_header(data.records)) is not None:
+                # By what the request calls it: a broker that has just started may not know the partition yet.
+                name = topic.topic_id if call.version >= 13 else topic.name
+                error = self._refusals.told((name, data.index), header, error, self._clock.monotonic_ms())
             return _refused(data.index, error, partition)
-        except StorageError as error:
-            return _refused(data.index, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), partition)
         if not checked.batches:  # Old clients may send an empty message set: nothing was written anywhere.
             return PartitionProduceResponse(index=data.index, base_offset=-1)
         # A duplicate, too, is answered only when it is flushed: its first answer may never have been sent.
@@ -169,7 +168,7 @@ class ProduceHandler:
         except (BrokerError, StorageError) as error:
             if response is None:
                 return None  # acks=0: nobody waits to hear of it.
-            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            raise _storage_error(error) from error
         if call.body.acks == -1:
             await committed(written, self._call_later, call.body.timeout_ms)
         return response
@@ -197,6 +196,17 @@ def _is_transactional(records: memoryview) -> bool:
     if len(records) <= BATCH_ATTRIBUTES:
         return False
     return records[BATCH_ATTRIBUTES] & TRANSACTIONAL_BIT != 0 and records[BATCH_MAGIC] == 2
+
+
+def _first_header(records: memoryview | None) -> BatchHeader | None:
+    """The header of the first batch, if there is one; messages of the older formats have none."""
+    if records is None or len(records) < HEADER_SIZE or records[BATCH_MAGIC] != CURRENT_MAGIC:
+        return None
+    return read_header(records)
+
+
+def _storage_error(problem: Exception) -> BrokerError:
+    return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
 
 
 def _refused(index: int, error: BrokerError, partition: Partition | None) -> PartitionProduceResponse:

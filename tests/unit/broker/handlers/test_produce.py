@@ -22,6 +22,7 @@ from sordini.protocol.types import LeaderEpoch, Offset
 from sordini.replication.leader import Term
 from sordini.replication.waiters import Waiter
 from tests.build import a_batch, an_idempotent_batch
+from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
 
 PRODUCE = ApiKey.PRODUCE
@@ -262,6 +263,25 @@ async def test_what_comes_behind_a_batch_that_too_few_replicas_refused_is_refuse
         partition.replicas = (ME,)
         assert codes_of(broker.ask(PRODUCE, 9, request(an_idempotent_batch(sequence=6)))) == refused
         assert codes_of(broker.ask(PRODUCE, 9, request(an_idempotent_batch(sequence=3)))) == [0]
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (13, ErrorCode.UNKNOWN_TOPIC_ID)]
+)
+async def test_what_comes_behind_a_batch_for_a_partition_that_a_started_broker_does_not_know_yet_is_refused_as_that_was(
+    version: int, code: ErrorCode
+) -> None:
+    disk = ForgetfulDisk()
+    sent = [an_idempotent_batch(sequence=number * 3) for number in range(3)]
+    async with a_broker(disk=disk) as broker:
+        await broker.lead("orders")
+        assert codes_of(broker.ask(PRODUCE, version, request(sent[0]))) == [0]
+        await broker.logs.close()
+    async with a_broker(disk=disk) as broker:
+        assert codes_of(broker.ask(PRODUCE, version, request(sent[1]))) == [code]
+        await broker.lead("orders", epoch=1)
+        assert codes_of(broker.ask(PRODUCE, version, request(sent[2]))) == [code], "it comes before its turn"
+        assert [codes_of(broker.ask(PRODUCE, version, request(batch))) for batch in sent[1:]] == [[0], [0]]
 
 
 async def test_a_failed_directory_takes_its_own_partitions_only() -> None:
