@@ -11,7 +11,7 @@ from sordini.storage.compaction.swap import withdraw
 from sordini.storage.disk import Disk, File
 from sordini.storage.home import NO_DESCRIPTOR, PASSING, Home
 from sordini.storage.open_files import Handle
-from sordini.storage.producer_replay import replay
+from sordini.storage.producer_replay import refill_windows, replay
 from sordini.storage.producer_state import ProducerState
 from sordini.storage.retention import RetentionContext, SegmentAge
 from sordini.storage.segment import Segment
@@ -274,6 +274,7 @@ def rebuild_producers(log: Log) -> ProducerState:
     start, producers = snapshot if snapshot is not None else (0, ProducerState())
     segments = log.segments
     replay(producers, segments.all()[segments.number_of(start) :], start)
+    refill_windows(producers, segments.all(), log.config.index_interval_bytes)
     return producers
 
 

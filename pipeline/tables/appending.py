@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import pyarrow as pa
 
 from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.tables.attempts import Attempts
 from sordini.pipeline.tables.columns import arrow_schema, check_partitions, merged
 from sordini.pipeline.tables.notes import Note, is_there
 from sordini.pipeline.tables.staging import Plan, Staged, stage
@@ -34,6 +35,7 @@ class Format(Protocol):
 
     app_id: str
     partition_by: tuple[str, ...]
+    attempts: Attempts
 
     def look(self) -> State:
         """The table as it is now."""
@@ -50,25 +52,48 @@ class Format(Protocol):
         """
         ...
 
+    def discard(self, attempts: set[str]) -> None:
+        """Delete the files of attempts that no commit has ever named."""
+        ...
+
 
 def append(table: Format, frame: DataFrame, note: Note) -> Written:
     """See `Table.append`."""
     state = table.look()
     if is_there(table.app_id, state.note, note):
+        _tidy(table, note.batch_id)
         return THERE
     partition_by = partitions(table.partition_by, state)
     schema = merged(state.schema, arrow_schema(frame.schema))
     check_partitions(schema, partition_by)
-    staged = stage(frame, table.plan(schema, partition_by))
+    plan = table.plan(schema, partition_by)
+    table.attempts.begin(plan.attempt, note.batch_id)
+    staged = stage(frame, plan)
     for _ in range(COMMIT_TRIES):
-        if table.commit(staged, schema, note):
-            size = sum(each.bytes for each in staged)
-            return Written(sum(each.rows for each in staged), len(staged), size, was_there=False)
+        gone: FileNotFoundError | None = None
+        try:
+            if table.commit(staged, schema, note):
+                _tidy(table, note.batch_id, plan.attempt)
+                size = sum(each.bytes for each in staged)
+                return Written(sum(each.rows for each in staged), len(staged), size, was_there=False)
+        except FileNotFoundError as problem:  # As it is when another has written this very batch, and tidied up.
+            gone = problem
         state = table.look()
         if is_there(table.app_id, state.note, note):
+            _tidy(table, note.batch_id)
             return THERE
+        if gone:
+            raise gone
         schema = merged(state.schema, schema)
     raise TableError(f"batch {note.batch_id} was not committed: {COMMIT_TRIES} times another writer was faster")
+
+
+def _tidy(table: Format, batch_id: int, committed: str | None = None) -> None:
+    """Delete what was left by attempts to write this batch, which is in the table now, and those before it."""
+    over = table.attempts.until(batch_id)
+    if given_up := over - {committed}:
+        table.discard(given_up)
+    table.attempts.forget(over)
 
 
 def partitions(asked: tuple[str, ...], state: State) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ protocol itself refuses a second commit of the same batch, and the offsets of al
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,9 +22,10 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 from pyspark.sql.types import StructType
 
 from sordini.pipeline.tables import appending
+from sordini.pipeline.tables.attempts import Attempts
 from sordini.pipeline.tables.columns import added, arrow_schema
 from sordini.pipeline.tables.folders import LocalOutputs, local_path
-from sordini.pipeline.tables.layout import DATA_FILE, new_attempt
+from sordini.pipeline.tables.layout import DATA_FILE, attempt_of, new_attempt
 from sordini.pipeline.tables.notes import Note, from_json, to_json
 from sordini.pipeline.tables.reading import read_files
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Plan, Staged
@@ -42,8 +42,6 @@ HISTORY_STEPS = (10, 100, 10_000)
 
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 """Features of a table that a plain reader of its Parquet files need not know of."""
-
-HOUR_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,7 @@ class DeltaLake:
         self._storage_options = dict(storage_options)
         self._folder = local_path(location)
         self._uri = str(self._folder) if self._folder else location
+        self.attempts = Attempts(self._folder, app_id)
         self._table: DeltaTable | None = None
 
     def append(self, frame: DataFrame, batch_id: int, offsets: Offsets | None = None) -> Written:
@@ -129,16 +128,8 @@ class DeltaLake:
         table = self._opened()
         if table is None:
             return []
-        hours = math.ceil(older_than_seconds / HOUR_SECONDS)
-        listed, removed = (
-            set(table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=full))
-            for full in (True, False)
-        )
-        # What was removed but is kept for readers of older versions is among the listed, and all of the removed.
-        unnamed = listed - removed
-        gone = sorted(path for path in unnamed if DATA_FILE.fullmatch(Path(path).name))
         system = self._file_system()
-        deleted = [path for path in gone if self._is_older(system, path, older_than_seconds)]
+        deleted = [path for path in _unnamed(table) if self._is_older(system, path, older_than_seconds)]
         for path in deleted:
             system.delete_file(path)
         return deleted + table.vacuum(dry_run=False, full=False)
@@ -201,6 +192,14 @@ class DeltaLake:
             raise TableError(f"{self.location}: {error}") from error
         return True
 
+    def discard(self, attempts: set[str]) -> None:
+        table = self._opened()
+        assert table is not None, "a batch is in it"
+        system = self._file_system()
+        for path in _unnamed(table):
+            if attempt_of(path) in attempts:
+                system.delete_file(path)
+
     def _opened(self) -> DeltaTable | None:
         """The table at its newest version."""
         try:
@@ -230,6 +229,15 @@ class DeltaLake:
     def _is_older(system: pa.fs.FileSystem, path: str, seconds: float) -> bool:
         changed = system.get_file_info(path).mtime
         return changed is not None and time.time() - changed.timestamp() >= seconds
+
+
+def _unnamed(table: DeltaTable) -> list[str]:
+    """The files of ours, relative to the table, that no commit has ever named."""
+    listed, removed = (
+        set(table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=full)) for full in (True, False)
+    )
+    # What was removed but is kept for readers of older versions is among the listed, and all of the removed.
+    return sorted(path for path in listed - removed if DATA_FILE.fullmatch(Path(path).name))
 
 
 def _schema(table: DeltaTable) -> pa.Schema:

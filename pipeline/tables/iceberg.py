@@ -21,10 +21,11 @@ from pyiceberg.transforms import IdentityTransform
 
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import appending, iceberg_upkeep
+from sordini.pipeline.tables.attempts import Attempts
 from sordini.pipeline.tables.columns import added, arrow_schema, spark_schema
 from sordini.pipeline.tables.folders import LocalOutputs, local_path
 from sordini.pipeline.tables.iceberg_place import Place
-from sordini.pipeline.tables.layout import new_attempt
+from sordini.pipeline.tables.layout import attempt_of, new_attempt
 from sordini.pipeline.tables.notes import Note, from_json, to_json
 from sordini.pipeline.tables.reading import read_files
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Plan, Staged, is_bulky
@@ -61,6 +62,7 @@ class Iceberg:
         self.location = place.location
         self.app_id = app_id
         self.partition_by = partition_by
+        self.attempts = Attempts(local_path(place.uri), app_id)
         self._place = place
         self._settings = settings
         self._catalog: Catalog | None = None
@@ -138,6 +140,13 @@ class Iceberg:
         except (CommitFailedException, TableAlreadyExistsError):
             return False
         return True
+
+    def discard(self, attempts: set[str]) -> None:
+        table = self._opened()
+        assert table is not None, "a batch is in it"
+        for path in iceberg_upkeep.unnamed(table):
+            if attempt_of(path.name) in attempts:
+                path.unlink(missing_ok=True)
 
     def _creation(self, schema: pa.Schema) -> CreateTableTransaction:
         self._catalog = catalog = self._catalog or self._place.create_catalog()

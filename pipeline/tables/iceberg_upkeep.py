@@ -77,17 +77,21 @@ def _replace(
 
 def clean_up(table: IcebergTable, older_than_seconds: float) -> list[str]:
     """Expire old snapshots, and delete data files of ours that no snapshot names. In a local folder only."""
-    folder = local_path(table.location())
-    if folder is None:
+    if local_path(table.location()) is None:
         raise TableError(f"{table.location()} is no folder: use the catalog's own removal of orphan files")
     kept = dt.timedelta(milliseconds=int(table.properties.get(EXPIRY_PROPERTY, EXPIRY_MS)))
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     table.maintenance.expire_snapshots().older_than(now - kept).commit()
-    named = {local_path(path) for path in table.refresh().inspect.all_files()["file_path"].to_pylist()}
     since = time.time() - older_than_seconds
-    deleted = []
-    for path in sorted(Path(folder, "data").rglob("part-*.parquet")):
-        if DATA_FILE.fullmatch(path.name) and path not in named and path.stat().st_mtime <= since:
-            path.unlink(missing_ok=True)
-            deleted.append(str(path))
-    return deleted
+    deleted = [path for path in unnamed(table.refresh()) if path.stat().st_mtime <= since]
+    for path in deleted:
+        path.unlink(missing_ok=True)
+    return [str(path) for path in deleted]
+
+
+def unnamed(table: IcebergTable) -> list[Path]:
+    """The data files of ours that no snapshot names; none where the table is in no folder."""
+    folder = local_path(table.location())
+    found = sorted(Path(folder, "data").rglob("part-*.parquet")) if folder else []
+    named = {local_path(path) for path in table.inspect.all_files()["file_path"].to_pylist()}
+    return [path for path in found if DATA_FILE.fullmatch(path.name) and path not in named]

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
+INSIDE = "_sordini"
+"""The folder of our own notes. Spark, Hive and pyarrow skip names with an underscore when they list."""
+
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """Stands for a value that is null. An empty string is written alike, as Spark does: it has no name of its own."""
 
@@ -29,6 +32,11 @@ def new_attempt() -> str:
 def file_name(attempt: str, count: int) -> str:
     """A name that no other task has; `count` is the number of the file within its task."""
     return f"part-{attempt}-{count:05d}-{uuid4().hex[:16]}.parquet"
+
+
+def attempt_of(path: str) -> str:
+    """The attempt is in the name of the file."""
+    return path.rpartition("/")[2].split("-")[1]
 
 
 def text_of(value: Any) -> str | None:

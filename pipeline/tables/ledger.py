@@ -18,13 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sordini.pipeline.tables.folders import sync_folder, write_atomically
+from sordini.pipeline.tables.layout import INSIDE
 from sordini.pipeline.tables.manifest import Commit, Manifest, commit_text, manifest_text, read_commit, read_manifest
 from sordini.pipeline.tables.table import TableError
 
-INSIDE = "_sordini"
-"""Spark, Hive and pyarrow skip names with an underscore when they list; others find nothing that ends in .parquet."""
-
 STAGED_SUFFIX = ".staged"
+"""Readers that look into folders with an underscore, too, find nothing that ends in .parquet."""
 
 
 class Ledger:

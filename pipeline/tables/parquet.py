@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import appending
+from sordini.pipeline.tables.attempts import Attempts
 from sordini.pipeline.tables.columns import spark_schema
 from sordini.pipeline.tables.folders import LocalOutputs, local_path
-from sordini.pipeline.tables.layout import new_attempt
+from sordini.pipeline.tables.layout import attempt_of, new_attempt
 from sordini.pipeline.tables.ledger import STAGED_SUFFIX, Ledger
 from sordini.pipeline.tables.manifest import Commit, Listed, Manifest
 from sordini.pipeline.tables.notes import Note
@@ -39,6 +40,7 @@ class ParquetWithManifest:
         self.app_id = app_id
         self.partition_by = partition_by
         self._settings = settings
+        self.attempts = Attempts(folder, app_id)
         self._ledger = Ledger(folder)
         self._seen: Manifest | None = None
 
@@ -111,8 +113,12 @@ class ParquetWithManifest:
 
         done = self._ledger.commit(decide)
         if done:
-            self._forget(staged)
+            self.discard({attempt_of(each.path) for each in staged})  # Also what tasks left that did not count.
         return done
+
+    def discard(self, attempts: set[str]) -> None:
+        for attempt in attempts:
+            self._ledger.forget_attempt(attempt)
 
     def _put_together(self, manifest: Manifest, group: list[Small]) -> list[Staged]:
         """Replace the files by one; empty if that was not possible as one of them is gone."""
@@ -139,11 +145,6 @@ class ParquetWithManifest:
         self._ledger.forget_attempt(plan.attempt)
         return written if done else []
 
-    def _forget(self, staged: list[Staged]) -> None:
-        """Delete what task attempts left that did not count."""
-        for attempt in {_attempt(each.path) for each in staged}:
-            self._ledger.forget_attempt(attempt)
-
 
 def _listed(staged: list[Staged]) -> list[Listed]:
     return [Listed(each.path, each.rows, each.bytes) for each in staged]
@@ -151,9 +152,4 @@ def _listed(staged: list[Staged]) -> list[Listed]:
 
 def _moves(staged: list[Staged]) -> tuple[tuple[str, str], ...]:
     """From below `staging` to below the table's folder."""
-    return tuple((f"{_attempt(each.path)}/{each.path}{STAGED_SUFFIX}", each.path) for each in staged)
-
-
-def _attempt(path: str) -> str:
-    """The attempt is in the name of the file."""
-    return path.rpartition("/")[2].split("-")[1]
+    return tuple((f"{attempt_of(each.path)}/{each.path}{STAGED_SUFFIX}", each.path) for each in staged)

@@ -1,10 +1,11 @@
-"""The client over TLS and after a login, against an Apache Kafka that insists on both."""
+"""The client, and Spark with it, over TLS and after a login, against an Apache Kafka that insists on both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -19,10 +20,14 @@ from sordini.pipeline.source.client import Client, ClientSettings, Unauthorized,
 from sordini.protocol.types import TopicPartition
 from tests.outside.java import ApacheKafkaProcess
 from tests.outside.ports import free_port
+from tests.pipeline.batches import Batches
 from tests.pipeline.certificates import Certificates, make_certificates
-from tests.pipeline.sent import KEEP, fill
+from tests.pipeline.sent import KEEP, fill, rows, values, without_headers
 from tests.pipeline.test_client import read
 from tests.pipeline.topics import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.long
 
@@ -193,3 +198,40 @@ def test_tls_to_a_plain_listener_is_told(secured: Secured, certificates: Certifi
     }
     with Client(ClientSettings.from_options(options)) as client, pytest.raises(Unreachable, match="TLS"):
         client.check()
+
+
+@pytest.fixture
+def spark_options(secured: Secured, certificates: Certificates) -> dict[str, str]:
+    """What a job says to get in, in the words of Apache Kafka's Java clients."""
+    return {
+        "kafka.bootstrap.servers": f"127.0.0.1:{secured.ports['SASL_SSL']}",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": jaas(USER, PASSWORD),
+        "kafka.ssl.truststore.location": str(certificates.authority),
+    }
+
+
+def test_spark_reads_streams_and_writes_over_tls_after_a_login(
+    spark: SparkSession, secured: Secured, spark_options: dict[str, str], tmp_path: Path
+) -> None:
+    place = Place(secured.bootstrap)
+    source, target = place.make_topic(2, configs=KEEP), place.make_topic(2)
+    sent = without_headers(fill(secured.bootstrap, source, 60))
+    read = spark.read.format("sordini").options(**spark_options, subscribe=source).load()
+    assert rows(read) == sent
+    streamed = Batches(tmp_path / "checkpoint")
+    options = spark_options | {"subscribe": source, "startingOffsets": "earliest"}
+    streamed.drain(spark.readStream.format("sordini").options(**options).load())
+    assert streamed.everything == sent
+    writer = read.select("key", "value").write.format("sordini").mode("append")
+    writer.options(**spark_options, topic=target).save()
+    assert values(secured.bootstrap, target) == sorted(row.value or "" for row in sent)
+
+
+def test_spark_tells_of_a_wrong_password(spark: SparkSession, spark_options: dict[str, str]) -> None:
+    from pyspark.errors import PySparkException
+
+    options = spark_options | {"kafka.sasl.jaas.config": jaas(USER, "guessed"), "subscribe": "any"}
+    with pytest.raises(PySparkException, match=f"does not let '{USER}' in .SCRAM-SHA-512"):
+        spark.read.format("sordini").options(**options).load().count()

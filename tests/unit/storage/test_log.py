@@ -286,6 +286,17 @@ def test_a_cut_takes_back_what_producers_sent() -> None:
     assert put(log, an_idempotent_batch(2, sequence=8)).base_offset == 8
 
 
+def test_behind_a_cut_each_of_a_producers_last_five_batches_is_a_duplicate_though_a_snapshot_has_one_alone() -> None:
+    log = a_log()
+    for sequence in range(0, 20, 2):
+        put(log, an_idempotent_batch(2, sequence=sequence))
+    assert log.roll(0)
+    put(log, an_idempotent_batch(2, sequence=20))
+    log.truncate_to(20)
+    assert all(put(log, an_idempotent_batch(2, sequence=sequence)).duplicate for sequence in range(10, 20, 2))
+    assert log.log_end_offset == 20
+
+
 def test_aborted_transactions_are_found_by_range_and_bound_stable_reads() -> None:
     disk = a_disk()
     log = a_log(disk)

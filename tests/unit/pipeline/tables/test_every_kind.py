@@ -234,6 +234,51 @@ def test_files_of_a_batch_that_was_given_up_are_not_the_table_s_and_go_when_they
     assert plain_ids(kind, location) == list(range(4))
 
 
+def test_when_a_batch_is_in_what_earlier_attempts_at_it_left_is_gone_and_nothing_else(
+    opened: Opener, kind: str, location: str
+) -> None:
+    def die() -> None:
+        raise RuntimeError("gone")
+
+    def attempt(app_id: str, batch_id: int) -> None:
+        with pytest.raises(RuntimeError, match="gone"):
+            opened(app_id).append(frame(range(4, 8), meanwhile=die), batch_id)
+
+    def staged() -> int:
+        """How many files of whatever attempt there are that are not the table's."""
+        named = {Path(path).name for path in opened().files()}
+        return sum(path.name.removesuffix(".staged") not in named for path in Path(location).rglob("part-*"))
+
+    opened().append(frame(range(4)), 0)
+    attempt("app", 1)
+    attempt("app", 1)
+    attempt("app", 2)
+    attempt("other", 1)
+    assert staged() == 8
+    opened().append(frame(range(4, 8)), 1)
+    assert staged() == 4, "those for the next batch, and another writer's, who may be at it"
+    opened().append(frame(range(8, 12)), 2)
+    opened("other").append(frame(range(12, 16)), 1)
+    assert staged() == 0
+    assert plain_ids(kind, location) == list(range(16))
+    assert not [path for path in Path(location, "_sordini").rglob("*") if len(path.name) > 32], "no note is left"
+
+
+def test_what_compaction_replaced_stays_for_readers_of_older_versions_when_attempts_are_tidied_up(
+    opened: Opener, kind: str, location: str
+) -> None:
+    if kind == "parquet":
+        pytest.skip("it has no older versions")
+    table = opened()
+    table.append(frame(range(4)), 0)
+    replaced = table.files()
+    table.compact(1_000_000)
+    with pytest.raises(ZeroDivisionError):
+        opened().append(frame(range(4, 8), meanwhile=lambda: 1 // 0), 1)
+    opened().append(frame(range(4, 8)), 1)
+    assert all(Path(path).exists() for path in replaced)
+
+
 def test_files_have_the_compression_and_the_size_that_were_asked_for(opened: Opener) -> None:
     import pyarrow.parquet as pq
 

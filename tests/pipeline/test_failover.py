@@ -1,9 +1,14 @@
-"""Readings that outlive their leader, and transactions, which ours has not yet: three brokers, and an Apache Kafka."""
+"""Readings and writings that outlive their leader, and transactions, which ours has not yet.
+
+Three brokers, and an Apache Kafka.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -16,6 +21,9 @@ from tests.outside.processes import SordiniProcess
 from tests.pipeline.sent import KEEP, fill
 from tests.pipeline.test_client import decoded, settings
 from tests.pipeline.topics import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.long
 
@@ -57,6 +65,31 @@ def test_a_reading_goes_on_at_the_next_leader_when_its_own_is_killed(
         assert client._topics.leader(partition)[0] != address
         assert client._topics.leader(partition)[1] > epoch
     leader.start()
+
+
+def test_a_batch_is_written_once_though_its_leader_is_killed_in_the_middle(
+    trio: list[SordiniProcess], spark: SparkSession
+) -> None:
+    everybody = ",".join(broker.bootstrap for broker in trio)
+    topic = Place(everybody, 3).make_topic(configs={"min.insync.replicas": "2"})
+    partition = TopicPartition(topic, 0)
+    count = 400_000
+    frame = spark.range(0, count, 1, 1).selectExpr("concat(id, repeat('.', 90)) as value")
+    writer = frame.write.format("sordini").mode("append").option("kafka.bootstrap.servers", everybody)
+    with Client(settings(everybody)) as client, ThreadPoolExecutor(1) as pool:
+        address, _ = client._topics.leader(partition)
+        (leader,) = (broker for broker in trio if broker.port == address.port)
+        writing = pool.submit(writer.option("topic", topic).save)
+        while not (written := client.offsets({partition: LATEST})[partition]):
+            assert not writing.done()
+        leader.kill()
+        assert written < count, "it was killed in the middle"
+        writing.result()
+    leader.start()
+    reader = spark.read.format("sordini").option("kafka.bootstrap.servers", everybody)
+    numbers = reader.option("subscribe", topic).load().selectExpr("cast(split(value, '[.]')[0] as int) as number")
+    total, different = numbers.selectExpr("count(number)", "count(distinct number)").first() or (0, 0)
+    assert (total, different) == (count, count)
 
 
 def transact(producer: Producer, topic: str, value: str, *, is_committed: bool) -> None:
