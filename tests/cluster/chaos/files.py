@@ -19,6 +19,8 @@ _HEAD: Final = struct.Struct(">qiibI")
 _BEFORE_LENGTH: Final = 12
 _LAST_DELTA: Final = 23
 _ATTRIBUTES: Final = 21
+_PRODUCER: Final = struct.Struct(">qh")
+_PRODUCER_AT: Final = 43
 _RECORDS: Final = 57
 _CONTROL: Final = 0x20
 _CODEC: Final = 0x07
@@ -65,6 +67,18 @@ def left_by(node: int, data: Path, tp: str) -> Iterator[Dump | Files | Found]:
         if index.exists():
             told = index_problems(int(segment.stem), segment.read_bytes(), index.read_bytes())
             yield from (Found("I13", f"broker {node}: {index.parent.name}/{index.name}: {line}") for line in told)
+
+
+def later_epochs(data: Path, tp: str) -> Iterator[tuple[int, int]]:
+    """Producers, each with an epoch that it took because it could not go on in the one before."""
+    for segment in sorted((data / tp).glob("*.log")):
+        log = segment.read_bytes()
+        position = 0
+        while position + _RECORDS <= len(log):
+            producer_id, epoch = _PRODUCER.unpack_from(log, position + _PRODUCER_AT)
+            if epoch > 0:
+                yield producer_id, epoch
+            position += _BEFORE_LENGTH + struct.unpack_from(">i", log, position + 8)[0]
 
 
 def index_problems(base_offset: int, log: bytes, index: bytes) -> Iterator[str]:

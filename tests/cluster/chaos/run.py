@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from tests.cluster.chaos.checker import violations, what_is_missing
 from tests.cluster.chaos.events import INFO, Fault, Found, Full, History, read
 from tests.cluster.chaos.faults import Faults
-from tests.cluster.chaos.files import left_by
+from tests.cluster.chaos.files import later_epochs, left_by
 from tests.cluster.chaos.laws import counted_duplicates, refused
 from tests.cluster.chaos.network import Namespaces, Network, NoNetworkError
 from tests.cluster.chaos.proxies import Proxies
@@ -140,12 +140,17 @@ def _finish(world: World) -> None:
             world.recorder.note(state)
     for broker in world.brokers.values():
         broker.terminate()
+    taken: set[tuple[int, int]] = set()
     for broker_id, broker in world.brokers.items():
         if status := broker.wait_for_exit(STOP_SECONDS_MAX):
             world.recorder.note(Found("I14", f"broker {broker_id} stops with {status}\n{broker.tail()}"))
         for tp in world.partitions:
             for event in left_by(broker_id, broker.data_directory, tp):
                 world.recorder.note(event)
+            taken.update(later_epochs(broker.data_directory, tp))
+    for producer_id, epoch in sorted(taken):
+        # What was open then is written again: of that, some may be there twice.
+        world.recorder.note(Found("client", f"producer {producer_id} could not go on and took epoch {epoch}"))
 
 
 def judged(seed: int, minutes: float, directory: Path) -> Outcome:

@@ -264,11 +264,10 @@ def test_when_a_batch_is_in_what_earlier_attempts_at_it_left_is_gone_and_nothing
     assert not [path for path in Path(location, "_sordini").rglob("*") if len(path.name) > 32], "no note is left"
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_what_compaction_replaced_stays_for_readers_of_older_versions_when_attempts_are_tidied_up(
-    opened: Opener, kind: str, location: str
+    opened: Opener,
 ) -> None:
-    if kind == "parquet":
-        pytest.skip("it has no older versions")
     table = opened()
     table.append(frame(range(4)), 0)
     replaced = table.files()
