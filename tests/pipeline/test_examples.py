@@ -56,6 +56,7 @@ def test_alerts_crawlers_and_visits_by_member_are_found_as_they_were_planted(
     assert seen.worst
 
 
+@pytest.mark.long
 def test_the_activity_jobs_tables_and_report_have_what_the_generator_counted(
     spark: SparkSession, own_bootstrap: str, tmp_path: Path
 ) -> None:

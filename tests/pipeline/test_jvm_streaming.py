@@ -53,6 +53,7 @@ def test_what_is_sent_while_a_stream_runs_comes_once(place: Place, stream: Strea
     assert batches.everything == sorted(sent, key=lambda row: row[:2])
 
 
+@pytest.mark.long
 def test_a_pattern_finds_topics_and_partitions_that_come_while_it_runs(
     place: Place, stream: Stream, batches: Batches
 ) -> None:

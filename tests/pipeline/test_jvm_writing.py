@@ -62,6 +62,7 @@ def test_each_row_can_name_its_topic_and_a_topic_that_is_not_there_is_made(spark
         assert values(place.bootstrap, name, 1) == sorted(f"value-{number}" for number in range(which, 20, 2))
 
 
+@pytest.mark.long
 def test_a_stream_from_topic_to_topic_goes_on_after_a_restart(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
