@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -85,11 +85,13 @@ class Started(NamedTuple):
     master: str
 
     def spark(self) -> SparkSession:
-        """The session for the job, started now. Raises PipelineError."""
-        from sordini.pipeline.jobs.session import open_session
+        """The session for the job, started now and closed with the command. Raises PipelineError."""
+        from sordini.pipeline.jobs.session import close_session, open_session
 
         click.echo("Starting Spark ...", err=True)
-        return open_session(self.job, self.master)
+        session = open_session(self.job, self.master)
+        click.get_current_context().call_on_close(partial(close_session, session))
+        return session
 
 
 job_argument = click.argument("job_file", metavar="JOB", type=click.Path(dir_okay=False, path_type=Path))

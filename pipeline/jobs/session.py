@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,7 @@ _DEFAULTS: Final = {
     "spark.log.level": "ERROR",
     "spark.sql.streaming.metricsEnabled": "false",
 }
+_END_SECONDS_MAX: Final = 20.0
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -59,6 +61,21 @@ def open_session(job: Job, master: str = "") -> SparkSession:
 
     register(spark)
     return spark
+
+
+def close_session(spark: SparkSession) -> None:
+    """Stop Spark and wait for its JVM: a command that has ended has left no process."""
+    from py4j.protocol import Py4JError
+
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 - Spark has no other way to its JVM.
+    with suppress(ConnectionError, Py4JError):  # It may be gone already; why, has been told.
+        spark.stop()
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is None or process.stdin is None:
+        return  # Somebody else has started it.
+    process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS_MAX)
 
 
 def settings(job: Job, master: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -12,6 +12,7 @@ with warnings.catch_warnings():
     # kafka-python reads its schemas, when it is imported, through a function that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer
+    from kafka.errors import TopicAlreadyExistsError
 
 from sordini.pipeline.source.client import (
     EARLIEST,
@@ -148,12 +149,12 @@ def test_a_topic_made_anew_in_mid_reading_is_told_and_not_read_on(place: Place) 
 
 
 def make_anew(place: Place, topic: str) -> None:
-    """A name is free again once the brokers have let go of the topic that had it."""
-    with Client(settings(place.bootstrap)) as client:
-        for _ in range(100):
-            if topic not in client.topics():
-                break
-        place.make_topic(name=topic, configs=KEEP)
+    """A name is free again once the controller, too, has let go of the topic that had it."""
+    for _ in range(100):
+        with suppress(TopicAlreadyExistsError):
+            place.make_topic(name=topic, configs=KEEP)
+            return
+    raise AssertionError(f"{topic} is still there")
 
 
 @pytest.mark.parametrize("how", ["kill", pytest.param("stop", marks=LONG)])

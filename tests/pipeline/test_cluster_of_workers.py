@@ -1,11 +1,12 @@
-"""Our source on a standalone cluster: a master and two workers, each a process, and the driver another."""
+"""Our source and our jobs on a standalone cluster: a master and two workers, each a process, and the driver another."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -17,13 +18,19 @@ from tests.outside.needs import ROOT
 from tests.outside.processes import OutsideProcess
 from tests.outside.spark import SparkMaster, SparkWorker
 from tests.pipeline.sent import KEEP, fill
+from tests.pipeline.test_jobs import JOB, a_job, good, produce
+from tests.pipeline.test_jobs_processes import command, ended, rows_of
 from tests.pipeline.topics import Place
 
 pytestmark = pytest.mark.long
 
 COUNT, PARTITIONS = 400, 4
-JOB = Path(__file__).with_name("worker_job.py")
+SCRIPT = Path(__file__).with_name("worker_job.py")
 PATIENCE_S = 240
+CLUSTER = """\
+spark:
+  config: {spark.executor.memory: 512m, spark.executor.cores: 1, spark.cores.max: 2, spark.driver.host: 127.0.0.1}
+"""
 
 
 class Workers(NamedTuple):
@@ -41,7 +48,7 @@ class Driver(OutsideProcess):
         self._arguments = [json.dumps(settings), place.bootstrap, topic, str(directory / "checkpoint")]
 
     def command(self) -> list[str]:
-        return [sys.executable, str(JOB), *self._arguments]
+        return [sys.executable, str(SCRIPT), *self._arguments]
 
     def environment(self) -> Mapping[str, str]:
         return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
@@ -99,3 +106,16 @@ def test_both_workers_read_and_one_that_is_killed_costs_neither_rows_nor_the_str
     _, *batches = driver.told
     assert len(batches) == COUNT // 40
     assert sorted(chain.from_iterable(batches)) == ALL_OFFSETS
+
+
+def test_a_load_runs_on_a_cluster_by_nothing_but_the_name_of_its_master(
+    workers: Workers, bootstrap: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    job = a_job(tmp_path, bootstrap, make_topic(2, configs=KEEP), "delta", JOB + CLUSTER)
+    produce(job, 0, 100)
+    environment = {"PYSPARK_PYTHON": sys.executable}
+    process = command("load", str(tmp_path / "job.yaml"), "--master", workers.master.address, environment=environment)
+    code, _, told = ended(process)
+    assert code == 0, told
+    assert Counter(row["n"] for row in rows_of(job.sink)) == Counter(good(100))
+    assert any(list(worker.work_directory.glob("app-*/*")) for worker in workers.two), "it ran here alone"

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ from tests.outside.processes import SordiniProcess
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ENDING_SECONDS_MAX = 30.0
 START_MS = 1_790_000_000_000 // 60_000 * 60_000
 
 
@@ -111,7 +113,10 @@ def test_a_demo_that_is_stopped_in_the_middle_stops_all_that_it_started(tmp_path
         finally:
             demo.kill()
     assert "stopped" in rest
-    assert _running_in(directory) == []
+    deadline = time.monotonic() + ENDING_SECONDS_MAX  # Spark's workers end when they find that Spark has ended.
+    while running := _running_in(directory):
+        assert time.monotonic() < deadline, running
+        time.sleep(0.1)
 
 
 def _running_in(directory: Path) -> list[str]:

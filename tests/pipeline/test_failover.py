@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from time import monotonic
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.long
+
+PATIENCE_S = 90
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +82,18 @@ def test_a_batch_is_written_once_though_its_leader_is_killed_in_the_middle(
     with Client(settings(everybody)) as client, ThreadPoolExecutor(1) as pool:
         address, _ = client._topics.leader(partition)
         (leader,) = (broker for broker in trio if broker.port == address.port)
-        writing = pool.submit(writer.option("topic", topic).save)
-        while not (written := client.offsets({partition: LATEST})[partition]):
-            assert not writing.done()
-        leader.kill()
-        assert written < count, "it was killed in the middle"
-        writing.result()
+
+        def kill_in_the_middle() -> int:
+            """How many records the leader had."""
+            deadline = monotonic() + PATIENCE_S
+            while not (written := client.offsets({partition: LATEST})[partition]):
+                assert monotonic() < deadline, "nothing is written"
+            leader.kill()
+            return written
+
+        killing = pool.submit(kill_in_the_middle)
+        writer.option("topic", topic).save()
+        assert killing.result() < count
     leader.start()
     reader = spark.read.format("sordini").option("kafka.bootstrap.servers", everybody)
     numbers = reader.option("subscribe", topic).load().selectExpr("cast(split(value, '[.]')[0] as int) as number")

@@ -168,11 +168,12 @@ def _decoded(flow: Flow, piece: Piece) -> Any:
 @pytest.mark.long
 def test_backfill_puts_in_what_is_missing_and_leaves_what_is_there(job: Job, spark: SparkSession) -> None:
     produce(job, 0, 60)
+    assert job.sink is not None
     late = a_job(
         job.home,
         job.source.bootstrap,
         job.source.topics[0],
-        "delta",
+        job.sink.kind.value,
         JOB.replace("records_max", "starting: 2026-11-22T08:01:30Z\n  records_max"),
     )
     run_load(late, spark)
