@@ -59,13 +59,17 @@ class SinkOptions(NamedTuple):
     request_bytes_max: int
 
 
+_SPARKS_OWN: Final = ("checkpointLocation",)
+"""What Spark itself wants to know of a query, and hands on."""
+
+
 def read_sink_options(given: Mapping[str, str], columns: Mapping[str, str]) -> SinkOptions:
     """Check the options of a writer, and the columns (name -> Spark's short name of the type) that it is to write.
 
     Raises BadSetting.
     """
     options = {name.lower(): value for name, value in given.items()}
-    check_names(options, ("topic", "includeHeaders"), {})
+    check_names(options, ("topic", "includeHeaders", *_SPARKS_OWN), {})
     for name in ("key.serializer", "value.serializer"):
         if f"kafka.{name}" in options:
             raise BadSetting(f"kafka.{name}: the columns key and value are written as they are; convert them")

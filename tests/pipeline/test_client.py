@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 
 import pytest
 
@@ -12,7 +12,6 @@ with warnings.catch_warnings():
     # kafka-python reads its schemas, when it is imported, through a function that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer
-    from kafka.errors import TopicAlreadyExistsError
 
 from sordini.pipeline.source.client import (
     EARLIEST,
@@ -139,22 +138,12 @@ def test_a_topic_made_anew_in_mid_reading_is_told_and_not_read_on(place: Place) 
         noted = client.topic_ids([topic])[topic]
         fetches = client.read(TopicPartition(topic, 0), 0, 3_000)
         next(fetches)
-        place.delete_topic(topic)
-        make_anew(place, topic)
+        place.make_anew(topic, configs=KEEP)
         fill(place.bootstrap, topic, 3_000, partitions=1)
         with pytest.raises(TopicRecreated) as caught:
             list(fetches)
         assert caught.value.expected_id == noted
         assert caught.value.found_id == client.topic_ids([topic])[topic] != noted
-
-
-def make_anew(place: Place, topic: str) -> None:
-    """A name is free again once the controller, too, has let go of the topic that had it."""
-    for _ in range(100):
-        with suppress(TopicAlreadyExistsError):
-            place.make_topic(name=topic, configs=KEEP)
-            return
-    raise AssertionError(f"{topic} is still there")
 
 
 @pytest.mark.parametrize("how", ["kill", pytest.param("stop", marks=LONG)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -12,6 +12,9 @@ with warnings.catch_warnings():
     # kafka-python reads its schemas, when it is imported, through a function that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, TopicPartition
+    from kafka.errors import TopicAlreadyExistsError
+
+TRIES_MAX = 100
 
 
 class Place(NamedTuple):
@@ -32,6 +35,15 @@ class Place(NamedTuple):
     def delete_topic(self, name: str) -> None:
         with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap)) as admin:
             admin.delete_topics([name])
+
+    def make_anew(self, name: str, partitions: int = 1, *, configs: Mapping[str, str] | None = None) -> None:
+        """Delete a topic and make another of its name, which is free once the controller has let go of the first."""
+        self.delete_topic(name)
+        for _ in range(TRIES_MAX):
+            with suppress(TopicAlreadyExistsError):
+                self.make_topic(partitions, name=name, configs=configs)
+                return
+        raise AssertionError(f"{name} is still there")
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """Forget each partition's records before an offset, as retention would."""

@@ -30,6 +30,11 @@ def test_what_was_read_can_be_written_as_it_is() -> None:
     assert options.topic is None
 
 
+def test_what_spark_itself_wants_to_know_of_a_query_is_no_business_of_ours() -> None:
+    given = {**BASE, "checkpointLocation": "/tmp/checkpoint"}
+    assert read_sink_options(given, {"value": "string"}) == read_sink_options(BASE, {"value": "string"})
+
+
 def test_options_of_how_javas_producer_goes_about_it_are_taken_without_effect() -> None:
     given = {**BASE, "kafka.linger.ms": "5", "kafka.retries": "3", "kafka.max.in.flight.requests.per.connection": "1"}
     assert read_sink_options(given, {"value": "string"}) == read_sink_options(BASE, {"value": "string"})
