@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -154,7 +154,8 @@ class DeltaLake:
         actions: list[AddAction | RemoveAction] = [
             AddAction(each.path, each.bytes, each.partition, now_ms, True, each.statistics) for each in staged
         ]
-        notes = {**(_notes(table) if table else {}), self.app_id: to_json(note)}
+        known = next(_all_notes(table), {}) if table else {}
+        notes = {**known, self.app_id: to_json(note)}
         properties = CommitProperties(
             custom_metadata={NOTES_KEY: notes},
             # A conflict is looked at here, not tried again blindly.
@@ -215,8 +216,10 @@ class DeltaLake:
         batch_id = table.transaction_version(self.app_id)
         if batch_id is None:
             return None
-        found = _notes(table).get(self.app_id)
-        if found is None or found["batch"] != batch_id:
+        # The history may have newer commits than the table that was looked at: somebody else may be writing.
+        ours = (notes[self.app_id] for notes in _all_notes(table) if self.app_id in notes)
+        found = next((note for note in ours if note["batch"] == batch_id), None)
+        if found is None:
             raise TableError(
                 f"batch {batch_id} of '{self.app_id}' is in {self.location}, but the log that held its offsets is gone"
             )
@@ -245,16 +248,15 @@ def _schema(table: DeltaTable) -> pa.Schema:
     return arrow_schema(StructType.fromJson(json.loads(table.schema().to_json())))
 
 
-def _notes(table: DeltaTable) -> dict[str, Any]:
-    """The notes of all writers, from the newest commit that has them."""
+def _all_notes(table: DeltaTable) -> Iterator[dict[str, Any]]:
+    """The notes of all writers, as each commit has them that does, the newest first."""
+    seen = 0
     for limit in HISTORY_STEPS:
         commits = table.history(limit)
-        for commit in commits:
-            if NOTES_KEY in commit:
-                return dict(commit[NOTES_KEY])
-        if len(commits) < limit:
-            break
-    return {}
+        yield from (dict(commit[NOTES_KEY]) for commit in commits[seen:] if NOTES_KEY in commit)
+        seen = len(commits)
+        if seen < limit:
+            return
 
 
 def _details(text: Any) -> dict[str, int]:

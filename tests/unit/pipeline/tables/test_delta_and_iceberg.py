@@ -13,6 +13,7 @@ from pyiceberg.catalog import load_catalog
 
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import open_table
+from sordini.pipeline.tables.delta import DeltaLake
 from sordini.pipeline.tables.iceberg_place import Place
 from tests.unit.pipeline.tables.frames import frame, plain_ids
 
@@ -38,6 +39,16 @@ def test_offsets_outlive_many_commits_of_others_in_a_delta_table(location: str) 
     for _ in range(12):
         write_deltalake(location, DeltaTable(location).to_pyarrow_table().slice(0, 0), mode="append")
     assert table.last() == open_table("delta", location, app_id="app").last() == (7, {"t": {0: 4}})
+
+
+def test_the_last_batch_of_a_delta_table_is_told_while_the_next_one_is_committed(location: str) -> None:
+    writer = open_table("delta", location, app_id="app")
+    writer.append(frame(range(4)), 7, {"t": {0: 4}})
+    looked_at = DeltaTable(location)
+    writer.append(frame(range(4, 8)), 8, {"t": {0: 8}})
+    reader = open_table("delta", location, app_id="app")
+    assert isinstance(reader, DeltaLake)
+    assert reader._note(looked_at) == (7, {"t": {0: 4}})
 
 
 def test_delta_readers_skip_files_by_the_statistics_and_miss_nothing(location: str) -> None:
