@@ -6,7 +6,7 @@
 # make interchange  our files in Apache Kafka 2.7.2 and 3.9.1 and theirs in ours, stopped and killed; ten minutes
 # make mixed  clusters of ours and Apache Kafka 2.7.2 and 3.9.1, each governing the other, killed, frozen; half an hour
 # make chaos  three brokers under 48 faults in ten minutes, all that clients saw and files hold judged; ARGS="--minutes 2"
-# make pipeline  Spark's own Kafka source and ours in all scenarios, tables killed while written; ten minutes or so
+# make pipeline  Spark's own Kafka source and ours in all scenarios, tables killed while written; half an hour
 # make demo   visitors of a site, from topics through Spark to tables and a report with plots; five minutes or so
 # make sim    100 seeds of a simulated broker, 1,000 of a cluster; ARGS, CLUSTER_ARGS="--seeds 0-9999" for more
 # make lint   style, types, import contracts
