@@ -117,6 +117,10 @@ class Judge:
     GroupLimits(members_max=2, initial_rebalance_delay_ms=0),
     [("join", "A"), ("wait", 5_000), ("stall", 12_000), ("join", "B"), ("wait", 12_000)],
 )
+@example(  # The record of a group stays when its term ends before the disk has answered.
+    GroupLimits(members_max=2, initial_rebalance_delay_ms=0),
+    [("join", "A"), ("disk", "waits"), ("leave", "A"), ("disk", "works"), ("unload", "")],
+)
 def test_the_group_is_sound_everybody_is_answered_once_and_the_records_are_the_group(
     limits: GroupLimits, steps: list[tuple[str, str | int]]
 ) -> None:
