@@ -16,6 +16,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help run cluster test crash model interchange mixed chaos pipeline demo sim lint bench clean
@@ -32,7 +33,7 @@ cluster: .venv/.installed-serve
 
 test: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope $(ARGS)
 
 crash: .venv/.installed-dev
 	$(BIN)/python -m tests.crash $(ARGS)

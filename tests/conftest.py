@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,26 +39,42 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 TOGETHER = {
-    "outside": ("tests/process", "tests/compat", "tests/cluster", "tests/contract"),
+    "situations": ("tests/compat/test_situations",),
+    "judged": ("tests/compat", "tests/contract"),
+    "programs": ("tests/process", "tests/cluster"),
     "spark": ("tests/pipeline",),
 }
 """Folders whose tests start programs, share them, and wait for them; those of Spark have a session of their own."""
+IS_CROWDED = os.environ.get("SORDINI_MIXED") == "all"
+"""Whole clusters of Apache Kafka leave no room for another group of programs but Spark's."""
 
 
 class ByNeed(LoadScopeScheduling):  # type: ignore[misc]
     """Shares the tests out among workers, a file at a time, but those of TOGETHER's folders together.
 
-    So each program is started once, and no two of them fight for the machine. The other workers have what computes.
+    So each program is started once for a group. The other workers have what computes.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        alone = nodeid.partition("::")[0]
-        return next((scope for scope, folders in TOGETHER.items() if nodeid.startswith(folders)), alone)
+        return group_of(nodeid) or nodeid.partition("::")[0]
+
+
+def group_of(nodeid: str) -> str:
+    """Which group of TOGETHER a test is in; empty for most."""
+    found = next((group for group, folders in TOGETHER.items() if nodeid.startswith(folders)), "")
+    return "programs" if IS_CROWDED and found in ("situations", "judged") else found
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByNeed:
+    config.option.loadscopereorder = False
     return ByNeed(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers begin with the groups, which take long, so that none has a long one left when the others are done."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: not group_of(item.nodeid))
 
 
 # How long an example takes says more of the machine than of the code.

@@ -8,7 +8,8 @@ from random import Random
 
 # Below the range from which Linux takes the local ports of outgoing connections, so that none of
 # these can land on a port between our finding it free and the server's listening on it.
-_FIRST, _LAST = 20_000, 32_000
+_FIRST = 20_000
+PORTS_END = 32_000
 _choose = Random(os.getpid())  # Test runs beside each other look in different places first.
 _given: set[int] = set()
 
@@ -16,11 +17,11 @@ _given: set[int] = set()
 def free_port() -> int:
     """A port of 127.0.0.1 that nobody listens on and that this process has not given out before."""
     for _ in range(1_000):
-        port = _choose.randrange(_FIRST, _LAST)
+        port = _choose.randrange(_FIRST, PORTS_END)
         if port not in _given and _is_free(port):
             _given.add(port)
             return port
-    raise RuntimeError(f"no free port between {_FIRST} and {_LAST}")
+    raise RuntimeError(f"no free port between {_FIRST} and {PORTS_END}")
 
 
 def _is_free(port: int) -> bool:

@@ -22,7 +22,7 @@ from scripts import cluster
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.environment import environment_entries, key_of
 from sordini.broker.configuration.settings import read_properties
-from tests.outside.ports import free_port, is_listening
+from tests.outside.ports import PORTS_END, free_port, is_listening
 from tests.outside.processes import OutsideProcess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -178,10 +178,12 @@ def test_the_ensembles_variables_name_each_zookeeper_to_all_others_and_to_the_br
 
 
 def ports_in_a_row() -> int:
-    """The first of three free ports, each with a free one 10,000 above it."""
+    """The first of three free ports, each with a free one 10,000 above it: there, too, below those of connections."""
     while True:
         first = free_port()
-        if not any(is_listening(first + beyond + step) for beyond in (0, 10_000) for step in range(3)):
+        if first + 10_002 < PORTS_END and not any(
+            is_listening(first + beyond + step) for beyond in (0, 10_000) for step in range(3)
+        ):
             return first
 
 
