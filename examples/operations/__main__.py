@@ -42,7 +42,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="operations-") as name, Broker(Place(Path(name), {})) as broker:
             tell("a broker is ready; starting Spark")
-            spark = open_session(job("alerts", broker.bootstrap, Path(name)), "local[2]")
+            spark = open_session([job("alerts", broker.bootstrap, Path(name))], "local[2]")
             try:
                 alerts = happened.too_much.total()
                 seen = watch(spark, broker.bootstrap, Path(name), happened.records, alerts, tell)

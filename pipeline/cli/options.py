@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -84,14 +84,42 @@ class Started(NamedTuple):
     as_json: bool
     master: str
 
-    def spark(self) -> SparkSession:
-        """The session for the job, started now and closed with the command. Raises PipelineError."""
-        from sordini.pipeline.jobs.session import close_session, open_session
+    def spark(self, *, asks_brokers: bool = True) -> SparkSession:
+        """See `started_spark`."""
+        return started_spark([self.job], self.master, asks_brokers=asks_brokers)
 
-        click.echo("Starting Spark ...", err=True)
-        session = open_session(self.job, self.master)
-        click.get_current_context().call_on_close(partial(close_session, session))
-        return session
+
+def check_cluster(*jobs: Job) -> None:
+    """See that the brokers and topics are there, before anything that takes long. Raises PipelineError."""
+    from sordini.pipeline.jobs.topics import Topics
+
+    for job in jobs:
+        Topics.of(job).check()
+
+
+def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True) -> SparkSession:
+    """One session for all these jobs, started now and closed with the command; their clusters are looked at before.
+
+    Raises PipelineError.
+    """
+    from sordini.pipeline.jobs.session import close_session, open_session
+
+    if asks_brokers:
+        check_cluster(*jobs)
+    click.echo("Starting Spark ...", err=True)
+    session = open_session(jobs, master)
+    click.get_current_context().call_on_close(partial(close_session, session))
+    return session
+
+
+def _address(written: str) -> tuple[str, int] | None:
+    """What `[HOST:]PORT` says; nothing for an empty text."""
+    host, _, port = written.rpartition(":")
+    if not written:
+        return None
+    if not port.isdecimal() or int(port) > 65535:
+        raise click.BadParameter(f"{written!r} is not [HOST:]PORT")
+    return host or "127.0.0.1", int(port)
 
 
 job_argument = click.argument("job_file", metavar="JOB", type=click.Path(dir_okay=False, path_type=Path))
@@ -107,6 +135,15 @@ master_option = click.option(
     metavar="URL",
     default="",
     help="Where Spark runs: local[*], spark://..., yarn, k8s://...; instead of the job file's.",
+)
+
+
+metrics_option = click.option(
+    "--metrics",
+    metavar="[HOST:]PORT",
+    type=_address,
+    default="",
+    help="Answer Prometheus at this address, on /metrics; port 0 takes a free one.",
 )
 
 

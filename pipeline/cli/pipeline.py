@@ -14,9 +14,12 @@ from sordini.pipeline.cli.options import (
     PipelineGroup,
     Started,
     bootstrap_option,
+    check_cluster,
     in_words,
     master_option,
+    metrics_option,
     read,
+    started_spark,
     with_job,
 )
 from sordini.pipeline.cli.telling import Teller, metrics_of
@@ -84,11 +87,17 @@ def load(started: Started) -> None:
 @bootstrap_option
 @master_option
 @click.option("--available-now", is_flag=True, help="End when all is read that is there now.")
-@click.option("--metrics", metavar="[HOST:]PORT", default="", help="Answer Prometheus at this address, on /metrics.")
+@metrics_option
 @json_option
 @in_words
 def stream(
-    job_files: tuple[Path, ...], *, bootstrap: str, master: str, available_now: bool, metrics: str, as_json: bool
+    job_files: tuple[Path, ...],
+    *,
+    bootstrap: str,
+    master: str,
+    available_now: bool,
+    metrics: tuple[str, int] | None,
+    as_json: bool,
 ) -> None:
     """Write records into the table as they come. Several jobs share one Spark.
 
@@ -102,14 +111,15 @@ def stream(
     from sordini.pipeline.jobs.stream import stream as run
 
     jobs = [read(path, bootstrap) for path in job_files]
+    _differently_named(jobs)
     teller = Teller(as_json=as_json)
-    spark = Started(jobs[0], as_json, master).spark()
+    spark = started_spark(jobs, master)
     with metrics_of(spark, metrics) as meters:
 
         def told(job: Job, batch: Any) -> None:
             teller.batch(job.name, batch)
             if meters is not None:
-                meters.wrote(job.name, batch.rows, batch.dead)
+                meters.wrote(job.name, batch.rows, batch.dead, batch.records)
 
         run(jobs, spark, available_now=available_now, told=told, notice=teller.notice)
 
@@ -118,9 +128,9 @@ def stream(
 @with_job
 @click.option("--only", metavar="NAME", multiple=True, help="An aggregate of the job; default: all.")
 @click.option("--available-now", is_flag=True, help="End when all is read that is there now.")
-@click.option("--metrics", metavar="[HOST:]PORT", default="", help="Answer Prometheus at this address, on /metrics.")
+@metrics_option
 @master_option
-def aggregate(started: Started, *, only: tuple[str, ...], available_now: bool, metrics: str) -> None:
+def aggregate(started: Started, *, only: tuple[str, ...], available_now: bool, metrics: tuple[str, int] | None) -> None:
     """Write measures by windows of time, each when the watermark has passed its window.
 
     Windows that no watermark passed stay open when the command ends; `backfill --aggregate` closes them.
@@ -198,8 +208,10 @@ def audit(started: Started, *, everything: bool) -> None:
       sordini pipeline audit views.yaml --all
     """
     from sordini.pipeline.jobs.audit import audit as run
+    from sordini.pipeline.jobs.audit import counts_of
 
-    rows = run(started.job, started.spark())
+    counts = counts_of(started.job)
+    rows = run(started.job, started.spark(asks_brokers=False), counts)
     wrong = [row for row in rows if row.difference or row.twice]
     if started.as_json:
         print_json([row._asdict() for row in (rows if everything else wrong)])
@@ -209,7 +221,8 @@ def audit(started: Started, *, everything: bool) -> None:
     if wrong:
         raise Failure(f"{len(wrong)} of {len(rows)} windows differ from what was sent")
     if not started.as_json:
-        click.echo(f"All {len(rows)} windows have what was sent: {sum(row.sent for row in rows)} records, none twice.")
+        windows = "1 window" if len(rows) == 1 else f"{len(rows):,} windows"
+        click.echo(f"{sum(row.sent for row in rows):,} records sent in {windows}: all are there, none twice.")
 
 
 @pipeline.command()
@@ -246,6 +259,7 @@ def status(started: Started, *, lag_max: int | None) -> None:
     """
     from sordini.pipeline.jobs.status import status as run
 
+    check_cluster(started.job)
     places = run(started.job)
     if started.as_json:
         print_json([place._asdict() for place in places])
@@ -280,6 +294,14 @@ def schema(name: str | None, job_file: Path | None, form: str) -> None:
     if found is None:
         raise Failure(f"{name or job_file} has no schema; ours are {', '.join(NAMED)}")
     click.echo(schema_in(found, form))
+
+
+def _differently_named(jobs: list[Job]) -> None:
+    """Tables, states and metrics know a job by its name. Raises Failure."""
+    names = [job.name for job in jobs]
+    for name in names:
+        if names.count(name) > 1:
+            raise Failure(f"two of the jobs are called {name}; their names have to differ")
 
 
 def _aggregates(job: Job, names: tuple[str, ...]) -> list[Aggregate]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from sordini.broker.cli.options import Failure
 from sordini.broker.cli.output import json_line, size_text
 
 if TYPE_CHECKING:
@@ -77,19 +76,16 @@ class Teller:
 
 
 @contextmanager
-def metrics_of(spark: SparkSession, address: str) -> Iterator[Metrics | None]:
-    """Serve the metrics of a session's queries at `[HOST:]PORT`; none without an address."""
-    if not address:
+def metrics_of(spark: SparkSession, address: tuple[str, int] | None) -> Iterator[Metrics | None]:
+    """Serve the metrics of a session's queries at (host, port); none without an address."""
+    if address is None:
         yield None
         return
     from sordini.pipeline.jobs.metrics import Metrics
 
-    host, _, port = address.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
-        raise Failure(f"--metrics {address}: not [HOST:]PORT")
+    host, port = address
     metrics = Metrics()
-    at = metrics.serve(host or "127.0.0.1", int(port))
-    click.echo(f"Metrics at http://{host or '127.0.0.1'}:{at}/metrics", err=True)
+    click.echo(f"Metrics at http://{host}:{metrics.serve(host, port)}/metrics", err=True)
     spark.streams.addListener(metrics)
     try:
         yield metrics

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints, queries
 from sordini.pipeline.jobs.flow import Batch, batch_of, open_sink_table
-from sordini.pipeline.jobs.load import STARTED, TOPIC_IDS
+from sordini.pipeline.jobs.load import look, started_at
 from sordini.pipeline.jobs.state import StateFolder
 from sordini.pipeline.jobs.stopping import Gate, until_asked
 from sordini.pipeline.jobs.stream import fingerprint, stream_options
 from sordini.pipeline.jobs.topics import Topics, offsets_text
 from sordini.pipeline.jobs.windows import not_yet_in, windowed
-from sordini.pipeline.source.positions import offsets_from_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -148,14 +147,10 @@ class _Starter:
     def _starting(self, *, is_new: bool) -> str:
         """Where a new checkpoint begins: where the first one did."""
         topics = Topics.of(self._job)
-        started = self._state.read(STARTED)
-        reached = None if started is None else offsets_from_json(started, STARTED)
+        started = started_at(self._state, 0)
         if started is not None and not is_new:
-            return offsets_text(reached or {})
-        work = topics.work(self._job, reached, {})
+            return offsets_text(started)
+        work = look(self._job, topics, self._state, 0, started)
         for said in work.notices:
             self._notice(f"{self._aggregate.name}: {said}")
-        if started is None:
-            self._state.write(STARTED, work.start)
-        self._state.write(TOPIC_IDS, work.topic_ids)
         return offsets_text(work.start)

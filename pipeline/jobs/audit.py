@@ -17,15 +17,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.flow import open_sink_table
-from sordini.pipeline.jobs.job import Audit, Job, SinkKind
+from sordini.pipeline.jobs.job import Audit, Job, Sink, SinkKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
 Window = tuple[str, int]
 """A topic, and a window's start in seconds since 1970."""
 
@@ -44,23 +45,40 @@ class Row(NamedTuple):
     """Records in the table and the dead letters less those sent: negative where some are missing."""
 
 
-def audit(job: Job, spark: SparkSession) -> list[Row]:
-    """Compare window by window; windows in order. Raises PipelineError."""
+def counts_of(job: Job) -> dict[Window, int]:
+    """The counts of the job's producers. Raises PipelineError, also where nothing could be compared with them."""
     if job.audit is None:
         raise PipelineError(f"job {job.name} has no audit: its file needs the section for this command")
-    if job.sink is None or job.sink.kind is SinkKind.KAFKA:
-        raise PipelineError(f"job {job.name} writes into no table whose rows could be counted")
-    table = open_sink_table(job.sink, job.name)
-    if table.schema() is None:
-        raise PipelineError(f"there is no table at {job.sink.location} yet")
-    found = _counted(table.read(spark), job.audit, job.audit.time)
+    sink = _table_sink(job)
+    if open_sink_table(sink, job.name).schema() is None:
+        raise PipelineError(f"there is no table at {sink.location} yet")
+    return _ours(job, read_counts(Path(job.audit.counts), job.audit.window.seconds))
+
+
+def audit(job: Job, spark: SparkSession, counts: Mapping[Window, int]) -> list[Row]:
+    """Compare window by window, in order, the topics that the job reads: others may share the counts and the table.
+
+    Raises PipelineError.
+    """
+    assert job.audit is not None, "`counts_of` looks first"
+    found = _counted(open_sink_table(_table_sink(job), job.name).read(spark), job.audit, job.audit.time)
     dead: Mapping[Window, tuple[int, int]] = {}
     if job.dead_letters is not None and job.dead_letters.kind is not SinkKind.KAFKA:
         letters = open_sink_table(job.dead_letters, job.name)
         if letters.schema() is not None:
             # The time inside a dead letter is not known, that of its record is.
             dead = _counted(letters.read(spark), job.audit, "timestamp")
-    return compare(read_counts(Path(job.audit.counts), job.audit.window.seconds), found, dead)
+    return compare(counts, _ours(job, found), _ours(job, dead))
+
+
+def _table_sink(job: Job) -> Sink:
+    if job.sink is None or job.sink.kind is SinkKind.KAFKA:
+        raise PipelineError(f"job {job.name} writes into no table whose rows could be counted")
+    return job.sink
+
+
+def _ours(job: Job, counts: Mapping[Window, T]) -> dict[Window, T]:
+    return {window: count for window, count in counts.items() if job.source.reads(window[0])}
 
 
 def compare(

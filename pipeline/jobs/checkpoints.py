@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sordini.pipeline.jobs.state import StateError, StateFolder
@@ -26,6 +27,8 @@ class Checkpoint(NamedTuple):
     first_batch_id: int
     fingerprint: Mapping[str, Any]
     """What must not change in it: Spark ties a checkpoint to the source and the query."""
+    topic_ids: Mapping[str, str] = MappingProxyType({})
+    """The ids of the topics that its offsets belong to, as far as they were known."""
 
     @property
     def folder(self) -> str:
@@ -47,26 +50,30 @@ def choose(
     *,
     table_tells: bool = True,
     skips_batches: bool = False,
+    topic_ids: Mapping[str, str] | None = None,
 ) -> Choice:
     """The checkpoint to go on with.
 
     `table_tells` is false for a sink that keeps no note of its last batch, `skips_batches` true where batches without
-    rows leave the table as it is.
+    rows leave the table as it is. `topic_ids` are those of the topics as they are now, to be noted with a new one.
     """
+    ids = dict(topic_ids or {})
     current = read_current(state)
     next_id = last[0] + 1 if last else 0
     if current is None:
         why = "the checkpoint is gone, the table has the place" if last else ""
         number = 1 + max((int(name) for name in state.names("") if name.isdecimal()), default=-1)
-        return Choice(Checkpoint(number, next_id, fingerprint), is_new=True, why=why)
+        return Choice(Checkpoint(number, next_id, fingerprint, ids), is_new=True, why=why)
     why = ""
     if current.fingerprint != json.loads(json.dumps(fingerprint)):
         why = "the source is another one"
+    elif anew := sorted(topic for topic, known in current.topic_ids.items() if ids.get(topic, known) != known):
+        why = f"'{anew[0]}' was deleted and made again"
     elif table_tells:
         why = _contradiction(state, current, last, skips_batches=skips_batches)
     if not why:
         return Choice(current, is_new=False)
-    return Choice(Checkpoint(current.number + 1, next_id, fingerprint), is_new=True, why=why)
+    return Choice(Checkpoint(current.number + 1, next_id, fingerprint, ids), is_new=True, why=why)
 
 
 def read_current(state: StateFolder) -> Checkpoint | None:
@@ -75,14 +82,16 @@ def read_current(state: StateFolder) -> Checkpoint | None:
     if found is None:
         return None
     try:
-        return Checkpoint(int(found["number"]), int(found["first_batch_id"]), dict(found["fingerprint"]))
+        ids = dict(found.get("topic_ids", {}))
+        return Checkpoint(int(found["number"]), int(found["first_batch_id"]), dict(found["fingerprint"]), ids)
     except (KeyError, TypeError, ValueError):
         raise StateError(f"{state.location}/{CURRENT} is damaged: remove it, the tables know the place") from None
 
 
 def put_in_force(state: StateFolder, checkpoint: Checkpoint, start: Offsets | None = None) -> None:
     """Note a checkpoint as the one in force, and where it begins."""
-    state.write(CURRENT, {**checkpoint._asdict(), "start": start or {}})
+    told = {**checkpoint._asdict(), "topic_ids": dict(checkpoint.topic_ids)}
+    state.write(CURRENT, {**told, "start": start or {}})
 
 
 def half_done(state: StateFolder, last: tuple[int, Offsets] | None) -> tuple[Offsets, Offsets] | None:

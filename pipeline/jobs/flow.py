@@ -35,6 +35,8 @@ class Batch(NamedTuple):
     bytes: int
     seconds: float
     was_there: bool
+    records: int | None = None
+    """How many it was made of; an aggregate's batch does not know."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +81,20 @@ class Flow:
         began = time.monotonic()
         decoded = decode(self.job, records)
         seen = Observation()
-        counted = decoded.frame.observe(seen, sql.count_if(decoding.DEAD).alias("dead"))
+        counts = sql.count(sql.lit(1)).alias("records"), sql.count_if(decoding.DEAD).alias("dead")
+        counted = decoded.frame.observe(seen, *counts)
         written = self.sink.append(self.rows(decoded.rows(counted)), batch_id, offsets)
+        found = {} if written.was_there else seen.get
         dead = 0
-        if self.job.decode.mode is not DecodeMode.RAW and (written.was_there or seen.get["dead"]):
+        if self.job.decode.mode is not DecodeMode.RAW and (written.was_there or found["dead"]):
             dead = self.dead_letters.append(decoded.dead_letters(), batch_id, offsets).rows
-        return batch_of(batch_id, written, dead, time.monotonic() - began)
+        return batch_of(batch_id, written, dead, time.monotonic() - began, found.get("records", 0))
 
 
-def batch_of(batch_id: int, written: Written, dead: int, seconds: float) -> Batch:
+def batch_of(batch_id: int, written: Written, dead: int, seconds: float, records: int | None = None) -> Batch:
     """Put together what is told of a batch."""
-    return Batch(batch_id, written.rows, dead, written.files, written.bytes, round(seconds, 3), written.was_there)
+    took = round(seconds, 3)
+    return Batch(batch_id, written.rows, dead, written.files, written.bytes, took, written.was_there, records)
 
 
 def open_sink(job: Job, sink: Sink, app_id: str) -> Table | TopicSink:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -63,6 +64,10 @@ class Source:
     commit_group: str = ""
     fail_on_data_loss: bool = True
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def reads(self, topic: str) -> bool:
+        """Whether a topic is one of the source's."""
+        return bool(re.fullmatch(self.pattern, topic)) if self.pattern else topic in self.topics
 
     def client_options(self) -> dict[str, str]:
         """What a client of our own needs of the source's options: those that begin with `kafka.`."""

@@ -70,9 +70,8 @@ def load(
     """
     state = StateFolder(job.state)
     with state.locked():
-        flow = Flow.of(job, spark)
-        finish(flow, state)
-        topics = Topics.of(job)
+        flow, topics = Flow.of(job, spark), Topics.of(job)
+        finish(flow, state, topics)
         next_id, work = begin(flow, state, topics)
         for said in work.notices:
             notice(said)
@@ -88,19 +87,24 @@ def load(
             start, next_id = end, next_id + 1
 
 
-def finish(flow: Flow, state: StateFolder) -> None:
+def finish(flow: Flow, state: StateFolder, topics: Topics) -> None:
     """Do again what was begun and is not known to be done, a piece of `load` or a batch of `stream`.
 
-    A piece from before which the sink has gone on without us is not ours any more.
+    A piece from before which the sink has gone on without us is not ours any more. Nor can anything be done again whose
+    records went with their topic: another one of its name has others at their offsets. Raises TopicRecreated then,
+    unless the job goes on regardless.
     """
     reached = flow.reached()
-    half_done = checkpoints.half_done(state.below("stream"), reached)
-    if half_done is not None and reached is not None:
+    half_done, piece = checkpoints.half_done(state.below("stream"), reached), open_piece(state)
+    if half_done is None and piece is None:
+        return
+    is_there = not topics.made_anew(known_ids(state))
+    if half_done is not None and reached is not None and is_there:
         flow.write(flow.records(*half_done), reached[0], reached[1])
-    piece = open_piece(state)
     if piece is None:
         return
-    if reached is None or reached[0] < piece.batch_id or reached == (piece.batch_id, piece.end):
+    is_open = reached is None or reached[0] < piece.batch_id or reached == (piece.batch_id, piece.end)
+    if is_open and is_there:
         write_piece(flow, state, piece)
     else:
         state.write(DONE, piece.to_json())
@@ -122,18 +126,35 @@ def write_piece(flow: Flow, state: StateFolder, piece: Piece) -> Batch:
 def begin(flow: Flow, state: StateFolder, topics: Topics) -> tuple[int, Work]:
     """The number of the next batch, and what there is to read now; raises what `Topics.work` raises.
 
-    Where the first run of a job begins is noted before anything is read: "latest" is somewhere else a moment later.
+    Where a job begins that has nothing in its sink to go on from, at first or with a topic made anew, is noted before
+    anything is read: "latest" is somewhere else a moment later, and an end before the first batch forgets nothing.
     """
     next_id, reached = position(flow, state)
+    started = started_at(state, next_id)
+    return next_id, look(flow.job, topics, state, next_id, reached if started is None else started)
+
+
+def look(job: Job, topics: Topics, state: StateFolder, batch_id: int, reached: Offsets | None) -> Work:
+    """What there is to read from where a job has come (None: nowhere). Where a new beginning is, is noted first."""
+    known = known_ids(state)
+    work = topics.work(job, reached, known)
+    if reached is None or work.made_anew:
+        state.write(STARTED, {"batch_id": batch_id, "offsets": work.start})
+    state.write(TOPIC_IDS, {**known, **work.topic_ids})  # One that is gone may come again.
+    return work
+
+
+def started_at(state: StateFolder, batch_id: int) -> Offsets | None:
+    """Where this batch begins, if the job, or a topic of it, begins with it."""
     started = state.read(STARTED)
-    if reached is None and started is not None:
-        reached = offsets_from_json(started, STARTED)
-    ids = {topic: str(topic_id) for topic, topic_id in (state.read(TOPIC_IDS) or {}).items()}
-    work = topics.work(flow.job, reached, ids)
-    if reached is None:
-        state.write(STARTED, work.start)
-    state.write(TOPIC_IDS, work.topic_ids)
-    return next_id, work
+    if started is None or started.get("batch_id") != batch_id:
+        return None
+    return offsets_from_json(started.get("offsets", {}), STARTED)
+
+
+def known_ids(state: StateFolder) -> dict[str, str]:
+    """The ids of the topics as they were when the job last looked."""
+    return {topic: str(topic_id) for topic, topic_id in (state.read(TOPIC_IDS) or {}).items()}
 
 
 def position(flow: Flow, state: StateFolder) -> tuple[int, Offsets | None]:
@@ -144,17 +165,18 @@ def position(flow: Flow, state: StateFolder) -> tuple[int, Offsets | None]:
         if not offsets:
             raise PipelineError(f"'{flow.job.name}' wrote into its table without offsets: give the job another name")
         return batch_id + 1, offsets
-    if not flow.sink_is_topic:
-        return 0, None
+    noted = noted_place(state) if flow.sink_is_topic else None
+    return (0, None) if noted is None else (noted[0] + 1, noted[1])
+
+
+def noted_place(state: StateFolder) -> tuple[int, Offsets] | None:
+    """The last batch that a job with a topic for a sink knows to be done, and the offsets after it."""
     done, streamed = state.read(DONE), checkpoints.reached(state.below("stream"))
     places = [] if streamed is None else [streamed]
     if done is not None:
         piece = Piece.from_json(done)
         places.append((piece.batch_id, piece.end))
-    if not places:
-        return 0, None
-    batch_id, end = max(places, key=lambda place: sum(at for each in place[1].values() for at in each.values()))
-    return batch_id + 1, end
+    return max(places, key=lambda place: sum(at for each in place[1].values() for at in each.values()), default=None)
 
 
 def distance(start: Offsets, end: Offsets) -> int:

@@ -48,6 +48,7 @@ class Metrics(StreamingQueryListener):
         self.registry = CollectorRegistry()
         self._meters = _meters(self.registry)
         self._names: dict[str, str] = {}
+        self._counting: set[str] = set()
 
     def serve(self, host: str, port: int) -> int:
         """Answer on /metrics, in a thread of its own; returns the port, which for 0 the system picks."""
@@ -57,10 +58,16 @@ class Metrics(StreamingQueryListener):
             raise PipelineError(f"metrics cannot be served at {host}:{port}: {error.strerror}") from None
         return server.server_port
 
-    def wrote(self, query: str, rows: int, dead: int) -> None:
-        """Count a batch's rows and dead letters."""
+    def wrote(self, query: str, rows: int, dead: int, records: int | None = None) -> None:
+        """Count a batch's rows and dead letters, and its records, which Spark counts twice where it reads them twice.
+
+        Without `records` Spark's count is taken.
+        """
         self._meters.rows.labels(query).inc(rows)
         self._meters.dead.labels(query).inc(dead)
+        if records is not None:
+            self._counting.add(query)
+            self._meters.records.labels(query).inc(records)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name, here and below.
         self._names[str(event.runId)] = event.name or ""
@@ -82,7 +89,8 @@ class Metrics(StreamingQueryListener):
         """Take in one progress report of Spark's (its JSON form)."""
         query, meters = progress.get("name") or "", self._meters
         meters.batches.labels(query).inc()
-        meters.records.labels(query).inc(progress.get("numInputRows", 0))
+        if query not in self._counting:
+            meters.records.labels(query).inc(progress.get("numInputRows", 0))
         meters.batch_seconds.labels(query).set(progress.get("durationMs", {}).get("triggerExecution", 0) / 1000)
         meters.finished.labels(query).set(_seconds(progress["timestamp"]))
         operators = progress.get("stateOperators", [])

@@ -128,9 +128,22 @@ def _failure(query: StreamingQuery) -> Exception | None:
 
 
 def reason_of(text: str) -> str:
-    """The part of Spark's long message that says what happened: the last line of Python's, if there is one."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("sordini.")]
+    """The part of Spark's long message that says what happened: with what Python's traceback ends, if there is one."""
+    ours = [line for line in map(str.strip, text.splitlines()) if line.startswith("sordini.")]
     if ours:
         return ours[-1].partition(": ")[2] or ours[-1]
-    return lines[0] if lines else "Spark gave no reason"
+    if raised := _raised(text):
+        kind, colon, what = raised.partition(": ")
+        return f"{kind.rpartition('.')[2]}{colon}{what}"
+    return next((line.strip() for line in text.splitlines() if line.strip()), "Spark gave no reason")
+
+
+def _raised(text: str) -> str:
+    """The line behind the last traceback of Python's in a text; empty where there is none."""
+    found, is_inside = "", False
+    for line in text.splitlines():
+        if line.endswith("Traceback (most recent call last):"):
+            is_inside = True
+        elif is_inside and line.strip() and not line[0].isspace():
+            found, is_inside = line, False
+    return found

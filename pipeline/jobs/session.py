@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -28,9 +28,9 @@ _DEFAULTS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     "spark.sql.streaming.metricsEnabled": "false",
 }
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 _END_SECONDS_MAX: Final = 20.0
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -39,19 +39,21 @@ class MissingProgramError(PipelineError):
     """Something that Spark needs is not installed, or too old."""
 
 
-def open_session(job: Job, master: str = "") -> SparkSession:
-    """Start Spark, or take the session that is there, with our source registered.
+def open_session(jobs: Sequence[Job], master: str = "") -> SparkSession:
+    """Start Spark for these jobs, or take the session that is there, with our source registered.
 
-    `master` goes before the job file's, and local[*] comes last. Times are in UTC. Raises MissingProgramError.
+    `master` goes before the job files', and local[*] comes last. Times are in UTC. Raises MissingProgramError, and
+    PipelineError where two jobs want different things of the one Spark.
     """
+    wanted = settings(jobs, master)
     _check_pyspark()
     _check_java(os.environ)
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(f"sordini {job.name}")
+    builder = SparkSession.builder.appName(f"sordini {', '.join(job.name for job in jobs)}")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Workers of the driver's own Python and packages.
-    for key, value in settings(job, master).items():
+    for key, value in wanted.items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
@@ -78,19 +80,39 @@ def close_session(spark: SparkSession) -> None:
         process.wait(_END_SECONDS_MAX)
 
 
-def settings(job: Job, master: str) -> dict[str, str]:
-    """The session's configuration: what the job file says goes before what we think is right."""
-    where = master or job.spark.master or "local[*]"
+def settings(jobs: Sequence[Job], master: str) -> dict[str, str]:
+    """The session's configuration: what the job files say goes before what we think is right. Raises PipelineError."""
+    said = _agreed({job.name: job.spark.config for job in jobs})
+    places = {job.name: {"spark.master": job.spark.master} for job in jobs if job.spark.master}
+    where = master or _agreed(places).get("spark.master", "local[*]")
     found = dict(_DEFAULTS)
+    if "SPARK_CONF_DIR" not in os.environ:
+        found["spark.driver.defaultJavaOptions"] = f"-Dlog4j2.configurationFile={_LOGGING}"
     if where.startswith("local"):
         found |= _LOCAL
         # Local sessions have few cores; Spark's 200 partitions would be 200 tasks for each batch of an aggregate.
         found["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
-    if job.source.format is SourceFormat.KAFKA and not {"spark.jars", "spark.jars.packages"} & set(job.spark.config):
+    if any(job.source.format is SourceFormat.KAFKA for job in jobs) and not {"spark.jars", "spark.jars.packages"} & set(
+        said
+    ):
         from sordini.pipeline.jars import packages
 
         found["spark.jars.packages"] = packages()
-    return {**found, **job.spark.config, "spark.master": where}
+    return {**found, **said, "spark.master": where}
+
+
+def _agreed(said: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What all jobs say together, by their names. Raises PipelineError where one says something else than another."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, config in said.items():
+        for key, value in config.items():
+            before, wanted = found.setdefault(key, (name, value))
+            if wanted != value:
+                raise PipelineError(
+                    f"{before} wants {key} to be {wanted}, and {name} wants {value}: jobs that run together share one "
+                    "Spark"
+                )
+    return {key: value for key, (_, value) in found.items()}
 
 
 def java_version(told: str) -> int | None:

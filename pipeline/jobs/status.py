@@ -9,7 +9,7 @@ from sordini.pipeline.jobs import checkpoints
 from sordini.pipeline.jobs.aggregate import app_id, state_of
 from sordini.pipeline.jobs.flow import open_sink_table
 from sordini.pipeline.jobs.job import Job, SinkKind
-from sordini.pipeline.jobs.load import DONE, Piece
+from sordini.pipeline.jobs.load import noted_place
 from sordini.pipeline.jobs.state import StateFolder
 from sordini.pipeline.jobs.topics import Offsets, Topics
 
@@ -55,10 +55,7 @@ def reached(job: Job) -> tuple[int, Offsets] | None:
     assert job.sink is not None, "status looks first"
     if job.sink.kind is not SinkKind.KAFKA:
         return open_sink_table(job.sink, job.name).last()
-    state = StateFolder(job.state)
-    streamed = checkpoints.reached(state.below("stream"))
-    done = state.read(DONE)
-    return streamed if done is None or streamed else (Piece.from_json(done).batch_id, Piece.from_json(done).end)
+    return noted_place(StateFolder(job.state))
 
 
 def _of_table(job: Job, name: str) -> tuple[int, Offsets] | None:

@@ -68,10 +68,13 @@ def _start(
     gate: Gate,
 ) -> queries.Running:
     flow = Flow.of(job, spark)
-    finish(flow, state)
-    _, work = begin(flow, state, Topics.of(job))
+    topics = Topics.of(job)
+    finish(flow, state, topics)
+    _, work = begin(flow, state, topics)
     below = state.below("stream")
-    choice = checkpoints.choose(below, flow.reached(), fingerprint(job), table_tells=not flow.sink_is_topic)
+    choice = checkpoints.choose(
+        below, flow.reached(), fingerprint(job), table_tells=not flow.sink_is_topic, topic_ids=work.topic_ids
+    )
     if choice.why:
         notice(f"{job.name}: a new checkpoint begins, as {choice.why}")
     for said in work.notices:

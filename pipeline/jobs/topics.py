@@ -29,6 +29,8 @@ class Work(NamedTuple):
     topic_ids: dict[str, str]
     notices: tuple[str, ...] = ()
     """Sentences about records that are gone, where the job goes on regardless."""
+    made_anew: tuple[str, ...] = ()
+    """Topics that were deleted and made again, and are read from their beginnings."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,15 @@ class Topics:
         """Read the source's settings as its options are. Raises BadSetting."""
         return cls(read_options(batch_options(job.source), streaming=False), job.source.fail_on_data_loss)
 
+    def check(self) -> None:
+        """See at once that a broker answers and has the topics: for whoever should not wait in vain.
+
+        Raises Unreachable, Unauthorized, UnknownTopic, BadSetting.
+        """
+        with Client(self.options.client) as client:
+            client.check()
+            lookup.subscribed(client, self.options.subscription)
+
     def work(self, job: Job, reached: Offsets | None, known_ids: Mapping[str, str]) -> Work:
         """What is between where the job has come (None: it never ran) and where the topics end now.
 
@@ -53,9 +64,7 @@ class Topics:
             begins = lookup.start(client, replace(self.options, starting=Edge.EARLIEST))
             first = lookup.start(client, replace(self.options, starting=starting(job.source))).offsets
         notices: list[str] = []
-        anew = [topic for topic, known in known_ids.items() if ends.topic_ids.get(topic, known) != known]
-        if anew and self.fail_on_data_loss and reached is not None:
-            raise TopicRecreated(anew[0], known_ids[anew[0]], ends.topic_ids[anew[0]])
+        anew = [] if reached is None else self._anew(known_ids, ends.topic_ids)
         start: Offsets = {}
         for topic, partitions in ends.offsets.items():
             done = {} if topic in anew or reached is None else reached.get(topic, {})
@@ -65,7 +74,18 @@ class Topics:
         notices += _into_bounds(start, begins.offsets, ends.offsets)
         if notices and self.fail_on_data_loss:
             raise Lost(f"{'; '.join(notices)} (source.fail_on_data_loss: false goes on regardless)")
-        return Work(start, ends.offsets, ends.topic_ids, tuple(notices))
+        return Work(start, ends.offsets, ends.topic_ids, tuple(notices), tuple(anew))
+
+    def made_anew(self, known_ids: Mapping[str, str]) -> list[str]:
+        """Which topics are no longer those of these ids. Raises TopicRecreated, unless the job goes on regardless."""
+        with Client(self.options.client) as client:
+            return self._anew(known_ids, lookup.ends(client, self.options).topic_ids)
+
+    def _anew(self, known_ids: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
+        anew = [topic for topic, known in known_ids.items() if ids.get(topic, known) != known]
+        if anew and self.fail_on_data_loss:
+            raise TopicRecreated(anew[0], known_ids[anew[0]], ids[anew[0]])
+        return anew
 
     def extent(self) -> tuple[Offsets, Offsets]:
         """Where the partitions begin and end now."""

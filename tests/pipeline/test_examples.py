@@ -25,7 +25,7 @@ from examples.activity.report.page import Run, page
 from examples.operations.__main__ import agrees, told
 from examples.operations.generator import Plan, happen
 from examples.operations.watch import watch
-from sordini.pipeline.jobs.audit import audit
+from sordini.pipeline.jobs.audit import audit, counts_of
 from sordini.pipeline.jobs.backfill import close_windows
 from sordini.pipeline.jobs.load import load
 from sordini.pipeline.jobs.reading import read_job
@@ -71,7 +71,7 @@ def test_the_activity_jobs_tables_and_report_have_what_the_generator_counted(
         job = read_job(path, {"ACTIVITY": str(tmp_path)}, own_bootstrap)
         pieces = list(load(job, spark, lambda: False, lambda _: None))
         assert sum(piece.records for piece in pieces) == tally.sent[topic]
-        assert not [row for row in audit(job, spark) if row.difference or row.twice]
+        assert not [row for row in audit(job, spark, counts_of(job)) if row.difference or row.twice]
     counting = read_job(tables.AGGREGATES, {"ACTIVITY": str(tmp_path)}, own_bootstrap)
     for one in counting.aggregates:
         close_windows(counting, spark, one, None, plan.end_ms + 86_400_000)

@@ -64,14 +64,15 @@ def test_a_topic_that_is_not_there_and_a_broker_that_is_not_there_are_told_of(bo
         bootstrap,
         "nowhere",
         "delta",
-        JOB.replace("records_max: 40", "options: {kafka.request.timeout.ms: 1000, kafka.default.api.timeout.ms: 2000}"),
     )
-    code, said, told = ended(command("status", str(tmp_path / "job.yaml")))
-    assert (code, said) == (1, "")
-    assert "there is no topic 'nowhere'" in told
-    code, said, told = ended(command("status", str(tmp_path / "job.yaml"), "--bootstrap", "127.0.0.1:1"))
-    assert (code, said) == (1, "")
-    assert "cannot reach 127.0.0.1:1" in told
+    for name in ("status", "load"):
+        code, said, told = ended(command(name, str(tmp_path / "job.yaml")))
+        assert (code, said) == (1, "")
+        assert "there is no topic 'nowhere'" in told
+        code, said, told = ended(command(name, str(tmp_path / "job.yaml"), "--bootstrap", "127.0.0.1:1"))
+        assert (code, said) == (1, "")
+        assert "cannot reach 127.0.0.1:1" in told
+        assert "Starting Spark" not in told
 
 
 def test_java_that_is_not_there_is_told_of(job: Job) -> None:

@@ -22,7 +22,10 @@ def test_the_wheel_holds_every_module_and_runs_without_the_checkout(tmp_path: Pa
     modules = {f"sordini/{path.relative_to(ROOT)}" for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     clusters = {f"sordini/{path.relative_to(ROOT)}" for path in (ROOT / "config" / "cluster").iterdir()}
     data = {"sordini/__init__.py", "sordini/py.typed", "sordini/config/server.properties"}
-    assert names == modules | data | clusters | {"sordini/config/sordini.service"}
+    assert names == modules | data | clusters | {
+        "sordini/config/sordini.service",
+        "sordini/pipeline/jobs/log4j2.properties",
+    }
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
     program = "import sordini, sordini.broker.__main__ as command; print(sordini.__file__); command.main(['--version'])"
     done = subprocess.run(

@@ -54,10 +54,23 @@ def test_every_command_tells_what_is_wrong_in_a_job_file_before_it_starts_anythi
     assert f"sordini: {path}:3: decode.mode is 'jsn'" in said
 
 
+def test_jobs_of_one_name_and_an_address_that_is_none_are_told_before_spark_starts(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB)
+    told = "sordini: two of the jobs are called views; their names have to differ\n"
+    assert run("stream", str(path), str(path)) == (1, told)
+    for written in ("here", "h:70000", "h:"):
+        code, said = run("stream", str(path), "--metrics", written)
+        assert code == 2
+        assert f"Invalid value for '--metrics': '{written}' is not [HOST:]PORT" in said
+
+
 def test_a_missing_aggregate_or_audit_is_told(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
     assert run("aggregate", str(path)) == (1, "sordini: job views has no aggregates\n")
+    told = "sordini: job views has no audit: its file needs the section for this command\n"
+    assert run("audit", str(path)) == (1, told)
     assert run("aggregate", str(path), "--only", "x")[1] == "sordini: job views has no aggregate x; it has none\n"
 
 

@@ -44,6 +44,17 @@ def test_a_checkpoint_is_gone_on_with_when_the_table_has_what_it_committed_last(
     assert choice.checkpoint.first_batch_id == 5
 
 
+def test_a_new_checkpoint_begins_when_a_topic_is_another_one_and_not_when_one_comes_or_is_not_told(
+    tmp_path: Path,
+) -> None:
+    state = a_query(tmp_path, planned=2, committed=2)
+    put_in_force(state, Checkpoint(0, 0, SAME, {"views": "old"}))
+    for ids in ({"views": "old", "clicks": "new"}, {}):
+        assert not choose(state, (2, end(30)), SAME, topic_ids=ids).is_new
+    choice = choose(state, (2, end(30)), SAME, topic_ids={"views": "new"})
+    assert choice == (Checkpoint(1, 3, SAME, {"views": "new"}), True, "'views' was deleted and made again")
+
+
 def test_a_batch_that_is_in_the_table_and_not_committed_is_repeated_by_its_checkpoint(tmp_path: Path) -> None:
     state = a_query(tmp_path, planned=2, committed=1)
     assert not choose(state, (2, end(30)), SAME).is_new

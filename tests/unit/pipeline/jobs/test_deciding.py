@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from hypothesis import given
@@ -103,15 +105,41 @@ def test_a_first_run_begins_where_the_job_file_says() -> None:
 
 def test_the_commands_master_goes_before_the_files_and_the_files_settings_before_ours() -> None:
     job = a_job(**{"spark.sql.session.timeZone": "CET"})
-    assert settings(job, "")["spark.master"] == "local[*]"
-    assert settings(job, "")["spark.driver.host"] == "127.0.0.1"
-    found = settings(job, "spark://m:7077")
+    assert settings([job], "")["spark.master"] == "local[*]"
+    assert settings([job], "")["spark.driver.host"] == "127.0.0.1"
+    found = settings([job], "spark://m:7077")
     assert found["spark.master"] == "spark://m:7077"
     assert "spark.driver.host" not in found
     assert found["spark.sql.session.timeZone"] == "CET"
     assert "spark.jars.packages" not in found
-    assert "spark-sql-kafka" in settings(a_job(SourceFormat.KAFKA), "")["spark.jars.packages"]
-    assert "spark.jars.packages" not in settings(a_job(SourceFormat.KAFKA, **{"spark.jars": "k.jar"}), "")
+    assert "spark-sql-kafka" in settings([a_job(SourceFormat.KAFKA)], "")["spark.jars.packages"]
+    assert "spark.jars.packages" not in settings([a_job(SourceFormat.KAFKA, **{"spark.jars": "k.jar"})], "")
+
+
+def test_spark_logs_errors_alone_unless_it_has_a_configuration_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    name, _, place = settings([a_job()], "")["spark.driver.defaultJavaOptions"].partition("=file://")
+    assert name == "-Dlog4j2.configurationFile"
+    assert "rootLogger.level = error" in Path(place).read_text()
+    monkeypatch.setenv("SPARK_CONF_DIR", "conf")
+    assert "spark.driver.defaultJavaOptions" not in settings([a_job()], "")
+
+
+def test_jobs_that_run_together_get_all_that_each_wants_of_spark() -> None:
+    clicks = replace(a_job(SourceFormat.KAFKA, **{"spark.driver.memory": "2g"}), name="clicks")
+    found = settings([a_job(**{"spark.driver.cores": "1"}), clicks], "")
+    assert (found["spark.driver.cores"], found["spark.driver.memory"]) == ("1", "2g")
+    assert "spark-sql-kafka" in found["spark.jars.packages"]
+
+
+def test_jobs_that_want_different_things_of_one_spark_are_refused() -> None:
+    clicks = replace(a_job(**{"spark.driver.memory": "2g"}), name="clicks")
+    with pytest.raises(PipelineError, match=r"views wants spark\.driver\.memory to be 1g, and clicks wants 2g"):
+        settings([a_job(**{"spark.driver.memory": "1g"}), clicks], "")
+    there, here = (replace(clicks, name=at, spark=SparkSettings(master=at)) for at in ("spark://m:7077", "local[2]"))
+    with pytest.raises(PipelineError, match=r"wants spark\.master to be spark://m:7077, and local\[2\] wants"):
+        settings([there, here], "")
+    assert settings([there, here], "local[4]")["spark.master"] == "local[4]"
 
 
 @pytest.mark.parametrize(
@@ -148,6 +176,15 @@ def test_of_sparks_long_messages_the_reason_is_told() -> None:
         "sordini.pipeline.errors.UnknownTopic: there is no topic 'views' in the cluster\n\nJVM stacktrace:\n at x"
     )
     assert reason_of(long) == "there is no topic 'views' in the cluster"
+    transform = (
+        "[STREAM_FAILED] Query died\nException: Return Message: Traceback (most recent call last):\n"
+        "  File \"queries.py\", line 65, in one\n    write(batch)\n      ^^^^\nKeyError: 'x'\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        'Traceback (most recent call last):\n  File "flags.py", line 3, in flagged\n'
+        "my.errors.Refused: no such page\n\tat py4j.Protocol\n"
+    )
+    assert reason_of(transform) == "Refused: no such page"
+    assert reason_of(" \n") == "Spark gave no reason"
     assert reason_of("[TABLE_OR_VIEW_NOT_FOUND] no such table\nat y") == "[TABLE_OR_VIEW_NOT_FOUND] no such table"
 
 
@@ -189,6 +226,29 @@ def test_metrics_tell_of_progress_in_prometheus_format() -> None:
         'sordini_pipeline_lag_offsets{partition="0",query="views",topic="views"} 3.0',
         'sordini_pipeline_lag_offsets{partition="1",query="views",topic="views"} 0.0',
     } <= told
+
+
+def test_records_that_spark_reads_twice_are_counted_once_where_the_job_knows_better() -> None:
+    metrics = Metrics()
+    for _ in range(2):
+        metrics.wrote("views", rows=20, dead=5, records=25)
+        metrics.progressed(progress())
+        metrics.progressed(progress(name="views/per_minute"))
+    told = {
+        name: metrics.registry.get_sample_value("sordini_pipeline_records_total", {"query": name})
+        for name in ("views", "views/per_minute")
+    }
+    assert told == {"views": 50, "views/per_minute": 100}
+
+
+def test_prometheus_is_answered_and_a_port_that_is_taken_is_told() -> None:
+    metrics = Metrics()
+    metrics.wrote("views", rows=60, dead=15)
+    port = metrics.serve("127.0.0.1", 0)
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        assert b'sordini_pipeline_rows_total{query="views"} 60.0' in answer.read()
+    with pytest.raises(PipelineError, match=f"metrics cannot be served at 127.0.0.1:{port}: Address already in use"):
+        Metrics().serve("127.0.0.1", port)
 
 
 def test_a_source_that_does_not_tell_its_end_has_no_lag() -> None:

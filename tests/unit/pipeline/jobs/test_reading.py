@@ -223,3 +223,12 @@ def test_an_avro_file_is_a_schema(tmp_path: Path) -> None:
     job = read(tmp_path, SMALL.replace("page_view\n", "clicks.avsc\n"))
     assert job.decode.schema is not None
     assert [field.name for field in job.decode.schema.fields] == ["page"]
+
+
+def test_a_job_reads_the_topics_it_names_or_those_whose_whole_names_fit_its_pattern(tmp_path: Path) -> None:
+    named = read(tmp_path, SMALL).source
+    assert named.reads("page_views")
+    assert not named.reads("page_views-2")
+    fitting = read(tmp_path, LARGE).source
+    assert fitting.reads("views-de")
+    assert not fitting.reads("page-views-de")

@@ -1,0 +1,169 @@
+"""Jobs whose records are gone when they come for them: retention passed them, or the topic is another one now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sordini.pipeline.errors import PipelineError, TopicRecreated
+from sordini.pipeline.jobs.flow import Flow, open_sink_table
+from sordini.pipeline.jobs.load import INTENT, Piece, load
+from sordini.pipeline.jobs.state import StateFolder
+from sordini.pipeline.jobs.stream import stream
+from sordini.pipeline.jobs.topics import Lost
+from tests.pipeline.sent import KEEP
+from tests.pipeline.test_jobs import JOB, a_job, good, numbers, produce
+from tests.pipeline.topics import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sordini.pipeline.jobs.job import Job
+
+REGARDLESS = JOB.replace("records_max: 40", "records_max: 40\n  fail_on_data_loss: false")
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture
+def place(bootstrap: str) -> Place:
+    return Place(bootstrap)
+
+
+@pytest.fixture(params=["load", pytest.param("stream", marks=pytest.mark.long)])
+def run(request: pytest.FixtureRequest, spark: SparkSession) -> Run:
+    """`run(job)` does all there is and returns what it gave notice of."""
+
+    def loaded(job: Job, *, pieces_max: int = 100) -> list[str]:
+        told: list[str] = []
+        done: list[Any] = []
+        done.extend(load(job, spark, lambda: len(done) >= pieces_max, told.append))
+        return told
+
+    def streamed(job: Job) -> list[str]:
+        told: list[str] = []
+        stream([job], spark, available_now=True, told=lambda *_: None, notice=told.append)
+        return told
+
+    return loaded if request.param == "load" else streamed
+
+
+def both(folder: Path, place: Place) -> tuple[str, Job, Job]:
+    """A topic of two partitions and one job: as it stops at a loss, and as it goes on regardless."""
+    topic = place.make_topic(2, configs=KEEP)
+    strict = a_job(folder, place.bootstrap, topic, "delta")
+    return topic, strict, a_job(folder, place.bootstrap, topic, "delta", REGARDLESS)
+
+
+def test_records_that_retention_took_stop_a_job_which_goes_on_behind_them_when_told_to(
+    place: Place, run: Run, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, strict, regardless = both(tmp_path, place)
+    produce(strict, 0, 60)
+    run(strict)
+    produce(strict, 60, 60)
+    place.delete_records(topic, {0: 40, 1: 30})
+    with pytest.raises(Lost, match=f"{topic}-0: offsets 30 to 39 were deleted before they were read"):
+        run(strict)
+    assert numbers(strict.sink, spark) == good(60)
+    assert f"events: {topic}-0: offsets 30 to 39 were deleted before they were read" in [
+        told if told.startswith("events: ") else f"events: {told}" for told in run(regardless)
+    ]
+    left = [number for number in good(60, 60) if number % 2 or number >= 80]
+    assert numbers(strict.sink, spark) == sorted([*good(60), *left])
+    assert run(strict) == []
+
+
+@pytest.mark.parametrize("again", [20, 200], ids=["shorter", "longer"])
+def test_a_topic_made_again_stops_a_job_which_reads_it_from_its_beginning_when_told_to(
+    place: Place, run: Run, spark: SparkSession, tmp_path: Path, again: int
+) -> None:
+    topic, strict, regardless = both(tmp_path, place)
+    produce(strict, 0, 60)
+    run(strict)
+    place.make_anew(topic, 2, configs=KEEP)
+    produce(strict, 1000, again)
+    with pytest.raises(TopicRecreated, match="deleted and created again"):
+        run(strict)
+    assert numbers(strict.sink, spark) == good(60)
+    assert any("was deleted and made again: it is read from its beginning" in told for told in run(regardless))
+    assert numbers(strict.sink, spark) == [*good(60), *good(again, 1000)]
+    produce(strict, 2000, 20)
+    assert run(strict) == []
+    assert numbers(strict.sink, spark) == [*good(60), *good(again, 1000), *good(20, 2000)]
+
+
+def test_a_topic_made_again_is_read_from_its_beginning_though_the_first_run_that_saw_it_wrote_nothing(
+    place: Place, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, strict, regardless = both(tmp_path, place)
+    produce(strict, 0, 60)
+    list(load(strict, spark, lambda: False, pytest.fail))
+    place.make_anew(topic, 2, configs=KEEP)
+    produce(strict, 1000, 100)
+    assert list(load(regardless, spark, lambda: True, lambda _: None)) == []
+    list(load(strict, spark, lambda: False, pytest.fail))
+    assert numbers(strict.sink, spark) == [*good(60), *good(100, 1000)]
+
+
+def test_a_topic_that_was_away_while_a_job_ran_is_known_to_be_another_when_it_comes_again(
+    place: Place, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, named, _ = both(tmp_path, place)
+    place.make_topic(1, name=f"{topic}-beside", configs=KEEP)
+    job = a_job(tmp_path, place.bootstrap, topic, "delta", JOB.replace("topics: [$topic]", "pattern: '$topic.*'"))
+    produce(named, 0, 60)
+    list(load(job, spark, lambda: False, pytest.fail))
+    place.delete_topic(topic)
+    assert list(load(job, spark, lambda: False, pytest.fail)) == []
+    place.make_topic(2, name=topic, configs=KEEP)
+    produce(named, 1000, 100)
+    with pytest.raises(TopicRecreated, match="deleted and created again"):
+        list(load(job, spark, lambda: False, pytest.fail))
+
+
+def test_a_piece_that_was_begun_is_not_made_of_another_topics_records(
+    place: Place, run: Run, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, strict, regardless = both(tmp_path, place)
+    produce(strict, 0, 40)
+    list(load(strict, spark, lambda: False, pytest.fail))
+    produce(strict, 40, 40)
+    begun = Piece(1, {topic: {0: 20, 1: 20}}, {topic: {0: 40, 1: 40}})
+    StateFolder(strict.state).write(INTENT, begun.to_json())
+    place.make_anew(topic, 2, configs=KEEP)
+    produce(strict, 1000, 100)
+    with pytest.raises(TopicRecreated):
+        run(strict)
+    run(regardless)
+    assert numbers(strict.sink, spark) == [*good(40), *good(100, 1000)]
+
+
+@pytest.mark.long
+def test_a_batch_that_spark_had_planned_is_not_made_of_another_topics_records(
+    place: Place, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, strict, regardless = both(tmp_path, place)
+    produce(strict, 0, 40)
+    stream([strict], spark, available_now=True, told=lambda *_: None, notice=pytest.fail)
+    produce(strict, 40, 40)
+    with monkeypatch.context() as patch:
+        patch.setattr(Flow, "write", _fails)
+        with pytest.raises(PipelineError, match="events stopped: OSError: the disk is full"):
+            stream([strict], spark, available_now=True, told=lambda *_: None, notice=pytest.fail)
+    place.make_anew(topic, 2, configs=KEEP)
+    produce(strict, 1000, 100)
+    notices: list[str] = []
+    stream([regardless], spark, available_now=True, told=lambda *_: None, notice=notices.append)
+    assert any(f"a new checkpoint begins, as '{topic}' was deleted and made again" in told for told in notices)
+    assert numbers(strict.sink, spark) == [*good(40), *good(100, 1000)]
+    assert strict.sink is not None
+    last = open_sink_table(strict.sink, strict.name).last()
+    assert last is not None
+    assert last[1] == {topic: {0: 50, 1: 50}}
+
+
+def _fails(*_: object) -> None:
+    raise OSError("the disk is full")
