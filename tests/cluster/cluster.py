@@ -57,6 +57,7 @@ _ALLOWED: Final[tuple[tuple[str, str], ...]] = (
     (r"cannot become follower since the new leader -1 is unavailable", "the same, told to that replica"),
     (r"api(?:Key)?=UPDATE_METADATA[^\n]*\n.*ControllerMovedException", "a deposed controller's last words"),
     (r"Controller \d fails to send a request to broker", "it is deposed while it sends"),
+    (r"SessionExpiredException: ", "it was frozen so that another could become the controller, which took its time"),
     (r"\] log directory is offline ", "so ours says it when the directory is its own"),
 )
 """What a broker says of what is done to it here, and why it says so."""
@@ -241,8 +242,8 @@ class Cluster:
         replicas = self.tree.assignment(topic).get(number)
         return replicas is not None and self.isr((topic, number)) == set(replicas)
 
-    def wait(self, condition: Callable[[], bool], what: str, seconds: float = SECONDS_MAX) -> None:
-        """Poll; `what` is the sentence that never became true, told with all that the cluster knows."""
+    def wait(self, condition: Callable[[], bool], what: object, seconds: float = SECONDS_MAX) -> None:
+        """Poll; `what` is the sentence that never became true, made only then, and told with all the cluster knows."""
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, f"after {seconds:g} s it is not so that {what}\n{self.account()}"

@@ -19,6 +19,7 @@ from tests.cluster.applications import (
     ConfluentConsuming,
     ConfluentProducing,
     Consuming,
+    JavaApplication,
     JavaConsuming,
     JavaProducing,
     KafkaPythonConsuming,
@@ -47,18 +48,26 @@ class Applications(NamedTuple):
     consuming: Consuming | JavaConsuming
 
     @property
-    def has_died(self) -> bool:
-        """Whether a thread has ended by an error; which one is told when the thread is awaited."""
-        return any(isinstance(one, Application) and one.has_failed for one in (self.producing, self.consuming))
+    def has_failed(self) -> bool:
+        """Whether one was told of an error or has ended by it; which one is said when the test is through."""
+        both = (self.producing, self.consuming)
+        return any(one.errors or (isinstance(one, Application) and one.has_failed) for one in both)
 
     @property
     def has_begun(self) -> bool:
-        return self.has_died or len(self.consuming.seen) > 20
+        return self.has_failed or len(self.consuming.seen) > 20
 
     @property
     def is_done(self) -> bool:
         """Whether everything is read that is acknowledged."""
-        return self.has_died or self.consuming.seen.keys() >= set(self.producing.acknowledged)
+        return self.has_failed or self.consuming.seen.keys() >= set(self.producing.acknowledged)
+
+    def __str__(self) -> str:
+        consuming = self.consuming
+        counts = f"{len(self.producing.acknowledged)} acknowledged, {len(consuming.seen)} read"
+        told = [f"{self.name} reads what it wrote: {counts}, {consuming.assignments} assignments"]
+        told += [one.tail() for one in (self.producing, consuming) if isinstance(one, JavaApplication)]
+        return "\n".join(told)
 
 
 def made(client: str, bootstrap: str, topic: str, directory: Path) -> Applications:
@@ -144,11 +153,12 @@ def test_a_rolling_restart_is_noticed_by_no_application(three: Cluster, tmp_path
                 applications.append(one)
                 consumers.enter_context(one.consuming)
                 producers.enter_context(one.producing)
-            three.wait(lambda: all(one.has_begun for one in applications), "everybody reads")
+            for one in applications:
+                three.wait(lambda one=one: one.has_begun, one)
             before = [one.consuming.assignments for one in applications]
             roll(three, BROKERS if EVERYTHING else [coordinator_of(KafkaPythonConsuming, "rolled-kafka-python")])
         for one in applications:
-            three.wait(lambda one=one: one.is_done, f"everything is read that was acknowledged to {one.name}")
+            three.wait(lambda one=one: one.is_done, one)
     for one, assignments in zip(applications, before, strict=True):
         assert one.producing.errors == []
         assert one.consuming.errors == []
