@@ -94,6 +94,7 @@ class KafkaPythonConsuming(Consuming):
             enable_auto_commit=False,
         )
         consumer.subscribe([self.topic], listener=_Listener(self))
+        consumer.topics()  # A member that knows no partitions when it leads its first generation forgets about them.
         try:
             while self.is_going_on:
                 records = consumer.poll(timeout_ms=int(_POLL_SECONDS * 1_000))

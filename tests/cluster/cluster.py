@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.cluster.tree import Tree
 from tests.outside.java import SHORT_LIVED, ApacheKafkaProcess
 from tests.outside.processes import BrokerProcess, SordiniProcess
@@ -191,6 +192,15 @@ class Cluster:
             answer = client.ask(ApiKey.LIST_OFFSETS, 5, request)
         return [one.error_code for row in answer.topics for one in row.partitions] == [0]
 
+    def wait_until_known(self, partitions: Iterable[Partition]) -> None:
+        """Until every broker that runs tells clients of all of them: of what they are not told they read nothing."""
+        wanted = set(partitions)
+        for broker, process in self.brokers.items():
+            self.wait(
+                lambda one=process: not one.is_running or wanted <= _told_by(one, {topic for topic, _ in wanted}),
+                f"{broker} knows of {sorted(wanted)}",
+            )
+
     def add_partitions(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
         """Let a topic grow by partitions with these replicas."""
         count = len(self.tree.assignment(topic)) + len(assignment)
@@ -275,6 +285,14 @@ def frozen(process: BrokerProcess) -> Iterator[None]:
         yield
     finally:
         os.kill(process.pid, signal.SIGCONT)
+
+
+def _told_by(process: BrokerProcess, topics: Iterable[str]) -> set[Partition]:
+    """The partitions of these topics that a broker's metadata has."""
+    rows = [MetadataRequestTopic(name=topic) for topic in topics]
+    with Client("127.0.0.1", process.port) as client:
+        answer = client.ask(ApiKey.METADATA, 9, MetadataRequest(topics=rows, allow_auto_topic_creation=False))
+    return {(topic.name, one.partition_index) for topic in answer.topics for one in topic.partitions}
 
 
 def whole_log(process: BrokerProcess) -> str:

@@ -148,7 +148,8 @@ def test_a_rolling_restart_is_noticed_by_no_application(three: Cluster, tmp_path
     with ExitStack() as consumers:
         with ExitStack() as producers:
             for name in CLIENTS:
-                three.create(f"rolled-{name}", ASSIGNMENT, SAFE)
+                # Consumers are told of it as an error when the broker that they ask first does not know the topic yet.
+                three.wait_until_known(three.create(f"rolled-{name}", ASSIGNMENT, SAFE))
                 one = made(name, three.bootstrap, f"rolled-{name}", tmp_path)
                 applications.append(one)
                 consumers.enter_context(one.consuming)

@@ -55,6 +55,7 @@ def who(consumer: Any) -> tuple[int, str]:
 def work(working: Working) -> None:
     consumer = made(working)
     consumer.subscribe(working.orders.topics, listener=Noting(working, consumer))
+    consumer.topics()  # A member that knows no partitions when it leads its first generation forgets about them.
     due = time.monotonic() + COMMIT_SECONDS
     while working:
         try:

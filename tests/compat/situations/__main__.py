@@ -20,6 +20,10 @@ aiokafka, confluent-kafka (librdkafka) and kcat, with every codec, keys, headers
 restart in the middle, on partitions of their choice and in consumer groups; their administration clients; Apache
 Kafka's own tools; and Spark's Kafka source.
 
+One gap of kafka-python 3.0.12 is worth knowing, whoever the broker is: its consumer joins a group without waiting for
+its topic's partitions, and joins once more when it hears of them. Where a `poll` ends before that is done, it never looks
+at what it was given. `consumer.topics()` before the first `poll` has it know them.
+
 ## Spark's own source and sink
 
 `tests/pipeline/test_jvm_*.py` run them with PySpark 4.2.0 and the jars of `pipeline/jars/lock.py`. Batches: subscribed,
