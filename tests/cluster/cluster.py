@@ -49,6 +49,8 @@ COMMON: Final[dict[str, object]] = {
     "log.cleaner.dedupe.buffer.size": 4_194_304,
 }
 _POLL_SECONDS: Final = 0.05
+_FROZEN_SECONDS_MAX: Final = SESSION_MS / 3_000
+"""A broker whose ping was due when it was frozen has its session yet when it goes on."""
 _ERROR: Final = re.compile(r"^\[[^]]*\] (?:ERROR|FATAL) |^\S+ \[(?:error|critical) *\] |^Traceback ")
 """How Apache Kafka begins a line of the worst kind, and how ours does."""
 _ALLOWED: Final[tuple[tuple[str, str], ...]] = (
@@ -58,10 +60,11 @@ _ALLOWED: Final[tuple[tuple[str, str], ...]] = (
     (r"cannot become follower since the new leader -1 is unavailable", "the same, told to that replica"),
     (r"api(?:Key)?=UPDATE_METADATA[^\n]*\n.*ControllerMovedException", "a deposed controller's last words"),
     (r"Controller \d fails to send a request to broker", "it is deposed while it sends"),
-    (r"SessionExpiredException: ", "it was frozen so that another could become the controller, which took its time"),
     (r"\] log directory is offline ", "so ours says it when the directory is its own"),
 )
 """What a broker says of what is done to it here, and why it says so."""
+_EXPIRED: Final = "SessionExpiredException: "
+"""What Apache Kafka says when it was frozen for longer than its session lasts."""
 
 
 class Cluster:
@@ -219,11 +222,18 @@ class Cluster:
         others = [process for broker, process in self.brokers.items() if broker != wanted and process.is_running]
         if self.tree.controller() == wanted:
             return
-        with ExitStack() as stack:
-            for process in others:
-                stack.enter_context(frozen(process))
-            self.tree.delete("/controller")
-            self.wait(lambda: self.tree.controller() == wanted, f"{wanted} is the controller", SESSION_MS / 1_000)
+
+        def has_run() -> bool:
+            with ExitStack() as stack:
+                for process in others:
+                    stack.enter_context(frozen(process))
+                self.tree.delete("/controller")
+                deadline = time.monotonic() + _FROZEN_SECONDS_MAX
+                while self.tree.controller() != wanted and time.monotonic() < deadline:
+                    time.sleep(_POLL_SECONDS)
+            return self.tree.controller() == wanted
+
+        self.wait(has_run, f"{wanted} is the controller")
 
     def leader(self, partition: Partition) -> int:
         state = self.tree.state(*partition)
@@ -273,13 +283,15 @@ class Cluster:
         found = []
         for broker, process in self.brokers.items():
             lines = [*whole_log(process).splitlines(), ""]
-            found += [f"{broker}: {line}\n    {cause}" for line, cause in pairwise(lines) if _ERROR.match(line)]
+            told = [f"{broker}: {line}\n    {cause}" for line, cause in pairwise(lines) if _ERROR.match(line)]
+            found += [one for one in told if not (process.was_frozen and _EXPIRED in one)]
         return [one for one in found if not any(re.search(known, one) for known, _ in _ALLOWED)]
 
 
 @contextmanager
 def frozen(process: BrokerProcess) -> Iterator[None]:
     """A broker that neither runs nor is gone, as in a long collection of garbage."""
+    process.was_frozen = True
     os.kill(process.pid, signal.SIGSTOP)
     try:
         yield
