@@ -63,8 +63,6 @@ _ALLOWED: Final[tuple[tuple[str, str], ...]] = (
     (r"\] log directory is offline ", "so ours says it when the directory is its own"),
 )
 """What a broker says of what is done to it here, and why it says so."""
-_EXPIRED: Final = "SessionExpiredException: "
-"""What Apache Kafka says when it was frozen for longer than its session lasts."""
 
 
 class Cluster:
@@ -283,15 +281,13 @@ class Cluster:
         found = []
         for broker, process in self.brokers.items():
             lines = [*whole_log(process).splitlines(), ""]
-            told = [f"{broker}: {line}\n    {cause}" for line, cause in pairwise(lines) if _ERROR.match(line)]
-            found += [one for one in told if not (process.was_frozen and _EXPIRED in one)]
+            found += [f"{broker}: {line}\n    {cause}" for line, cause in pairwise(lines) if _ERROR.match(line)]
         return [one for one in found if not any(re.search(known, one) for known, _ in _ALLOWED)]
 
 
 @contextmanager
 def frozen(process: BrokerProcess) -> Iterator[None]:
     """A broker that neither runs nor is gone, as in a long collection of garbage."""
-    process.was_frozen = True
     os.kill(process.pid, signal.SIGSTOP)
     try:
         yield

@@ -162,8 +162,6 @@ class BrokerProcess(OutsideProcess):
         super().__init__(directory)
         self.port = free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
-        self.was_frozen = False
-        """Whether a test has stopped its clock once: its sessions may have expired."""
 
     @property
     def data_directory(self) -> Path:
