@@ -161,6 +161,7 @@ class Server:
             log,
             ports.worker,
             ports.network,
+            self._is_clustered,
         )
         parts = assemble(around, topic_configs, logs)
         self.metadata = parts.metadata

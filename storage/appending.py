@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader
 from sordini.storage import aborts, producer_replay
-from sordini.storage.log_files import takes_the_directory
+from sordini.storage.home import condemns
 from sordini.storage.log_values import Appended
 from sordini.storage.producer_state import ProducerState, SentBatch
 from sordini.storage.segment import OFFSETS_MAX, Segment, age_from
@@ -111,5 +111,5 @@ def index_batch(log: Log, segment: Segment, position: int, header: BatchHeader, 
         )
     except OSError as error:
         segment.unindexed_bytes += header.size
-        if takes_the_directory(error):
+        if condemns(error):
             raise log.home.fail(error) from error

@@ -16,6 +16,30 @@ from sordini.storage.retention import Retention
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 PASSING = frozenset({errno.ENOSPC, errno.EDQUOT}) | NO_DESCRIPTOR
 """A full disk, and no descriptor left: the call is refused, and a later one may succeed."""
+REFUSED = frozenset(
+    {
+        errno.EBADF,
+        errno.EEXIST,
+        errno.EFBIG,
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.EMLINK,
+        errno.ENAMETOOLONG,
+        errno.ENOMEM,
+        errno.ENOTDIR,
+        errno.ENOTEMPTY,
+        errno.EOVERFLOW,
+        errno.EXDEV,
+    }
+)
+"""What was asked for cannot be done: a name, a size, a descriptor, or what lies in the way. The call is refused, and
+says nothing about the disk. A sync or a cut that fails with one of these is a failed sync or cut all the same."""
+
+
+def condemns(error: OSError) -> bool:
+    """Whether a failed call means that the log directory can no longer be trusted."""
+    return error.errno not in PASSING and error.errno not in REFUSED
 
 
 class Randomness(Protocol):
@@ -46,8 +70,8 @@ class Home:
         """What the disk says of a partition, or may say once a write that runs has ended."""
 
     def wrong(self, error: OSError) -> BrokerError | StorageError:
-        """What to raise for a failed call: a full disk refuses and heals, anything else takes the directory away."""
-        if error.errno in PASSING:
+        """What to raise for a failed call: a refusal, unless it means that the directory can no longer be trusted."""
+        if not condemns(error):
             return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path}: {error}")
         return self.fail(error)
 

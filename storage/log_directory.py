@@ -115,9 +115,9 @@ class LogDirectory:
             self.logs[partition] = log
 
     def create(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
-        """Make an empty log; raises BrokerError or StorageError."""
+        """Make an empty log; raises BrokerError, also for a name that would be no directory here, or StorageError."""
         home = self.home
-        directory = f"{home.path}/{partition}"
+        directory = f"{home.path}/{names.directory_name(partition)}"
         try:
             self._forget_former(partition)
             home.disk.make_directory(directory)

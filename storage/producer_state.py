@@ -147,6 +147,13 @@ class ProducerState:
                 ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has a transaction open in this partition"
             )
 
+    def check_open(self, producer_id: int) -> None:
+        """Refuse to end a transaction that is not open (CLUSTER_AUTHORIZATION_FAILED): only a coordinator may."""
+        if producer_id not in self._open:
+            raise BrokerError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"producer {producer_id} has no transaction open here"
+            )
+
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
         """Judge the end of a transaction before it is written.
 
