@@ -67,7 +67,7 @@ WORDS: Final[Mapping[str, Sequence[str]]] = {
 SMALL: Final = (-2, -1, 0, 0, 0, 1, 1, 2, 3, 5, 100)
 BROKER_RESOURCES: Final = (4, 8)
 """Resource types of DescribeConfigs and its like: a broker, and its loggers."""
-COUNT_MAX: Final = 300
+COUNT_MAX: Final = 100
 
 
 class Frame(NamedTuple):
@@ -147,7 +147,7 @@ class Generator:
 
     def _count(self, depth: int) -> int:
         draw = self.chance.random()
-        if draw < 0.97 or depth:
+        if draw < 0.99 or depth:
             return self.chance.choice((0, 1, 1, 1, 2, 3))
         return self.chance.randint(10, COUNT_MAX)
 

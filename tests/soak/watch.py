@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -91,7 +92,9 @@ def strangers(logs: Path) -> list[str]:
 
 
 def around(directory: Path, logs: Path) -> set[str]:
-    """Everything below a directory but what is in the log directory."""
-    return {
-        str(path.relative_to(directory)) for path in directory.rglob("*") if logs != path and logs not in path.parents
-    }
+    """Everything below a directory but what is in the log directory, which changes while it is read."""
+    found: set[str] = set()
+    for parent, folders, files in os.walk(directory):
+        found.update(str(Path(parent, name).relative_to(directory)) for name in (*folders, *files))
+        folders[:] = [name for name in folders if Path(parent, name) != logs]
+    return found
