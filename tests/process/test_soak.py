@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.soak.run import Wanted, run
 from tests.soak.watch import GROWTH_BYTES_MAX, LogLines, Sample, growth, strangers
 
-REQUESTS = 800
+REQUESTS = 400
 
 
 async def test_random_requests_of_all_apis_have_no_effect_on_an_honest_client_or_on_the_files(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ from sordini.storage.log_manager import Identity, LogManager
 from tests.soak.generator import BETWEEN, TOPICS, Generator
 from tests.unit.broker.parts import CLUSTER_ID, ME, OTHER, UnitBroker, a_broker
 
-REQUESTS = int(os.environ.get("SORDINI_FUZZED", "600"))
-SEEDS = range(3)
+REQUESTS = int(os.environ.get("SORDINI_FUZZED", "300"))
+SEEDS = range(2)
 COMMANDS = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
 TURNS = 30
 """Of the loop, between a request and the next: enough for most of what it asks for, and some overlap."""
@@ -84,7 +84,7 @@ async def test_random_requests_between_brokers_break_nothing(seed: int, is_clust
         for _ in range(REQUESTS // len(SEEDS)):
             await ask(broker, generator, change)
         if is_clustered:
-            assert len(broker.disk.directories("/logs")) > 4, "commands are obeyed at all"
+            assert len(broker.disk.directories("/logs")) > 3, "commands are obeyed at all"
         else:
             assert broker.disk.directories("/logs") == [f"{TOPICS[0]}-0", f"{TOPICS[0]}-1"]
         await works_after_it(broker)
