@@ -20,9 +20,9 @@ from typing import NamedTuple
 from sordini.broker import pid_file
 from sordini.broker.child_processes import CleaningChildren
 from sordini.broker.clock import SystemClock
-from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.environment import environment_entries, unknown_names
+from sordini.broker.configuration.protection import is_without_effect
 from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.places import STORE_FILE, refuse_moved
@@ -135,7 +135,7 @@ def given_by(entries: Mapping[str, str]) -> Given:
         config,
         frozenset(entries) & SETTINGS.keys(),
         unknown + unknown_names(os.environ),
-        sorted(WITHOUT_EFFECT.intersection(entries)),
+        sorted(filter(is_without_effect, entries)),
     )
 
 

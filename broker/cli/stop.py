@@ -96,7 +96,9 @@ def _configured(properties: str | None, overrides: tuple[str, ...]) -> str:
     from sordini.broker.process import read_entries
 
     try:
-        config, _ = build_config(read_entries(properties, overrides, os.environ))
+        entries = read_entries(properties, overrides, os.environ)
+        # What else stands there is no matter of a stop; it may have come since the broker started.
+        config, _ = build_config({key: entries[key] for key in ("log.dir", "log.dirs") if key in entries})
     except ConfigError as error:
         _end(EXIT_CONFIG, str(error))
     return f"{config.log_directories[0]}/{pid_files.NAME}"
