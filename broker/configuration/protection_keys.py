@@ -175,7 +175,6 @@ CLIENTS_KEYS = frozenset({"sasl.mechanism", "security.protocol"})
 _ANYWHERE = frozenset({"max.connection.creation.rate", "replica.alter.log.dirs.io.max.bytes.per.second"})
 _LISTENER = frozenset(
     {
-        "ssl.engine.factory.class",
         "ssl.key.password",
         *(key for group in HARMLESS for key in group.keys if key.startswith(("ssl.keystore.", "ssl.truststore."))),
     }
@@ -190,6 +189,7 @@ _BROKER = frozenset(
         "ssl.client.auth",
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
         "ssl.keymanager.algorithm",
         "ssl.protocol",
         "ssl.provider",

@@ -8,11 +8,19 @@ import pytest
 
 from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
-from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
+from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig, Synonym
 from sordini.broker.configuration.edits import Edit, Operation, edit_broker
 from sordini.broker.configuration.harmless_keys import HARMLESS
-from sordini.broker.configuration.protection import find
-from sordini.broker.configuration.protection_keys import BY_LISTENER, DEFAULTS, REFUSED, SERVED, TABLE, Change, Verdict
+from sordini.broker.configuration.protection_keys import (
+    BY_LISTENER,
+    CLIENTS_KEYS,
+    DEFAULTS,
+    REFUSED,
+    SERVED,
+    TABLE,
+    Change,
+    Verdict,
+)
 from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind
 from sordini.broker.handlers.configs import describe_entry
 from sordini.broker.process import given_by, read_entries
@@ -47,37 +55,45 @@ def asks_nothing(key: str, rule: Rule) -> list[str]:
     return ["", " ", *([] if word == "no value" else [word])]
 
 
-CASES = [
-    (prefix + key, text) for key, rule in REFUSED_KEYS.items() for prefix in PREFIXES for text in asking(key, rule)
-] + [(key, "7") for key in BY_LISTENER_KEYS]
+def cases(key: str) -> list[tuple[str, str]]:
+    """A key with and without a listener's name, and the values of it that ask for protection."""
+    if key in BY_LISTENER_KEYS:
+        return [(key, "7")]
+    return [(prefix + key, text) for prefix in PREFIXES for text in asking(key, REFUSED_KEYS[key])]
 
 
-@pytest.mark.parametrize(("key", "text"), CASES)
+@pytest.mark.parametrize("asked", [*REFUSED_KEYS, *BY_LISTENER_KEYS])
 def test_a_value_that_asks_for_protection_refuses_the_start_from_file_override_and_environment(
-    key: str, text: str, tmp_path: Path
+    asked: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "server.properties"
-    file.write_text(f"{key}={text}\n")
-    name = key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
-    ways = [(str(file), [], {}), (None, [f"{key}={text}"], {})]
-    if find(key) not in (TABLE["security.protocol"], TABLE["sasl.mechanism"]):
-        ways += [(None, [], {f"{prefix}_{name}": text}) for prefix in ("KAFKA", "SORDINI")]
-    for properties, overrides, environment in ways:
-        with pytest.raises(ConfigError) as refusal:
-            given_by(read_entries(properties, overrides, environment))
-        said = str(refusal.value)
-        assert said.startswith(f"{key}=")
-        assert "; allowed is " in said
-        assert "or to leave it out" in said
+    for key, text in cases(asked):
+        file.write_text(f"{key}={text}\n")
+        name = key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+        ways: list[tuple[str | None, list[str], dict[str, str]]] = [(str(file), [], {}), (None, [f"{key}={text}"], {})]
+        if key not in CLIENTS_KEYS:
+            ways += [(None, [], {f"{prefix}_{name}": text}) for prefix in ("KAFKA", "SORDINI")]
+        for properties, overrides, environment in ways:
+            with pytest.raises(ConfigError) as refusal:
+                given_by(read_entries(properties, overrides, environment))
+            said = str(refusal.value)
+            assert said.startswith(f"{key}=")
+            assert "; allowed is " in said
+            assert "or to leave it out" in said
+
+
+def said_of(entries: dict[str, str]) -> str:
+    try:
+        build_config(entries)
+    except ConfigError as refusal:
+        return str(refusal)
+    return ""
 
 
 @pytest.mark.parametrize("key", [key for key, row in TABLE.items() if row.rule.kind is ValueKind.PASSWORD])
 def test_a_secret_is_never_shown(key: str) -> None:
     for prefix in PREFIXES:
-        try:
-            build_config({prefix + key: "hush-hush"})
-        except ConfigError as refusal:
-            assert "hush-hush" not in str(refusal)
+        assert "hush-hush" not in said_of({prefix + key: "hush-hush"})
         for is_default in (False, True):
             with pytest.raises(BrokerError) as refused:
                 edit_broker({}, [Edit(prefix + key, Operation.SET, "hush-hush")], is_default=is_default)
@@ -158,6 +174,9 @@ def test_a_listener_that_is_no_plaintext_refuses_the_start(key: str, text: str) 
         build_config({"listeners": "CLIENT://:9092", "listener.security.protocol.map": "CLIENT:SASL_SSL"})
 
 
+CHANGEABLE = {key for key, row in TABLE.items() if row.change is Change.BROKER} - {"ssl.engine.factory.class"}
+"""No class is loaded, and Apache Kafka knows none but those on its class path."""
+
 SHOWN = {
     "connections.max.idle.ms": ("unit/broker/network/test_connections", "test_an_idle_connection_is_closed"),
     "follower.replication.throttled.rate": (
@@ -188,16 +207,17 @@ def test_a_key_has_one_verdict() -> None:
     assert DEFAULTS.keys() <= {key for key, row in TABLE.items() if row.change in (Change.BROKER, Change.ANYWHERE)}
 
 
-@pytest.mark.parametrize(("key", "text"), CASES)
-def test_a_value_that_asks_for_protection_is_not_taken_over_the_wire(key: str, text: str) -> None:
-    for is_default in (False, True):
-        with pytest.raises(BrokerError) as refusal:
-            edit_broker({}, [Edit(key, Operation.SET, text)], is_default=is_default)
-        assert refusal.value.code in (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG)
-        assert key in str(refusal.value)
+@pytest.mark.parametrize("asked", [*REFUSED_KEYS, *BY_LISTENER_KEYS])
+def test_a_value_that_asks_for_protection_is_not_taken_over_the_wire(asked: str) -> None:
+    for key, text in cases(asked):
+        for is_default in (False, True):
+            with pytest.raises(BrokerError) as refusal:
+                edit_broker({}, [Edit(key, Operation.SET, text)], is_default=is_default)
+            assert refusal.value.code in (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG)
+            assert key in str(refusal.value)
 
 
-@pytest.mark.parametrize("key", [key for key, row in TABLE.items() if row.change is Change.BROKER])
+@pytest.mark.parametrize("key", sorted(CHANGEABLE))
 def test_what_apache_kafka_changes_of_one_broker_is_taken_of_one_broker_unless_it_asks_for_protection(key: str) -> None:
     row = TABLE[key]
     text = DEFAULTS.get(key, "text") if row.verdict is Verdict.HARMLESS else row.rule.allowed.replace("no value", "")
@@ -258,8 +278,6 @@ def test_what_others_wrote_into_the_store_is_named_when_it_asks_for_protection_a
 
 def test_an_entry_without_effect_is_described_with_its_type_and_a_secret_one_as_secret() -> None:
     def described(key: str, text: str) -> tuple[ValueKind, bool, int]:
-        from sordini.broker.configuration.dynamic import Synonym
-
         row = describe_entry(key, [Synonym(key, text, ConfigSource.DYNAMIC_BROKER)])
         return row.kind, row.is_read_only, len(row.synonyms)
 
