@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.protection import FAMILY, LISTENER_PREFIX, find, is_static
-from sordini.broker.configuration.protection_keys import DEFAULTS, TABLE, Change, Protection, Verdict
+from sordini.broker.configuration.protection_defaults import DEFAULTS
+from sordini.broker.configuration.protection_keys import TABLE, Change, Protection, Verdict
 from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind, value_text
 from sordini.broker.configuration.topic_config import (
     TOPIC_SETTINGS,
@@ -111,7 +112,7 @@ def _check_protection(key: str, text: str, found: Protection, *, is_default: boo
     has_listener = key.startswith(LISTENER_PREFIX)
     if found.change is Change.LISTENER and not has_listener:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is changed only as listener.name.<name>.{key}")
-    if is_default and (has_listener or found.change is not Change.ANYWHERE):
+    if is_default and found.change is not Change.ANYWHERE:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is changed of one broker only, not of all")
     if found.rule.kind is ValueKind.PASSWORD:
         raise BrokerError(

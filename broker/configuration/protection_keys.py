@@ -201,31 +201,6 @@ _BROKER = frozenset(
 )
 
 
-DEFAULTS = {
-    "principal.builder.class": DEFAULT_PRINCIPALS,
-    "sasl.enabled.mechanisms": "GSSAPI",
-    "sasl.kerberos.kinit.cmd": "/usr/bin/kinit",
-    "sasl.kerberos.min.time.before.relogin": "60000",
-    "sasl.kerberos.principal.to.local.rules": "DEFAULT",
-    "sasl.kerberos.ticket.renew.jitter": "0.05",
-    "sasl.kerberos.ticket.renew.window.factor": "0.8",
-    "sasl.login.refresh.buffer.seconds": "300",
-    "sasl.login.refresh.min.period.seconds": "60",
-    "sasl.login.refresh.window.factor": "0.8",
-    "sasl.login.refresh.window.jitter": "0.05",
-    "sasl.mechanism.inter.broker.protocol": "GSSAPI",
-    "ssl.cipher.suites": "",
-    "ssl.client.auth": "none",
-    "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
-    "ssl.endpoint.identification.algorithm": "https",
-    "ssl.keymanager.algorithm": "SunX509",
-    "ssl.protocol": "TLSv1.3",
-    "ssl.trustmanager.algorithm": "PKIX",
-    "max.connection.creation.rate": str(INT32_MAX),
-}
-"""Apache Kafka's defaults of keys that it changes at run time without a listener's name; others have none."""
-
-
 def _change(key: str) -> Change:
     for change, keys in ((Change.ANYWHERE, _ANYWHERE), (Change.LISTENER, _LISTENER), (Change.BROKER, _BROKER)):
         if key in keys:

@@ -12,7 +12,8 @@ from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, Synonym
 from sordini.broker.configuration.logger_levels import LoggerLevels
 from sordini.broker.configuration.protection import find
-from sordini.broker.configuration.protection_keys import DEFAULTS, Change
+from sordini.broker.configuration.protection_defaults import DEFAULTS
+from sordini.broker.configuration.protection_keys import Change
 from sordini.broker.configuration.settings import ValueKind, value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
@@ -176,8 +177,9 @@ def describe_entry(key: str, found: list[Synonym]) -> Described:
         return Described(key, found[0].value, found, declared.rule.kind, not declared.is_dynamic, declared.meaning)
     protection = find(key)
     if protection is not None:
-        default = [Synonym(key, DEFAULTS[key], ConfigSource.DEFAULT)] if key in DEFAULTS else []
-        is_read_only = protection.change is Change.NOWHERE
+        base = protection.key
+        default = [Synonym(base, DEFAULTS[base], ConfigSource.DEFAULT)] if base in DEFAULTS else []
+        is_read_only = protection.change in (Change.NOWHERE, Change.LISTENER)
         return Described(key, found[0].value, found + default, protection.rule.kind, is_read_only, NOT_SERVED)
     kind = ValueKind.STRING if key in WITHOUT_EFFECT else ValueKind.PASSWORD
     return Described(key, found[0].value, found, kind, True, "Not a key of this broker's.")

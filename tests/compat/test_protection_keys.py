@@ -14,7 +14,8 @@ import pytest
 
 from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS
-from sordini.broker.configuration.protection_keys import DEFAULTS, SERVED, TABLE, Change
+from sordini.broker.configuration.protection_defaults import DEFAULTS
+from sordini.broker.configuration.protection_keys import SERVED, TABLE, Change
 from sordini.broker.configuration.settings import ValueKind
 from tests.outside.needs import APACHE_KAFKA, OLDER_APACHE_KAFKA, ROOT, kafka_clients_jar, kafka_jars, need_java
 
@@ -106,8 +107,7 @@ def test_types_and_defaults_are_apache_kafkas(newest: Declared, oldest: Declared
         kind, default = newest.keys.get(key) or oldest.keys.get(key) or (None, None)
         if kind is not None:
             assert row.rule.kind is ValueKind[kind], key
-            if row.change in (Change.BROKER, Change.ANYWHERE):
-                assert DEFAULTS.get(key) == default, key
+            assert DEFAULTS.get(key) == default, key
 
 
 def test_what_changes_while_a_broker_runs_is_apache_kafkas(newest: Declared) -> None:

@@ -11,10 +11,10 @@ from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig, Synonym
 from sordini.broker.configuration.edits import Edit, Operation, edit_broker
 from sordini.broker.configuration.harmless_keys import HARMLESS
+from sordini.broker.configuration.protection_defaults import DEFAULTS
 from sordini.broker.configuration.protection_keys import (
     BY_LISTENER,
     CLIENTS_KEYS,
-    DEFAULTS,
     REFUSED,
     SERVED,
     TABLE,
@@ -116,8 +116,10 @@ def test_a_key_that_only_tunes_starts_a_broker_whatever_its_value() -> None:
 
 
 def test_a_whole_file_of_a_cluster_with_plaintext_listeners_starts_a_broker() -> None:
-    defaults = {key: DEFAULTS[key] for key in DEFAULTS if not key.startswith("sasl.") or key in WITHOUT_EFFECT}
-    assert build_config({**defaults, "authorizer.class.name": "", "quota.window.num": "11"}) == (Config(), [])
+    named = {key for key in DEFAULTS if key.startswith("sasl.") and TABLE[key].verdict is Verdict.REFUSED}
+    defaults = {key: text for key, text in DEFAULTS.items() if key not in named}
+    assert len(defaults) > 40
+    assert build_config(defaults) == (Config(), [])
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_a_key_has_one_verdict() -> None:
     assert not TABLE.keys() & WITHOUT_EFFECT
     assert len(TABLE) == sum(len(group.keys) for group in (*REFUSED, *HARMLESS))
     assert {row.verdict for row in TABLE.values()} == {Verdict.REFUSED, Verdict.HARMLESS}
-    assert DEFAULTS.keys() <= {key for key, row in TABLE.items() if row.change in (Change.BROKER, Change.ANYWHERE)}
+    assert DEFAULTS.keys() <= TABLE.keys()
 
 
 @pytest.mark.parametrize("asked", [*REFUSED_KEYS, *BY_LISTENER_KEYS])
@@ -282,6 +284,6 @@ def test_an_entry_without_effect_is_described_with_its_type_and_a_secret_one_as_
         return row.kind, row.is_read_only, len(row.synonyms)
 
     assert described("sasl.kerberos.min.time.before.relogin", "5") == (ValueKind.LONG, False, 2)
-    assert described("listener.name.a.ssl.keystore.location", "/k") == (ValueKind.STRING, False, 1)
+    assert described("listener.name.a.ssl.keystore.location", "/k") == (ValueKind.STRING, True, 1)
     assert described("listener.name.a.ssl.keystore.password", "x")[0] is ValueKind.PASSWORD
     assert described("listener.name.a.plain.sasl.jaas.config", "x")[0] is ValueKind.PASSWORD
