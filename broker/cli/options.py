@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 
 from sordini.broker.cli.output import print_json
+from sordini.broker.cli.terminal import echo
 
 if TYPE_CHECKING:
     from sordini.broker.cli.cluster import Cluster
@@ -51,13 +52,13 @@ class ClientCommand(click.Command):
             result = super().invoke(ctx)
             sys.stdout.flush()
         except Failure as failure:
-            click.echo(f"sordini: {failure}", err=True)
+            echo(f"sordini: {failure}", err=True)
             ctx.exit(FAILED)
         except BrokenPipeError:
             sys.stdout = None  # So that the interpreter does not flush it at the end.
             ctx.exit(DONE)
         except (KeyboardInterrupt, click.Abort):
-            click.echo(err=True)
+            echo(err=True)
             ctx.exit(INTERRUPTED)
         return result
 
@@ -159,7 +160,7 @@ def report_each(client: Client, rows: Sequence[Mapping[str, Any]], words: Callab
     else:
         for row in rows:
             if row["error"] is None:
-                click.echo(words(row))
+                echo(words(row))
     errors = [row["error"] for row in rows if row["error"] is not None]
     if errors:
         raise Failure("\nsordini: ".join(errors))

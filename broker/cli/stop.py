@@ -12,6 +12,7 @@ import click
 
 from sordini.broker import pid_file as pid_files
 from sordini.broker.cli.options import ClientCommand
+from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
 from sordini.storage.disk import SystemDisk
 
@@ -84,7 +85,7 @@ def stop(
         if not _is_gone(descriptor, KILL_WAIT_S):
             _end(EXIT_FAILED, f"broker process {process_id} does not end though it was killed: its disk may hang")
     seconds = (SystemClock().monotonic_ms() - began_ms) / 1000
-    click.echo(f"sordini: broker process {process_id} {'was killed' if is_killed else 'has stopped'} ({seconds:.2f} s)")
+    echo(f"sordini: broker process {process_id} {'was killed' if is_killed else 'has stopped'} ({seconds:.2f} s)")
 
 
 def _configured(properties: str | None, overrides: tuple[str, ...]) -> str:
@@ -140,5 +141,5 @@ def _is_gone(descriptor: int, timeout_s: float) -> bool:
 
 
 def _end(code: int, text: str) -> NoReturn:
-    click.echo(f"sordini: {text}", err=True)
+    echo(f"sordini: {text}", err=True)
     sys.exit(code)
