@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from sordini.broker import pid_file
 from sordini.broker.child_processes import CleaningChildren
+from sordini.broker.cli.terminal import shown_lines
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.environment import environment_entries, unknown_names
@@ -89,7 +90,8 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
     if outcome.is_ready:
         sys.stdout.write(outcome.line)
         return EXIT_CLEAN
-    sys.stderr.write(outcome.line or f"sordini: the broker ended before it was ready: {launch.log_file} may say why\n")
+    silent = f"sordini: the broker ended before it was ready: {launch.log_file} may say why\n"
+    sys.stderr.write(shown_lines(outcome.line or silent))
     return EXIT_FAILED
 
 
@@ -101,7 +103,7 @@ class StandardReport:
         sys.stdout.flush()
 
     def failed(self, line: str) -> None:
-        sys.stderr.write(line)
+        sys.stderr.write(shown_lines(line))
 
 
 def read_entries(properties: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ import click
 from sordini.broker.cli.config_requests import BROKER, DEFAULT, TOPIC, Resource
 from sordini.broker.cli.options import Client, ClientGroup, client_options
 from sordini.broker.cli.output import print_json, table
-from sordini.broker.cli.terminal import echo
+from sordini.broker.cli.terminal import echo, echo_lines
 from sordini.broker.cli.values import SETTING
 
 
@@ -83,7 +83,10 @@ def describe(client: Client, resources: list[Resource], *, everything: bool) -> 
     for resource, rows in zip(resources, shown, strict=True):
         if len(resources) > 1:
             echo(f"{resource}:")
-        echo(_table(rows, everything=everything) if rows else f"All settings of {resource} are at their defaults.")
+        if rows:
+            echo_lines(_table(rows, everything=everything))
+        else:
+            echo(f"All settings of {resource} are at their defaults.")
 
 
 def _table(rows: list[dict[str, Any]], *, everything: bool) -> str:

@@ -18,7 +18,7 @@ from sordini.broker.cli.offsets import ends_of
 from sordini.broker.cli.options import Failure
 from sordini.broker.cli.output import print_json, table
 from sordini.broker.cli.reset import Planned, write_csv
-from sordini.broker.cli.terminal import echo, echo_data, shown
+from sordini.broker.cli.terminal import echo, echo_data, echo_lines, shown
 from sordini.broker.cli.values import Wanted
 from sordini.protocol.types import TopicPartition
 
@@ -157,7 +157,7 @@ def echo_plan(group: str, lines: Sequence[Planned], *, execute: bool, as_csv: bo
         echo_data(write_csv(lines))
     else:
         rows = [[*line.partition, line.current, line.new, line.lag_after] for line in lines]
-        echo(table(["TOPIC", "PARTITION", "CURRENT", "NEW", "LAG AFTER"], rows))
+        echo_lines(table(["TOPIC", "PARTITION", "CURRENT", "NEW", "LAG AFTER"], rows))
     for line in lines:
         if line.is_clamped:
             end = "begins" if line.new > line.wanted else "ends"

@@ -6,7 +6,7 @@ import click
 
 from sordini.broker.cli.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
 from sordini.broker.cli.output import print_json, table
-from sordini.broker.cli.terminal import echo
+from sordini.broker.cli.terminal import echo, echo_lines
 from sordini.broker.cli.values import DURATION, INSTANT, PARTITIONS, Wanted
 
 
@@ -43,7 +43,7 @@ def list_(client: Client, *, states: tuple[str, ...]) -> None:
         print_json(rows)
     elif rows:
         cells = [[row["group"], row["state"], row["protocol"] or None, row["coordinator"]] for row in rows]
-        echo(table(["GROUP", "STATE", "PROTOCOL", "COORDINATOR"], cells))
+        echo_lines(table(["GROUP", "STATE", "PROTOCOL", "COORDINATOR"], cells))
     else:
         echo("There are no such groups. A consumer that names its group makes one.", err=True)
 
@@ -63,7 +63,7 @@ def describe(client: Client, names: tuple[str, ...]) -> None:
     if client.as_json:
         print_json(found)
     else:
-        echo("\n\n".join(report_text(group) for group in found))
+        echo_lines("\n\n".join(report_text(group) for group in found))
 
 
 @groups.command()

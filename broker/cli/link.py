@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple, Self
 
 from sordini import __version__
 from sordini.broker.cli.options import Failure
-from sordini.broker.cli.terminal import shown
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
@@ -52,7 +51,7 @@ class Refused(Failure):
     def __init__(self, subject: str, code: int, reason: str | None = None) -> None:
         self.code = ErrorCode(code) if code in ErrorCode._value2member_map_ else ErrorCode.UNKNOWN_SERVER_ERROR
         name = self.code.name if self.code == code else f"error {code}"
-        super().__init__(shown(f"{subject}: {reason} ({name})" if reason else f"{subject}: {_plain(name)}"))
+        super().__init__(f"{subject}: {reason} ({name})" if reason else f"{subject}: {_plain(name)}")
 
 
 class Address(NamedTuple):

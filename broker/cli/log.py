@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sordini.broker.cli.options import DONE, FAILED, USAGE, ClientCommand, ClientGroup, Failure
-from sordini.broker.cli.terminal import echo, raw_option
+from sordini.broker.cli.terminal import echo_lines, raw_option
 
 if TYPE_CHECKING:
     from sordini.broker.cli.logs.dump.files import DumpOptions
@@ -126,7 +126,7 @@ def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, 
     else:
         run.kafka(files, request.options())
     if run.problems:
-        raise Failure("\nsordini: ".join(run.problems))
+        raise Failure(*run.problems)
 
 
 class _Asked:
@@ -246,7 +246,7 @@ def verify(directories: tuple[str, ...], *, repair: bool, target: str | None, as
     if repair and len(directories) > 1:
         raise click.UsageError("one directory at a time can be repaired")
     disk = SystemDisk()
-    tell = (lambda _: None) if as_json else echo
+    tell = (lambda _: None) if as_json else echo_lines
     run = Verification(disk, tell)
     for path in directories:
         run.look_at(path)
@@ -281,7 +281,7 @@ def stats(directories: tuple[str, ...], *, as_json: bool) -> None:
     from sordini.broker.cli.output import print_json
     from sordini.storage.disk import SystemDisk
 
-    run = Statistics(SystemDisk(), (lambda _: None) if as_json else echo)
+    run = Statistics(SystemDisk(), (lambda _: None) if as_json else echo_lines)
     for path in directories:
         run.look_at(path)
     if as_json:

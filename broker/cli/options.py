@@ -35,7 +35,7 @@ EXIT_CODES: Final = {
 
 
 class Failure(Exception):
-    """A command could not do what it was asked for; the text says why, for people."""
+    """A command could not do what it was asked for; each argument is a line that says why, for people."""
 
 
 class ClientCommand(click.Command):
@@ -52,7 +52,8 @@ class ClientCommand(click.Command):
             result = super().invoke(ctx)
             sys.stdout.flush()
         except Failure as failure:
-            echo(f"sordini: {failure}", err=True)
+            for problem in failure.args:
+                echo(f"sordini: {problem}", err=True)
             ctx.exit(FAILED)
         except BrokenPipeError:
             sys.stdout = None  # So that the interpreter does not flush it at the end.
@@ -163,7 +164,7 @@ def report_each(client: Client, rows: Sequence[Mapping[str, Any]], words: Callab
                 echo(words(row))
     errors = [row["error"] for row in rows if row["error"] is not None]
     if errors:
-        raise Failure("\nsordini: ".join(errors))
+        raise Failure(*errors)
 
 
 def quieten() -> None:

@@ -9,7 +9,7 @@ import click
 
 from sordini.broker.cli.options import Client, ClientGroup, Failure, client_options, report_each
 from sordini.broker.cli.output import counted, print_json, table
-from sordini.broker.cli.terminal import echo
+from sordini.broker.cli.terminal import echo, echo_lines
 from sordini.broker.cli.values import NUMBERS
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def verify(client: Client, path: str, *, preserve_throttles: bool) -> None:
         print_json(rows)
     else:
         cells = [[_name(row), row["state"], _listed(row["target"]), _listed(row["replicas"])] for row in rows]
-        echo(table(["PARTITION", "STATE", "TARGET", "REPLICAS"], cells))
+        echo_lines(table(["PARTITION", "STATE", "TARGET", "REPLICAS"], cells))
     open_ = [row for row in rows if row["state"] != "done"]
     if open_:
         raise Failure(f"{counted(len(open_), 'partition')} of {len(rows)} not where the plan wants")
@@ -186,7 +186,7 @@ def list_moves(client: Client) -> None:
         print_json(rows)
     elif rows:
         cells = [[_name(row), *(_listed(row[key]) for key in ("replicas", "adding", "removing"))] for row in rows]
-        echo(table(["PARTITION", "REPLICAS", "ADDING", "REMOVING"], cells))
+        echo_lines(table(["PARTITION", "REPLICAS", "ADDING", "REMOVING"], cells))
     else:
         echo("nothing is on the move", err=True)
 

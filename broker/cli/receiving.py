@@ -16,7 +16,7 @@ from sordini.broker.cli.describing import partitions_of
 from sordini.broker.cli.lines import key_value_line, record_line, value_line
 from sordini.broker.cli.offsets import READ_COMMITTED, Ends, ends_of, offsets_at
 from sordini.broker.cli.options import Client, Failure, quieten
-from sordini.broker.cli.terminal import echo, is_raw, shown, shown_bytes
+from sordini.broker.cli.terminal import echo, is_raw, shown_bytes
 from sordini.broker.clock import SystemClock
 from sordini.protocol.types import TopicPartition
 
@@ -74,7 +74,7 @@ async def _receive(client: Client, request: Request, line: Callable[[Any], bytes
     except TimeoutError:
         raise Failure(f"gave up after {client.timeout_s:g} s: the cluster did not answer") from None
     except KafkaError as error:
-        raise Failure(shown(f"reading {request.topic} failed: {error}")) from None
+        raise Failure(f"reading {request.topic} failed: {error}") from None
     finally:
         await consumer.stop()
 

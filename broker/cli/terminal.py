@@ -2,8 +2,8 @@
 
 Names, settings and error messages come from brokers, and group ids, client ids and records from whoever can reach one.
 `shown` escapes every character that is not printable: C0, DEL and C1, line breaks and tabs among them, bidirectional
-overrides, zero-width characters and lone surrogates. `echo` prints lines of ours through it; every command prints with
-it, and a test holds them to that. Bytes of records go to a pipe or a file as they are.
+overrides, zero-width characters and lone surrogates. `echo` prints a line through it; every command prints with these
+functions, and a test holds them to that. Bytes of records go to a pipe or a file as they are.
 """
 
 from __future__ import annotations
@@ -40,8 +40,13 @@ def safe_json(text: str) -> str:
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Print lines for people. A value from the wire that may break a line is put through `shown` before."""
-    click.echo(shown_lines(text), err=err)
+    """Print one line for people."""
+    click.echo(shown(text), err=err)
+
+
+def echo_lines(text: str) -> None:
+    """Print lines whose breaks are ours: what stands in them went through `shown`, as the cells of a table do."""
+    click.echo(shown_lines(text))
 
 
 def echo_data(text: str) -> None:

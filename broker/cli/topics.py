@@ -9,7 +9,7 @@ import click
 
 from sordini.broker.cli.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
 from sordini.broker.cli.output import print_json, table
-from sordini.broker.cli.terminal import echo, shown
+from sordini.broker.cli.terminal import echo, echo_lines
 from sordini.broker.cli.values import INSTANT, PARTITIONS, SETTING, Wanted
 from sordini.broker.clock import utc_text
 
@@ -60,7 +60,7 @@ def list_topics(client: Client, *, internal: bool) -> None:
     if client.as_json:
         print_json(rows)
     elif rows:
-        echo(table(["TOPIC", "PARTITIONS", "REPLICAS"], [list(row.values())[:3] for row in rows]))
+        echo_lines(table(["TOPIC", "PARTITIONS", "REPLICAS"], [list(row.values())[:3] for row in rows]))
     else:
         echo("There are no topics yet. `sordini topics create NAME` makes one.", err=True)
 
@@ -87,15 +87,15 @@ def describe(client: Client, names: tuple[str, ...]) -> None:
 
 
 def _echo_topic(topic: Mapping[str, Any]) -> None:
-    own = "  ".join(shown(f"{key}={value}") for key, value in topic["configs"].items())
-    echo(f"Topic     {shown(topic['topic'])}{'  (internal)' if topic['internal'] else ''}")
+    own = "  ".join(f"{key}={value}" for key, value in topic["configs"].items())
+    echo(f"Topic     {topic['topic']}{'  (internal)' if topic['internal'] else ''}")
     if topic["topic_id"]:
-        echo(f"Id        {shown(topic['topic_id'])}")
+        echo(f"Id        {topic['topic_id']}")
     echo(f"Settings  {own or 'all at their defaults'}")
     echo()
     columns = ("partition", "leader", "replicas", "in_sync_replicas", "earliest_offset", "latest_offset")
     rows = [[_listed(row[column]) for column in columns] for row in topic["partitions"]]
-    echo(table(["PARTITION", "LEADER", "REPLICAS", "IN SYNC", "EARLIEST", "LATEST"], rows))
+    echo_lines(table(["PARTITION", "LEADER", "REPLICAS", "IN SYNC", "EARLIEST", "LATEST"], rows))
 
 
 @topics.command()
@@ -245,7 +245,7 @@ def offsets(client: Client, wanted: tuple[Wanted, ...], *, at_ms: int | None, la
         head += ["FOUND", "ITS TIME"]
         for row, line in zip(rows, cells, strict=True):
             line += [row["offset"], None if row["timestamp"] is None else utc_text(row["timestamp"])]
-    echo(table(head, cells))
+    echo_lines(table(head, cells))
 
 
 @topics.command("delete-records")
@@ -278,7 +278,7 @@ def delete_records(
         print_json(rows)
     else:
         cells = [[row["topic"], row["partition"], row["earliest_offset"]] for row in rows]
-        echo(table(["TOPIC", "PARTITION", "EARLIEST NOW"], cells))
+        echo_lines(table(["TOPIC", "PARTITION", "EARLIEST NOW"], cells))
 
 
 def _plain_settings(configs: tuple[tuple[str, str, str], ...]) -> dict[str, str]:
