@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import pty
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from sordini.protocol.records.batch import Record
@@ -60,20 +62,16 @@ def written_to_a_terminal(
         start_new_session=True,
     )
     os.close(theirs)
+    guard = threading.Timer(PATIENCE_S * 3, process.kill)
+    guard.start()
     found = bytearray()
-    try:
-        while True:
-            try:
-                piece = os.read(ours, 65536)
-            except OSError:  # EIO: the last one that had it open is gone.
-                break
-            if not piece:
-                break
+    # EIO, which is the end of a terminal: the last one that had it open is gone.
+    with contextlib.suppress(OSError):
+        while piece := os.read(ours, 65536):
             found += piece
-    finally:
-        os.close(ours)
-        process.kill() if process.poll() is None and not found else None
-        process.wait(PATIENCE_S)
+    guard.cancel()
+    os.close(ours)
+    assert process.wait(PATIENCE_S) == 0, bytes(found)
     return found.decode(errors="replace").replace("\r\n", "\n")
 
 
