@@ -90,16 +90,15 @@ def stop(
 
 def _configured(properties: str | None, overrides: tuple[str, ...]) -> str:
     """The pid file that a broker of this configuration writes."""
-    from sordini.broker.configuration.config import (
-        build_config,  # Late: a pid file that is named needs no configuration.
-    )
+    # Late: a pid file that is named needs no configuration.
+    from sordini.broker.configuration.config import SETTINGS, build_config
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process import read_entries
 
     try:
         entries = read_entries(properties, overrides, os.environ)
-        # What else stands there is no matter of a stop; it may have come since the broker started.
-        config, _ = build_config({key: entries[key] for key in ("log.dir", "log.dirs") if key in entries})
+        # A key that would refuse a start refuses no stop: it may have come since the broker started.
+        config, _ = build_config({key: text for key, text in entries.items() if key in SETTINGS})
     except ConfigError as error:
         _end(EXIT_CONFIG, str(error))
     return f"{config.log_directories[0]}/{pid_files.NAME}"
