@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 from sordini.broker import pid_file
 from sordini.broker.child_processes import CleaningChildren
+from sordini.broker.cli.terminal import shown_lines
 from sordini.broker.clock import SystemClock
-from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.environment import environment_entries, unknown_names
+from sordini.broker.configuration.protection import is_without_effect
 from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.places import STORE_FILE, refuse_moved
@@ -89,7 +90,8 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
     if outcome.is_ready:
         sys.stdout.write(outcome.line)
         return EXIT_CLEAN
-    sys.stderr.write(outcome.line or f"sordini: the broker ended before it was ready: {launch.log_file} may say why\n")
+    silent = f"sordini: the broker ended before it was ready: {launch.log_file} may say why\n"
+    sys.stderr.write(shown_lines(outcome.line or silent))
     return EXIT_FAILED
 
 
@@ -101,7 +103,7 @@ class StandardReport:
         sys.stdout.flush()
 
     def failed(self, line: str) -> None:
-        sys.stderr.write(line)
+        sys.stderr.write(shown_lines(line))
 
 
 def read_entries(properties: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -135,7 +137,7 @@ def given_by(entries: Mapping[str, str]) -> Given:
         config,
         frozenset(entries) & SETTINGS.keys(),
         unknown + unknown_names(os.environ),
-        sorted(WITHOUT_EFFECT.intersection(entries)),
+        sorted(filter(is_without_effect, entries)),
     )
 
 

@@ -7,6 +7,7 @@ import sys
 import click
 
 from sordini.broker.cli.options import ClientCommand
+from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
 
 STARTED_MS = SystemClock().monotonic_ms()
@@ -82,6 +83,6 @@ def dev(count: int, port: int, host: str, directory: str, overrides: tuple[str, 
     try:
         code = run_brokers(Plan(count, directory, host, port), overrides, Logger(log_level), STARTED_MS)
     except ConfigError as error:
-        click.echo(f"sordini: {error}", err=True)
+        echo(f"sordini: {error}", err=True)
         sys.exit(2)
     sys.exit(code)
