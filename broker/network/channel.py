@@ -86,6 +86,11 @@ class Channel:
     def bytes_sent(self) -> int:
         return self._transport.bytes_sent
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the socket is watched for the peer's next bytes."""
+        return self._is_reading
+
     def open(self) -> None:
         """Begin to read."""
         self._read(wanted=True)
@@ -111,6 +116,11 @@ class Channel:
     def resume_reading(self) -> None:
         """There may be memory for the rest of a frame again."""
         self.processor.wake(self)
+
+    def shed(self, reason: str) -> None:
+        """Close the connection because the broker needs what it holds."""
+        self.processor.log.warning("connection closed", peer=str(self.peer), reason=reason, held=self._held_bytes)
+        self.close()
 
     def may_hold(self, file: File, position: int) -> bool:
         """See `Transport.may_hold`."""
@@ -245,10 +255,12 @@ class Channel:
         reader.settle()
         if reader.held_bytes != self._held_bytes:
             self._account_memory(reader.held_bytes)
+            if self._is_closed:
+                return  # It was the one to be closed for memory.
         if self._has_ended or self._is_draining:
             self._close_when_done()
         elif self._held_bytes:
-            self._read(wanted=not self._is_ahead() and self.processor.memory.admit(self))
+            self._read(wanted=not self._is_ahead() and self.processor.memory.admit(self, reader.declared_bytes))
         elif not self._is_reading:
             self._read(wanted=True)
 

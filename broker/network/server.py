@@ -127,7 +127,7 @@ class SocketServer:
         self._ticked_ms = now_ms
         for processor in self._processors:
             processor.tick(now_ms, may_expire=not was_stalled)
-        self.memory.tick()
+        self.memory.tick(may_judge=not was_stalled)
 
     def _on_closed(self, peer: Peer) -> None:
         self.counts.closed(peer.listener, peer.address)
