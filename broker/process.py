@@ -26,7 +26,8 @@ from sordini.broker.configuration.environment import environment_entries, unknow
 from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.places import STORE_FILE, refuse_moved
-from sordini.broker.daemon import Report, detach, redirect_output, take_over_standard_files
+from sordini.broker.daemon import Report, detach, open_missing_standard_files, redirect_output, take_over_standard_files
+from sordini.broker.log_writer import file_output, say_at_last, standard_error, standard_output
 from sordini.broker.logging import LogFile, Logger
 from sordini.broker.network.notify import ServiceManager
 from sordini.broker.network.page_cache import SystemPageCache
@@ -94,11 +95,10 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
 
 
 class StandardReport:
-    """A broker in the foreground tells its terminal."""
+    """A broker in the foreground tells its terminal, or the pipe in its place, which need not be read."""
 
     def ready(self, line: str) -> None:
-        sys.stdout.write(line)
-        sys.stdout.flush()
+        standard_output().write(line)
 
     def failed(self, line: str) -> None:
         sys.stderr.write(line)
@@ -174,12 +174,14 @@ def _absolute(given: Given, launch: Launch) -> tuple[Given, Launch]:
 def _run_process(given: Given, launch: Launch, report: Report) -> int:
     """The life of the process that is the broker, from its first open file on; the exit code."""
     disk = SystemDisk()
+    open_missing_standard_files(disk)
+    errors = standard_error()
     try:
         log_file = _open_log_file(disk, given.config, launch)
     except OSError as error:
         report.failed(f"sordini: {launch.log_file}: {error.strerror}\n")
         return EXIT_FAILED
-    log = Logger(launch.log_level, log_file, launch.log_form)
+    log = Logger(launch.log_level, file_output(log_file.fileno) if log_file else errors, launch.log_form)
     warn_of_keys(given, log)
     block_signals()
     try:
@@ -356,10 +358,8 @@ def _reopen(life: Life) -> None:
 
 
 def _last_words(server: Server, reason: str) -> None:
-    """Written past every buffer: the process ends right after it."""
-    line = f"sordini: stop forced after {reason}, not finished: {server.doing}; the next start recovers it\n"
-    with contextlib.suppress(OSError):
-        os.write(2, line.encode())
+    """The process ends right after it."""
+    say_at_last(f"sordini: stop forced after {reason}, not finished: {server.doing}; the next start recovers it\n")
 
 
 async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock) -> CoordinationStore:

@@ -11,7 +11,6 @@ so is its loop. That is what a cluster of processes is for.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import random
@@ -25,6 +24,7 @@ from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.places import STORE_FILE, refuse_moved
 from sordini.broker.coordination.shared import Lease
+from sordini.broker.log_writer import say_at_last
 from sordini.broker.logging import Logger
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
@@ -226,8 +226,7 @@ class _Brokers:
 
     def _last_words(self, reason: str) -> None:
         doing = ", ".join(f"broker {number} {server.doing}" for number, server in self._servers.items())
-        with contextlib.suppress(OSError):
-            os.write(2, f"sordini: stop forced after {reason}, not finished: {doing}\n".encode())
+        say_at_last(f"sordini: stop forced after {reason}, not finished: {doing}\n")
 
 
 class BrokerLog:

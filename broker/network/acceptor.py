@@ -13,6 +13,7 @@ import errno
 from typing import Final
 
 from sordini.broker.network.limits import ConnectionCounts, Listener
+from sordini.broker.network.peer_lines import PeerLines
 from sordini.broker.network.ports import ListeningSocket, Log, Peer, Socket
 from sordini.broker.network.processor import Rotation
 
@@ -33,12 +34,14 @@ class Acceptor:
         counts: ConnectionCounts,
         rotation: Rotation,
         log: Log,
+        peer_lines: PeerLines,
     ) -> None:
         self.listener = listener
         self._sockets = sockets
         self._counts = counts
         self._rotation = rotation
         self._log = log
+        self._peer_lines = peer_lines
         self.accepted = 0
         """Connections taken in, those that have closed included."""
         self._is_accepting = False
@@ -108,7 +111,7 @@ class Acceptor:
         address, port = socket.peer_address
         if not self._counts.may_keep(address):
             self.refused += 1
-            self._log.info("connection refused", address=address, reason="max.connections.per.ip")
+            self._peer_lines.info(address, "connection refused", address=address, reason="max.connections.per.ip")
             socket.close()
             return
         self.accepted += 1

@@ -119,7 +119,9 @@ class Channel:
 
     def shed(self, reason: str) -> None:
         """Close the connection because the broker needs what it holds."""
-        self.processor.log.warning("connection closed", peer=str(self.peer), reason=reason, held=self._held_bytes)
+        self.processor.peer_lines.warning(
+            self.peer.address, "connection closed", peer=str(self.peer), reason=reason, held=self._held_bytes
+        )
         self.close()
 
     def may_hold(self, file: File, position: int) -> bool:
@@ -130,7 +132,7 @@ class Channel:
         """Close the connection when it is idle, too slow, or not reading. Called every now and then."""
         reason = self._overdue(now_ms)
         if reason is not None:
-            self.processor.log.info("connection closed", peer=str(self.peer), reason=reason)
+            self.processor.peer_lines.info(self.peer.address, "connection closed", peer=str(self.peer), reason=reason)
             self.close()
 
     def close(self, *, reset: bool = False) -> None:
@@ -331,9 +333,8 @@ class Channel:
         """End the connection for a reason: the peer's, the disk's, or a bug of ours."""
         log, peer = self.processor.log, str(self.peer)
         if isinstance(error, WireError):
-            log.warning(
-                "connection closed", peer=peer, listener=self.peer.listener, api=_api(frame), reason=_escaped(error)
-            )
+            about = {"peer": peer, "listener": self.peer.listener, "api": _api(frame), "reason": _escaped(error)}
+            self.processor.peer_lines.warning(self.peer.address, "connection closed", **about)
         elif isinstance(error, SliceError):
             log.error("answer cut off", peer=peer, reason=_escaped(error))
         elif isinstance(error, OSError):
