@@ -12,7 +12,6 @@ import dataclasses
 import gc
 import os
 import random
-import resource
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.places import STORE_FILE, refuse_moved
 from sordini.broker.daemon import Report, detach, open_missing_standard_files, redirect_output, take_over_standard_files
+from sordini.broker.descriptors import Descriptors, allow_open_files
 from sordini.broker.log_writer import file_output, say_at_last, standard_error, standard_output
 from sordini.broker.logging import LogFile, Logger
 from sordini.broker.network.notify import ServiceManager
@@ -41,12 +41,6 @@ from sordini.storage.disk import SystemDisk
 
 LOG_FILE = "sordini.log"
 """In the first log directory, for a daemon that was given no other."""
-
-CONNECTIONS_EXPECTED = 1000
-"""So many descriptors are wanted for connections, where `max.connections` does not say fewer."""
-
-OTHER_FILES = 128
-"""Descriptors for everything that is neither a segment's file nor a connection."""
 
 EXIT_CLEAN, EXIT_FAILED, EXIT_CONFIG = 0, 1, 2
 
@@ -251,30 +245,15 @@ def _run_loop(given: Given, life: Life) -> int:
     except ConfigError as error:
         life.report.failed(f"sordini: {error}\n")
         return EXIT_CONFIG
-    allow_open_files(given.config, life.log)
+    descriptors = allow_open_files(given.config, life.log)
     # What was imported lives for ever: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(_run(given, life))
+        return runner.run(_run(given, life, descriptors))
 
 
-def allow_open_files(config: Config, log: Logger) -> None:
-    """Raise the soft bound on descriptors to the hard one: logs and connections need more than the usual 1024."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    wanted = config.open_segments_max + min(config.max_connections, CONNECTIONS_EXPECTED) + OTHER_FILES
-    if hard != resource.RLIM_INFINITY and hard < wanted:
-        log.warning(
-            "few files may be open at once",
-            limit=hard,
-            wanted=wanted,
-            cure="raise the hard limit (LimitNOFILE= in the unit, ulimit -Hn, docker run --ulimit nofile=...) "
-            "or lower sordini.open.segments.max and max.connections",
-        )
-
-
-async def _run(given: Given, life: Life) -> int:
+async def _run(given: Given, life: Life, descriptors: Descriptors) -> int:
     config, log, clock, disk = given.config, life.log, SystemClock(), life.disk
     loop = asyncio.get_running_loop()
 
@@ -289,6 +268,7 @@ async def _run(given: Given, life: Life) -> int:
         page_cache=SystemPageCache(clock, disk.offload),
         open_store=open_store,
         worker=CleaningChildren(),
+        descriptors=descriptors,
     )
     server = Server(config, given.explicit, ports, log)
     stop, manager = asyncio.Event(), ServiceManager(os.environ)

@@ -6,10 +6,9 @@ import errno
 from collections.abc import Callable
 from typing import Protocol
 
-from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.storage.disk import Disk, File
-from sordini.storage.errors import StorageError
+from sordini.storage.errors import NotNow, StorageError
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.retention import Retention
 
@@ -45,10 +44,10 @@ class Home:
         self.saved_recovery_point: Callable[[TopicPartition], int] = _zero
         """What the disk says of a partition, or may say once a write that runs has ended."""
 
-    def wrong(self, error: OSError) -> BrokerError | StorageError:
+    def wrong(self, error: OSError) -> NotNow | StorageError:
         """What to raise for a failed call: a full disk refuses and heals, anything else takes the directory away."""
         if error.errno in PASSING:
-            return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path}: {error}")
+            return NotNow(f"{self.path}: {error}")
         return self.fail(error)
 
     def fail(self, error: Exception) -> StorageError:

@@ -62,7 +62,7 @@ class SocketServer:
             for listener in listeners:
                 sockets = self._network.listen(listener.host, listener.port, listener.options)
                 self.acceptors[listener.name] = Acceptor(
-                    listener, sockets, self.counts, self._rotation, self._log, self._peer_lines
+                    listener, sockets, self.counts, self._rotation, self._peer_lines
                 )
         except OSError:
             for acceptor in self.acceptors.values():
