@@ -10,6 +10,7 @@ from sordini.protocol.types import TopicPartition
 from sordini.storage.disk import Disk, File
 from sordini.storage.errors import NotNow, StorageError
 from sordini.storage.open_files import OpenFiles
+from sordini.storage.preallocation import Reservations
 from sordini.storage.retention import Retention
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
@@ -31,6 +32,7 @@ class Home:
         self.path = path
         self.files = files
         self.randomness = randomness
+        self.reservations = Reservations(disk, path)
         self.failure: StorageError | None = None
         self.on_failure: Callable[[StorageError], None] = _ignore
         self.retention = Retention()

@@ -42,6 +42,11 @@ class Handle:
     def is_pinned(self) -> bool:
         return self._pins > 0
 
+    @property
+    def is_condemned(self) -> bool:
+        """Whether the file is deleted, or will be with its last pin."""
+        return self._condemned
+
     def reopen(self, *, create: bool = False) -> File:
         """The open file, opened now if it was not; raises OSError."""
         self.used = True
