@@ -174,7 +174,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         config_changes=config_changes,
         loggers=loggers,
         replicas=replicas,
-        sessions=FetchSessions(slots, lambda: draw(31), metadata.name_of),
+        sessions=FetchSessions(slots, lambda: draw(31), metadata.name_of, config.fetch_session_partitions_max),
         offsets_topic=offsets_topic,
         groups=groups,
         receiver=receiver,

@@ -112,7 +112,11 @@ class LogSettings:
         "How often high watermarks are written.",
     )
     log_preallocate: bool = setting(
-        "log.preallocate", boolean, False, "Take a new segment's room on the disk at once, up to an eighth of what is free.", dynamic=True
+        "log.preallocate",
+        boolean,
+        False,
+        "Take a new segment's room on the disk at once, up to an eighth of what is free.",
+        dynamic=True,
     )
     open_segments_max: int = setting(
         "sordini.open.segments.max", integer(16), 4096, "Segment files open at once, beside those being read."
