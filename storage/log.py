@@ -123,7 +123,7 @@ class Log:
         for position, header in batches:
             if header.producer_id >= 0:
                 idempotent = True
-                sent = appending.sent_before(self.producers, header)
+                sent = appending.sent_before(self, header, now_ms)
                 if sent is not None:
                     return appending.duplicate(self, sent)
             stamp(buffer, position, offset, leader_epoch)
@@ -356,6 +356,7 @@ class Log:
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that were silent for too long; how many."""
+        self.producers.mark(now_ms, self.log_end_offset)
         return self.producers.expire(now_ms, self._config.producer_expiration_ms)
 
     def abandon(self) -> None:

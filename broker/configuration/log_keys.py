@@ -115,7 +115,7 @@ class LogSettings:
         "log.preallocate",
         boolean,
         False,
-        "Take a new segment's room on the disk at once, up to an eighth of what is free.",
+        "Take a segment's room on the disk at once, up to an eighth of what is free.",
         dynamic=True,
     )
     open_segments_max: int = setting(
@@ -123,6 +123,13 @@ class LogSettings:
     )
     producer_id_expiration_ms: int = setting(
         "producer.id.expiration.ms", integer(1), 86400000, "A producer silent for longer is forgotten.", dynamic=True
+    )
+    partition_producers_max: int = setting(
+        "sordini.partition.producers.max",
+        integer(16),
+        20000,
+        "Idempotent producers that one partition remembers; past it a new one waits until another was silent for ten "
+        "minutes.",
     )
 
     # Messages.

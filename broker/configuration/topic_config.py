@@ -79,7 +79,7 @@ def _declare() -> Iterator[TopicSetting]:
     yield _same(
         "preallocate",
         "log.preallocate",
-        "Take a new segment's room on the disk at once, up to an eighth of what is free.",
+        "Take a segment's room on the disk at once, up to an eighth of what is free.",
     )
     yield _same(
         "message.format.version",
