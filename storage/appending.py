@@ -80,7 +80,6 @@ def note_producers(
     """Fold what was appended from offset `base` on into the producers' state; raises StorageError."""
     try:
         aborted = producer_replay.apply_appended(log.producers, buffer, batches, base)
-        log.producers.trim(log.config.producers_max)
         if aborted and not segment.transactions.is_checked and aborts.check(log, segment, log.log_end_offset):
             return  # It was made anew, from what was just appended too.
         for transaction in aborted:
