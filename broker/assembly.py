@@ -177,7 +177,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         config_changes=config_changes,
         loggers=loggers,
         replicas=replicas,
-        sessions=FetchSessions(slots, lambda: draw(31), metadata.name_of),
+        sessions=FetchSessions(slots, lambda: draw(31), metadata.name_of, config.fetch_session_partitions_max),
         offsets_topic=offsets_topic,
         groups=groups,
         receiver=receiver,
@@ -233,13 +233,14 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
     ]
 
 
-def network_limits(config: Config) -> tuple[NetworkLimits, ConnectionLimits]:
-    """The network's numbers, from the configuration."""
+def network_limits(config: Config, descriptors_max: int) -> tuple[NetworkLimits, ConnectionLimits]:
+    """The network's numbers, from the configuration and the descriptors that there are for connections."""
     return (
         NetworkLimits(
             processors=config.num_network_threads,
             processor_connections_max=config.processor_connections_max,
             connections_max=config.max_connections,
+            descriptors_max=descriptors_max,
             connections_per_address_max=config.max_connections_per_ip,
             connections_per_address_overrides=config.max_connections_by_ip,
             request_memory_bytes_max=config.queued_max_request_bytes,

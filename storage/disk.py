@@ -120,6 +120,15 @@ class Disk(Protocol):
         """
 
 
+def open_again_without_blocking(descriptor: int) -> int:
+    """A second descriptor of a pipe or terminal, whose writes answer BlockingIOError instead of waiting.
+
+    It is an open file of its own: the first one, which other processes may share, stays as it is. Raises OSError where
+    the system has no such names, for a pipe without a reader, and for what belongs to another user.
+    """
+    return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+
 class Newest:
     """What was appended last, to whichever file, if it was small: those who wait for it want it at once."""
 

@@ -6,11 +6,11 @@ import errno
 from collections.abc import Callable
 from typing import Protocol
 
-from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.storage.disk import Disk, File
-from sordini.storage.errors import StorageError
+from sordini.storage.errors import NotNow, StorageError
 from sordini.storage.open_files import OpenFiles
+from sordini.storage.preallocation import Reservations
 from sordini.storage.retention import Retention
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
@@ -56,6 +56,7 @@ class Home:
         self.path = path
         self.files = files
         self.randomness = randomness
+        self.reservations = Reservations(disk, path)
         self.failure: StorageError | None = None
         self.on_failure: Callable[[StorageError], None] = _ignore
         self.retention = Retention()
@@ -70,7 +71,12 @@ class Home:
         """What the disk says of a partition, or may say once a write that runs has ended."""
 
     def wrong(self, error: OSError) -> BrokerError | StorageError:
-        """What to raise for a failed call: a refusal, unless it means that the directory can no longer be trusted."""
+        """What to raise for a failed call: a refusal, unless it means that the directory can no longer be trusted.
+
+        A full disk, or no descriptor left, is a NotNow: a later call may succeed.
+        """
+        if error.errno in PASSING:
+            return NotNow(f"{self.path}: {error}")
         if not condemns(error):
             return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path}: {error}")
         return self.fail(error)

@@ -109,6 +109,8 @@ class LogDirectory:
                 cleaner_offsets.get(partition),
             )
             log = open_log(self.home, opening, now_ms)
+            if opening.config.preallocate and not is_clean:
+                log.segments.active.give_back_unknown()  # What was reserved before a crash is still there.
             log.last_flush_ms = now_ms
             log.compaction.first_dirty_offset = cleaner_offsets.get(partition)
             log.high_watermark = max(min(high_watermarks.get(partition, 0), log.log_end_offset), log.log_start_offset)

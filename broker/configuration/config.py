@@ -94,6 +94,12 @@ class Config(
         1000,
         "Incremental fetch sessions kept at once.",
     )
+    fetch_session_partitions_max: int = setting(
+        "sordini.fetch.session.partitions.max",
+        integer(0),
+        500000,
+        "Partitions that all incremental fetch sessions may hold together.",
+    )
 
     def __post_init__(self) -> None:
         check_membership(self)
