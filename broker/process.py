@@ -32,6 +32,7 @@ from sordini.broker.network.notify import ServiceManager
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.pid_file import PidFile, PidFileRefused
+from sordini.broker.record_jobs.children import RecordChildren
 from sordini.broker.server import Server
 from sordini.broker.signals import Reactions, SignalThread, block_signals
 from sordini.broker.startup import Ports, StartRefused
@@ -287,6 +288,7 @@ async def _run(given: Given, life: Life) -> int:
         page_cache=SystemPageCache(clock, disk.offload),
         open_store=open_store,
         worker=CleaningChildren(),
+        record_worker=RecordChildren(),
     )
     server = Server(config, given.explicit, ports, log)
     stop, manager = asyncio.Event(), ServiceManager(os.environ)

@@ -35,6 +35,7 @@ from sordini.replication.ports import Session
 from sordini.storage.log_manager import Identity, LogManager
 from tests.cleaning import CleaningHere
 from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.opening import RecordsHere
 from tests.unit.broker.network.helpers import ListLog, StillClock
 
 ME = BrokerId(1)
@@ -121,8 +122,19 @@ class UnitBroker:
         identity = BrokerIdentity(ME, CLUSTER_ID)
         call_later = self.timers.call_later
         worker = CleaningHere(disk)
+        self.records = RecordsHere()
         around = Surroundings(
-            self.dynamic, identity, session, self.clock, chance, self.spawn, call_later, self.log, worker, NoNetwork()
+            self.dynamic,
+            identity,
+            session,
+            self.clock,
+            chance,
+            self.spawn,
+            call_later,
+            self.log,
+            worker,
+            self.records,
+            NoNetwork(),
         )
         self.parts: Assembly = assemble(around, configs, self.logs)
         self.logs.on_offline = self.parts.replicas.directory_failed
