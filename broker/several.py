@@ -40,6 +40,7 @@ from sordini.broker.process import (
     read_entries,
     warn_of_keys,
 )
+from sordini.broker.record_jobs.children import RecordChildren
 from sordini.broker.server import Server
 from sordini.broker.signals import Reactions, SignalThread, block_signals
 from sordini.broker.startup import Ports, StartRefused
@@ -210,6 +211,7 @@ class _Brokers:
             page_cache=SystemPageCache(self._clock, self._disk.offload),
             open_store=lease,
             worker=CleaningChildren(),
+            record_worker=RecordChildren(),
             descriptors=self._descriptors,
             is_store_shared=True,
         )

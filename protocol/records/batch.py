@@ -31,6 +31,7 @@ from crc32c import crc32c
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, compress, decompress
+from sordini.protocol.records.effort import UNBOUNDED, Effort
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint, varint
 
 HEADER_SIZE = 61
@@ -185,6 +186,7 @@ def build_batch(
     transactional: bool = False,
     control: bool = False,
     log_append_time: bool = False,
+    effort: Effort = UNBOUNDED,
 ) -> bytes:
     """Write one batch. The records' offsets must rise from `base_offset` on; gaps are kept.
 
@@ -217,7 +219,7 @@ def build_batch(
         base_sequence=base_sequence,
         record_count=len(records),
     )
-    return bytes(assemble_batch(header, compress(codec, body, level=codec_level)))
+    return bytes(assemble_batch(header, compress(codec, body, level=codec_level, effort=effort)))
 
 
 def assemble_batch(header: BatchHeader, body: bytes | bytearray | memoryview) -> bytearray:
@@ -249,18 +251,25 @@ def _sized(value: bytes | None) -> tuple[bytes, bytes]:
 
 
 def read_records(
-    batch: bytes | bytearray | memoryview, header: BatchHeader, *, expanded_bytes_max: int = EXPANDED_BYTES_MAX
+    batch: bytes | bytearray | memoryview,
+    header: BatchHeader,
+    *,
+    expanded_bytes_max: int = EXPANDED_BYTES_MAX,
+    effort: Effort = UNBOUNDED,
+    start: int = 0,
 ) -> Iterator[Record]:
-    """Yield the records of one whole batch, which starts at byte 0 of `batch`.
+    """Yield the records of one whole batch, which starts at byte 0 of `batch`; those below `start` are stepped over.
 
     Decompresses to at most `expanded_bytes_max` bytes. Raises BrokerError: INVALID_RECORD where records and
     header disagree, and what `decompress` raises.
     """
     body = bytes(memoryview(batch)[HEADER_SIZE : header.size])
     if header.codec != NO_CODEC:
-        body = decompress(header.codec, body, expanded_bytes_max)
-    position = 0
-    for _ in range(header.record_count):
+        body = decompress(header.codec, body, expanded_bytes_max, effort)
+    position = skipped = 0
+    if start > header.base_offset:
+        skipped, position = _skip(body, header, start)
+    for _ in range(header.record_count - skipped):
         try:
             record, position = _read_record(body, position, header)
         except (IndexError, ValueError) as error:
@@ -268,6 +277,22 @@ def read_records(
         yield record
     if position != len(body):
         raise BrokerError(ErrorCode.INVALID_RECORD, f"{len(body) - position} bytes follow the last record")
+
+
+def _skip(body: bytes, header: BatchHeader, start: int) -> tuple[int, int]:
+    """How many records lie below `start`, and where the next one begins; raises BrokerError as `read_records`."""
+    position = 0
+    delta = start - header.base_offset
+    try:
+        for number in range(header.record_count):
+            length, at = read_varint(body, position)
+            time_end = read_varint(body, at + 1, VARLONG_BYTES_MAX)[1]
+            if length < 0 or read_varint(body, time_end)[0] >= delta:
+                return number, position
+            position = at + length
+    except (IndexError, ValueError) as error:
+        raise BrokerError(ErrorCode.INVALID_RECORD, f"a record is damaged: {error}") from None
+    return header.record_count, position
 
 
 def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:

@@ -36,6 +36,7 @@ from sordini.replication.ports import Session
 from sordini.storage.log_manager import Identity, LogManager
 from tests.cleaning import CleaningHere
 from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.opening import RecordsHere
 from tests.unit.broker.network.helpers import ListLog, StillClock
 
 ME = BrokerId(1)
@@ -130,6 +131,7 @@ class UnitBroker:
         identity = BrokerIdentity(ME, CLUSTER_ID)
         call_later = self.timers.call_later
         worker = CleaningHere(disk)
+        self.records = RecordsHere()
         around = Surroundings(
             self.dynamic,
             identity,
@@ -140,6 +142,7 @@ class UnitBroker:
             call_later,
             self.log,
             worker,
+            self.records,
             NoNetwork(),
             is_clustered,
         )

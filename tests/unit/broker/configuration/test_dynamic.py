@@ -95,7 +95,7 @@ def test_a_coarser_keys_default_is_told_only_beside_a_value_that_was_set() -> No
 def test_every_dynamic_key_that_topics_do_not_inherit_has_somebody_who_hears_of_it() -> None:
     inherited = {key.key for topic in TOPIC_SETTINGS.values() for key in topic.inherits}
     alone = {key for key, (_, declared) in SETTINGS.items() if declared.is_dynamic} - inherited
-    # The cleaner listens to its own, the network to the next three, throttles and fetchers to those of replication, the
+    # The queue of jobs on records and the cleaner listen to their own, the network to the next three, throttles and fetchers to those of replication, the
     # settings of partitions take the others.
     assert alone == {
         "follower.replication.throttled.rate",
@@ -112,6 +112,8 @@ def test_every_dynamic_key_that_topics_do_not_inherit_has_somebody_who_hears_of_
         "num.replica.fetchers",
         "producer.id.expiration.ms",
         "sordini.expanded.bytes.max",
+        "sordini.record.waiting.bytes.max",
+        "sordini.record.workers",
         "sordini.validate.compressed",
     }
 
