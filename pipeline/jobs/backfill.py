@@ -14,13 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.absent import absent_from
 from sordini.pipeline.jobs.aggregate import app_id
 from sordini.pipeline.jobs.flow import Batch, Flow, batch_of, decode, open_sink_table, read_records
 from sordini.pipeline.jobs.job import DecodeMode, SinkKind
 from sordini.pipeline.jobs.load import Step, distance
 from sordini.pipeline.jobs.topic_sink import TopicSink
 from sordini.pipeline.jobs.topics import Offsets, Topics
-from sordini.pipeline.jobs.windows import END, START, not_yet_in, windowed, without
+from sordini.pipeline.jobs.windows import END, START, not_yet_in, windowed
 from sordini.pipeline.source.planning import advance
 from sordini.pipeline.source.positions import Position
 from sordini.pipeline.tables import Table
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sordini.pipeline.jobs.job import Aggregate, Job
-
-_IDENTITY = ("topic", "partition", "offset")
 
 
 class Range(NamedTuple):
@@ -146,13 +145,8 @@ def _fill(flow: Flow, start: Offsets, end: Offsets, batch_id: int) -> Batch:
 
 
 def _missing(table: Table | TopicSink, rows: DataFrame, start: Offsets, end: Offsets) -> DataFrame:
-    """Those rows whose record is not in the table; of a topic nobody knows what is in it."""
-    from pyspark.sql import functions as sql
-
-    if isinstance(table, TopicSink) or table.schema() is None:
+    """Those rows whose record is not in the table; of a topic it is not known what is in it."""
+    if isinstance(table, TopicSink):
         return rows
     first = min(at for each in start.values() for at in each.values())
-    last = max(at for each in end.values() for at in each.values())
-    there = table.read(rows.sparkSession).select(*_IDENTITY)
-    # Parquet's statistics leave out whole files by this.
-    return without(rows, there.where((sql.col("offset") >= first) & (sql.col("offset") < last)), _IDENTITY)
+    return absent_from(table, rows, first, max(at for each in end.values() for at in each.values()))

@@ -16,11 +16,11 @@ from sordini.pipeline.jobs.audit import compare, read_counts
 from sordini.pipeline.jobs.job import Decode, Job, Source, SourceFormat, SparkSettings
 from sordini.pipeline.jobs.load import Piece, distance
 from sordini.pipeline.jobs.metrics import Metrics, lags
-from sordini.pipeline.jobs.queries import reason_of
 from sordini.pipeline.jobs.session import java_version, settings
 from sordini.pipeline.jobs.status import places
 from sordini.pipeline.jobs.stopping import Gate, Stopped
 from sordini.pipeline.jobs.topics import starting
+from sordini.pipeline.sentences import reason_of
 from sordini.pipeline.source.options import Edge, Timestamps
 
 
@@ -184,7 +184,7 @@ def test_of_sparks_long_messages_the_reason_is_told() -> None:
         "my.errors.Refused: no such page\n\tat py4j.Protocol\n"
     )
     assert reason_of(transform) == "Refused: no such page"
-    assert reason_of(" \n") == "Spark gave no reason"
+    assert reason_of(" \n") == "no reason was given"
     assert reason_of("[TABLE_OR_VIEW_NOT_FOUND] no such table\nat y") == "[TABLE_OR_VIEW_NOT_FOUND] no such table"
 
 
