@@ -18,7 +18,7 @@ LIBRARIES: Final = frozenset(
 """The outermost packages of exceptions that are put into words; deltalake's own module calls itself `_internal`."""
 
 LETTERS_MAX: Final = 600
-_SQLSTATE: Final = re.compile(r"[;.]? ?SQLSTATE: ?\w{5};?\s*$")
+_SQLSTATE: Final = re.compile(r"[;.]? ?SQLSTATE: ?\w{5}\b.*$")
 _NO_WORKER: Final = ("Python worker failed to connect back", "Python worker exited unexpectedly")
 _WORKER: Final = (
     "Spark's Python process did not start in the ten seconds that Spark gives it: the machine is too busy, or Python "

@@ -177,8 +177,8 @@ def with_job(command: Callable[..., None]) -> Callable[..., None]:
     @job_argument
     @bootstrap_option
     @json_option
-    @wraps(command)
     @in_words
+    @wraps(command)
     def with_started(*args: Any, job_file: Path, bootstrap: str, as_json: bool, **named: Any) -> None:
         command(*args, started=Started(read(job_file, bootstrap), as_json, named.pop("master", "")), **named)
 

@@ -39,7 +39,7 @@ from sordini.pipeline.schemas.named import NAMED
 from sordini.pipeline.source.client.settings import addresses_of
 from sordini.pipeline.source.options import read_options
 from sordini.pipeline.source.sink_options import read_sink_options
-from sordini.pipeline.tables.opening import check_options
+from sordini.pipeline.tables.opening import check_location, check_options
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
 KEPT: Final = ("key", "headers", "timestampType")
@@ -123,6 +123,8 @@ def _source(section: Section, elsewhere: str) -> Source:
     try:
         addresses_of(source.bootstrap)
     except PipelineError as error:
+        if elsewhere:
+            raise PipelineError(f"--bootstrap, or SORDINI_BOOTSTRAP, is {elsewhere!r}: {error}") from None
         section.wrong("bootstrap", f"is {source.bootstrap!r}: {error}")
     _checked(section, source.options, lambda: read_options(batch_options(source), streaming=False))
     return source
@@ -271,6 +273,10 @@ def _sink(
         if columns is not None:
             check_partition(column, columns, lambda problem: section.wrong("partition_by", problem))
     section.finish()
+    try:
+        check_location(kind.value, sink.location)
+    except PipelineError as error:
+        section.wrong("location", f"cannot be: {error}")
     _checked(section, sink.options, lambda: _check_sink_options(sink, source))
     if kind is SinkKind.KAFKA and columns is not None and "key" in sink.options:
         check_column(sink.options["key"], columns, lambda problem: section.wrong("options", f"key {problem}"))
@@ -279,7 +285,7 @@ def _sink(
 
 def _check_sink_options(sink: Sink, source: Source) -> None:
     if sink.kind is not SinkKind.KAFKA:
-        check_options(sink.kind.value, sink.location, sink.options)
+        check_options(sink.kind.value, sink.options)
         return
     options = {name: value for name, value in sink.options.items() if name != "key"}
     connection = {**source.client_options(), **options, "topic": sink.location}

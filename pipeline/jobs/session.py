@@ -6,6 +6,7 @@ the command tells the one that matters (see `sordini.pipeline.sentences`).
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -70,6 +71,8 @@ def open_session(jobs: Sequence[Job], master: str = "", log: Path | None = None)
             spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise MissingProgramError(f"Spark did not start: {_last_words(log) or sentence_of(error)}") from error
+    if log is not None:
+        _libraries_log_to(log)
     from sordini.pipeline.source import register
 
     register(spark)
@@ -105,6 +108,18 @@ def _standard_error_to(log: Path | None) -> Iterator[None]:
     finally:
         os.dup2(before, _STANDARD_ERROR)
         os.close(before)
+
+
+def _libraries_log_to(log: Path) -> None:
+    """PySpark logs each error of a query once more, stack and all, through loggers with handlers of their own."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logger = PySparkLogger.getLogger(name)
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+            handler.close()
+        logger.addHandler(logging.FileHandler(log, delay=True))
 
 
 def _last_words(log: Path | None) -> str:

@@ -37,7 +37,8 @@ def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[
     if not app_id:
         raise BadSetting("a table's app_id must not be empty: it tells the batches of one writer from those of others")
     rest = {name: str(value) for name, value in options.items()}
-    check_options(kind, location, rest)
+    check_location(kind, location)
+    check_options(kind, rest)
     settings = _file_settings(rest)
     columns = tuple(partition_by)
     table: Table
@@ -63,12 +64,16 @@ def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[
     return table
 
 
-def check_options(kind: str, location: str, options: Mapping[str, str]) -> None:
+def check_location(kind: str, location: str) -> None:
+    """See that a kind of table can be there, without looking. Raises BadSetting."""
+    if kind == "parquet" and local_path(location) is None:
+        raise BadSetting(NO_FOLDER.format(location))
+
+
+def check_options(kind: str, options: Mapping[str, str]) -> None:
     """See that a kind of table has these options, without the libraries behind it. Raises BadSetting."""
     if kind not in KINDS:
         raise BadSetting(f"'{kind}' is no kind of table: {', '.join(KINDS)}")
-    if kind == "parquet" and local_path(location) is None:
-        raise BadSetting(NO_FOLDER.format(location))
     names = ("compression", "file_bytes", *(("table",) if kind == "iceberg" else ()))
     prefix = {"delta": STORAGE_PREFIX, "iceberg": CATALOG_PREFIX}.get(kind)
     for name in sorted(options):
