@@ -89,7 +89,7 @@ def _planned(job: Job, at: tuple[str, ...], make: Callable[[], DataFrame]) -> Da
     try:
         frame = make()
         frame.schema  # noqa: B018 - Analysed by being asked for.
-    except Exception as error:
+    except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
         if not can_be_told(error):
             raise
         _wrong(job, at, f"cannot be: {sentence_of(error)}{_meant(str(error))}")

@@ -80,7 +80,7 @@ class Flow:
                 continue
             try:
                 sink.schema()
-            except Exception as error:
+            except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
                 if not can_be_told(error) or isinstance(error, PipelineError):
                     raise
                 raise PipelineError(f"{what} {sink.location} cannot be opened: {sentence_of(error)}") from error
@@ -136,7 +136,7 @@ class Flow:
             # An attempt that noted another batch under this number, or a later one, has died before its commit.
             end = max(at for each in offsets.values() for at in each.values())
             return place.append(absent_from(place, letters, 0, end), last[0] + 1, offsets).rows
-        except Exception as error:
+        except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
             if not can_be_told(error):
                 raise
             raise DeadLettersFailed(place, error, batch_id, self.sink) from error

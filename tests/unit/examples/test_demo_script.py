@@ -68,14 +68,19 @@ def test_an_active_environment_goes_before_the_path_and_each_python_is_looked_at
     )
 
 
-def test_where_pyspark_is_nothing_is_installed_and_the_example_gets_the_options() -> None:
-    environment = {**os.environ, "JAVA_HOME": os.environ.get("JAVA_HOME") or "somewhere", "VIRTUAL_ENV": sys.prefix}
-    done = subprocess.run(
-        [sys.executable, SCRIPT, "--help"], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stderr.endswith(": nothing is installed\n")
-    assert done.stderr.count("\n") == 1
-    assert "--broken BROKEN" in done.stdout
+def test_where_pyspark_is_nothing_is_installed_and_the_example_gets_the_options(
+    demo: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, arguments: run.append(arguments))
+    monkeypatch.setenv("JAVA_HOME", "somewhere")
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    monkeypatch.chdir(ROOT)
+    demo.main(["--rate", "5"])
+    assert [arguments[-4:] for arguments in run] == [["-m", "examples.activity", "--rate", "5"]]
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.endswith(": nothing is installed\n")
 
 
 def test_without_java_it_says_so_before_it_installs_anything() -> None:
