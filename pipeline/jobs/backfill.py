@@ -17,7 +17,7 @@ from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.absent import absent_from
 from sordini.pipeline.jobs.aggregate import app_id
 from sordini.pipeline.jobs.flow import Batch, Flow, batch_of, decode, open_sink_table, read_records
-from sordini.pipeline.jobs.job import DecodeMode, SinkKind
+from sordini.pipeline.jobs.job import DecodeMode, Sink, SinkKind
 from sordini.pipeline.jobs.load import Step, distance
 from sordini.pipeline.jobs.topic_sink import TopicSink
 from sordini.pipeline.jobs.topics import Offsets, Topics
@@ -50,8 +50,8 @@ def backfill(
     if job.sink is None or job.sink.kind is SinkKind.KAFKA:
         raise PipelineError(f"job {job.name} writes into no table, and only a table can tell what is missing in it")
     if into:
-        dead = replace(job.dead_letters or job.sink, location=f"{into.rstrip('/')}-dead")
-        job = replace(job, sink=replace(job.sink, location=into), dead_letters=dead)
+        dead = _elsewhere(job.dead_letters or job.sink, f"{into.rstrip('/')}-dead")
+        job = replace(job, sink=_elsewhere(job.sink, into), dead_letters=dead)
     flow = Flow.of(job, spark, f"{job.name}/backfill")
     start, end = offsets_of(job, wanted)
     if not into:
@@ -114,6 +114,12 @@ def _edge(topics: Topics, edge: Offsets | int | None, begins: Offsets, ends: Off
         }
         for topic, each in ends.items()
     }
+
+
+def _elsewhere(sink: Sink, location: str) -> Sink:
+    """The same sink at another place; the name that a table has in its catalog stays with the table."""
+    options = {name: value for name, value in sink.options.items() if name != "table"}
+    return replace(sink, location=location, options=options)
 
 
 def _reached(job: Job) -> Offsets:

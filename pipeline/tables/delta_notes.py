@@ -120,18 +120,18 @@ def _kept(table: DeltaTable, app_id: str, batch_id: int, files: pyarrow.fs.FileS
 def _log_files(files: pyarrow.fs.FileSystem, version: int) -> list[str]:
     """The newest whole checkpoint up to a version, and the commits after it, in order."""
     commits: dict[int, str] = {}
-    checkpoints: dict[int, list[tuple[str, int]]] = {}
+    checkpoints: dict[tuple[int, int], list[str]] = {}  # By version and number of parts.
     for info in files.get_file_info(pyarrow.fs.FileSelector(_LOG)):
         named = _FILE.fullmatch(info.base_name)
         if named is None or int(named[1]) > version:
             continue
         if ".checkpoint" in info.base_name:
-            checkpoints.setdefault(int(named[1]), []).append((info.path, int(named[2] or 1)))
+            checkpoints.setdefault((int(named[1]), int(named[2] or 1)), []).append(info.path)
         else:
             commits[int(named[1])] = info.path
-    whole = [at for at, parts in checkpoints.items() if len(parts) >= max(count for _, count in parts)]
-    newest = max(whole, default=-1)
-    return [path for path, _ in checkpoints.get(newest, ())] + [commits[at] for at in sorted(commits) if at > newest]
+    whole = [kind for kind, paths in checkpoints.items() if len(paths) >= kind[1]]
+    newest = max(whole, default=(-1, 0))
+    return checkpoints.get(newest, []) + [commits[at] for at in sorted(commits) if at > newest[0]]
 
 
 def _versions(path: str, files: pyarrow.fs.FileSystem) -> dict[str, int]:

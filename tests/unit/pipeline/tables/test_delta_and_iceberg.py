@@ -95,11 +95,22 @@ def test_a_checkpoint_of_which_a_part_is_missing_is_left_out(location: str) -> N
         table.append(frame(range(4)), number, {"t": {0: number}})
     strangers_clean_up(location)
     log = Path(location, "_delta_log")
-    [checkpoint] = log.glob("*.checkpoint.parquet")
-    half = log / f"{int(checkpoint.name[:20]) + 1:020}.checkpoint.0000000001.0000000002.parquet"
-    half.write_bytes(b"the other part was never written")
-    found = last_note(DeltaTable(location), "app", SubTreeFileSystem(location, LocalFileSystem()))
-    assert found == table.last() == (2, {"t": {0: 2}})
+    write_deltalake(location, DeltaTable(location).to_pyarrow_table().slice(0, 0), mode="append")
+    looked_at = DeltaTable(location)
+    for version in (looked_at.version() - 1, looked_at.version()):
+        half = log / f"{version:020}.checkpoint.0000000001.0000000002.parquet"
+        half.write_bytes(b"the other part was never written")
+    assert last_note(looked_at, "app", SubTreeFileSystem(location, LocalFileSystem())) == (2, {"t": {0: 2}})
+
+
+def test_offsets_are_those_of_the_version_that_was_looked_at_also_without_commit_infos(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    table.append(ids(1), 7, {"t": {0: 4}})
+    strangers_clean_up(location)
+    looked_at = DeltaTable(location)
+    table.append(ids(2), 8, {"t": {0: 8}})
+    files = SubTreeFileSystem(location, LocalFileSystem())
+    assert last_note(looked_at, "app", files) == (7, {"t": {0: 4}})
 
 
 def test_a_delta_table_of_an_earlier_version_keeps_its_offsets_from_its_next_commit_on(location: str) -> None:
