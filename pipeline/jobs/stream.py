@@ -71,7 +71,6 @@ def _start(
     topics = Topics.of(job)
     flow.check()
     for step in finish(flow, state, topics):
-        notice(f"{job.name}: batch {step.batch.batch_id} was begun by an earlier run, and is done again")
         told(job, step.batch)
     _, work = begin(flow, state, topics)
     below = state.below("stream")

@@ -109,10 +109,11 @@ def _kept(table: DeltaTable, app_id: str, batch_id: int, files: pyarrow.fs.FileS
     if found.get(f"{_BATCH}{app_id}") != batch_id:
         return None
     offsets: dict[str, dict[int, int]] = {}
+    prefix = f"{_OFFSETS}{app_id}/"
     for name, end in found.items():
-        owner, _, place = name.removeprefix(_OFFSETS).partition(f"{app_id}/")
-        topic, _, number = place.partition("/")
-        if name.startswith(_OFFSETS) and not owner and number.isdecimal() and end != _GONE:
+        topic, _, number = name.removeprefix(prefix).rpartition("/")
+        # A slash in what is left of the name is one of a writer whose name begins as this one's does.
+        if name.startswith(prefix) and "/" not in topic and end != _GONE:
             offsets.setdefault(topic, {})[int(number)] = end
     return Note(batch_id, offsets)
 
