@@ -7,7 +7,7 @@
 # make mixed  clusters of ours and Apache Kafka 2.7.2 and 3.9.1, each governing the other, killed, frozen; half an hour
 # make chaos  three brokers under 48 faults in ten minutes, all that clients saw and files hold judged; ARGS="--minutes 2"
 # make pipeline  Spark's own Kafka source and ours in all scenarios, tables killed while written; half an hour
-# make demo   visitors of a site, from topics through Spark to tables and a report with plots; five minutes or so
+# make demo   visitors of a site, from topics through Spark to tables and a report with plots; five to fifteen minutes
 # make sim    100 seeds of a simulated broker, 1,000 of a cluster; ARGS, CLUSTER_ARGS="--seeds 0-9999" for more
 # make soak   every API and version by chance for ten minutes, beside an honest client; ARGS="--minutes 2 --seed 7"
 # make lint   style, types, import contracts
@@ -58,8 +58,8 @@ pipeline: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline $(ARGS)
 
-demo: .venv/.installed-dev
-	$(BIN)/python -W ignore::DeprecationWarning -m examples.activity $(ARGS)
+demo:
+	@$(PYTHON) scripts/demo.py $(ARGS)
 
 sim: .venv/.installed-dev
 	$(BIN)/python -m tests.sim $(or $(ARGS),--seeds 100-199)

@@ -1,6 +1,6 @@
 """The activity example, all of it with one command:
 
-    python -m examples.activity                         five minutes or so
+    python -m examples.activity                         five minutes on two free cores, up to fifteen on busy ones
     python -m examples.activity --rate 5000 --seconds 120
     python -m examples.activity --seed 7 --minutes 600 --broken 0.02
 
@@ -20,8 +20,12 @@ from examples.activity.generator.producing import SendingError
 from examples.activity.generator.visits import MINUTE_MS, Plan
 from examples.activity.report.findings import differences
 from examples.running import ROOT, ExampleError, stop_in_order_when_told
+from examples.telling import Telling
 from sordini.pipeline.errors import PipelineError
 
+SPARK_STARTS = 6
+MINUTES_TOLD = "five minutes on two free cores, up to fifteen on busy ones"
+"""Of the defaults. Without the installation, which says itself how long it takes."""
 AFTER_MINUTES = 90
 """The time played ends so long ago: late phones' records, which come after it, are not of the future either."""
 
@@ -29,11 +33,8 @@ AFTER_MINUTES = 90
 def main() -> int:
     demo = _demo_of(sys.argv[1:])
     stop_in_order_when_told()
-    began = time.monotonic()
-
-    def tell(what: str) -> None:
-        print(f"{time.monotonic() - began:6.1f} s  {what}", flush=True)
-
+    tell = Telling()
+    tell(f"{demo.seconds:g} s of visitors, then Spark is started {SPARK_STARTS} times: {MINUTES_TOLD} in all")
     try:
         outcome = play(demo, tell)
     except (ExampleError, SendingError, PipelineError) as error:

@@ -33,6 +33,11 @@ EXTRA: Final = frozenset({"pyspark", "pyarrow", "numpy", "pandas", "deltalake", 
 INSTALL: Final = "pip install 'sordini[spark]'"
 
 
+TRACEBACK: Final = "sordini.pipeline.traceback"
+LOG: Final = "sordini.pipeline.log"
+"""In click's context: whether exceptions stay as they are, and where Spark's log is once it was started."""
+
+
 class PipelineCommand(ClientCommand):
     """A command whose failures are told in words, without a traceback."""
 
@@ -51,30 +56,37 @@ class PipelineGroup(ClientGroup):
 
 
 def in_words(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn what goes wrong into a Failure: the pipeline's own errors, Spark's, and a library that is not there."""
+    """Turn what goes wrong into a Failure of one sentence, whichever library raised it; see `sentence_of`.
+
+    Adds the option --traceback, which leaves exceptions and Spark's log as they are.
+    """
 
     @wraps(command)
-    def told(*args: Any, **named: Any) -> None:
-        from sordini.pipeline.errors import PipelineError
-
+    def told(*args: Any, traceback: bool, **named: Any) -> None:
+        context = click.get_current_context()
+        context.meta[TRACEBACK] = traceback
         try:
             command(*args, **named)
-        except PipelineError as error:
-            raise Failure(str(error)) from error
         except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in EXTRA:
+            if traceback or (error.name or "").partition(".")[0] not in EXTRA:
                 raise
             raise Failure(f"{error.name} is not installed, which the pipeline needs: {INSTALL}") from error
-        except ConnectionError as error:
-            raise Failure(f"Spark's process has gone away: {error}") from error
-        except Exception as error:  # All of them - Spark's and py4j's have no common class; others are raised again.
-            if type(error).__module__.partition(".")[0] not in {"pyspark", "py4j"}:
+        except (Failure, click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
+            from sordini.pipeline.sentences import can_be_told, sentence_of
+
+            if traceback or not can_be_told(error):
                 raise
-            from sordini.pipeline.jobs.queries import reason_of
+            log = context.meta.get(LOG)
+            more = f"\nSpark's log is {log}; --traceback shows it here" if log else ""
+            raise Failure(f"{_spark_is_gone(error)}{sentence_of(error)}{more}") from error
 
-            raise Failure(reason_of(str(error))) from error
+    return click.option("--traceback", is_flag=True, help="Show what went wrong whole, for a report of a bug.")(told)
 
-    return told
+
+def _spark_is_gone(error: Exception) -> str:
+    return "Spark's process has gone away: " if isinstance(error, ConnectionError) else ""
 
 
 class Started(NamedTuple):
@@ -84,9 +96,9 @@ class Started(NamedTuple):
     as_json: bool
     master: str
 
-    def spark(self, *, asks_brokers: bool = True) -> SparkSession:
+    def spark(self, *, asks_brokers: bool = True, plans: bool = True) -> SparkSession:
         """See `started_spark`."""
-        return started_spark([self.job], self.master, asks_brokers=asks_brokers)
+        return started_spark([self.job], self.master, asks_brokers=asks_brokers, plans=plans)
 
 
 def check_cluster(*jobs: Job) -> None:
@@ -97,18 +109,30 @@ def check_cluster(*jobs: Job) -> None:
         Topics.of(job).check()
 
 
-def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True) -> SparkSession:
+def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True, plans: bool = True) -> SparkSession:
     """One session for all these jobs, started now and closed with the command; their clusters are looked at before.
+
+    Unless it is told not to, it also sees that Spark understands what the jobs do with rows.
 
     Raises PipelineError.
     """
-    from sordini.pipeline.jobs.session import close_session, open_session
+    from sordini.pipeline.jobs.checking import check_transform, plan
+    from sordini.pipeline.jobs.session import check_installed, close_session, log_of, open_session
 
+    context = click.get_current_context()
+    check_installed(jobs)
+    for job in jobs if plans else ():
+        check_transform(job)
     if asks_brokers:
         check_cluster(*jobs)
+    log = None if context.meta[TRACEBACK] or "SPARK_CONF_DIR" in os.environ else log_of(jobs[0])
+    context.meta[LOG] = log
     click.echo("Starting Spark ...", err=True)
-    session = open_session(jobs, master)
-    click.get_current_context().call_on_close(partial(close_session, session))
+    session = open_session(jobs, master, log)
+    context.call_on_close(partial(close_session, session))
+    if plans:
+        for job in jobs:
+            plan(job, session)
     return session
 
 
@@ -153,8 +177,8 @@ def with_job(command: Callable[..., None]) -> Callable[..., None]:
     @job_argument
     @bootstrap_option
     @json_option
-    @wraps(command)
     @in_words
+    @wraps(command)
     def with_started(*args: Any, job_file: Path, bootstrap: str, as_json: bool, **named: Any) -> None:
         command(*args, started=Started(read(job_file, bootstrap), as_json, named.pop("master", "")), **named)
 

@@ -10,6 +10,7 @@ import click
 
 from sordini.broker.cli.options import Failure, json_option
 from sordini.broker.cli.output import print_json, size_text, table
+from sordini.pipeline.cli.jars import jars
 from sordini.pipeline.cli.options import (
     PipelineGroup,
     Started,
@@ -22,6 +23,7 @@ from sordini.pipeline.cli.options import (
     started_spark,
     with_job,
 )
+from sordini.pipeline.cli.resume import resume
 from sordini.pipeline.cli.telling import Teller, metrics_of
 
 if TYPE_CHECKING:
@@ -45,14 +47,26 @@ def pipeline() -> None:
 
 @pipeline.command()
 @with_job
-def check(started: Started) -> None:
+@click.option("--no-spark", "without_spark", is_flag=True, help="Leave out what Spark alone can tell.")
+def check(started: Started, *, without_spark: bool) -> None:
     """Read a job file and say what it means, with every default, or where it is wrong; nothing is run.
+
+    Whether a transform, and expressions in Spark's SQL, mean something is for Spark to say: it is started for them.
 
     \b
       sordini pipeline check views.yaml
+      sordini pipeline check views.yaml --no-spark
     """
     from sordini.pipeline.cli.plain import plain
+    from sordini.pipeline.jobs.checking import check_transform
+    from sordini.pipeline.jobs.session import MissingProgramError
 
+    check_transform(started.job)
+    if not without_spark and (started.job.transform or started.job.aggregates):
+        try:
+            started.spark(asks_brokers=False)
+        except MissingProgramError as error:
+            click.echo(f"sordini: neither the transform nor aggregates were tried: {error}", err=True)
     said = plain(started.job)
     if started.as_json:
         print_json(said)
@@ -211,7 +225,7 @@ def audit(started: Started, *, everything: bool) -> None:
     from sordini.pipeline.jobs.audit import counts_of
 
     counts = counts_of(started.job)
-    rows = run(started.job, started.spark(asks_brokers=False), counts)
+    rows = run(started.job, started.spark(asks_brokers=False, plans=False), counts)
     wrong = [row for row in rows if row.difference or row.twice]
     if started.as_json:
         print_json([row._asdict() for row in (rows if everything else wrong)])
@@ -294,6 +308,10 @@ def schema(name: str | None, job_file: Path | None, form: str) -> None:
     if found is None:
         raise Failure(f"{name or job_file} has no schema; ours are {', '.join(NAMED)}")
     click.echo(schema_in(found, form))
+
+
+pipeline.add_command(resume)
+pipeline.add_command(jars)
 
 
 def _differently_named(jobs: list[Job]) -> None:

@@ -37,11 +37,14 @@ class Teller:
     ) -> None:
         if self._bar is not None:
             self._bar.__exit__(kind, error, trace)
-        if error is None and not self._as_json:
-            dead = f", {self._dead:,} dead letters" if self._dead else ""
-            click.echo(
-                f"{self._name}: {self._rows:,} rows{dead}" if self._steps else f"{self._name}: nothing was loaded"
-            )
+        if self._as_json:
+            return
+        dead = f", {self._dead:,} dead letters" if self._dead else ""
+        written = f"{self._name}: {self._rows:,} rows{dead}"
+        if error is None:
+            click.echo(written if self._steps else f"{self._name}: nothing to do, all that is there was written before")
+        elif self._steps:
+            click.echo(f"{written} were written before it failed", err=True)
 
     def notice(self, text: str) -> None:
         """Something a person should know."""
@@ -58,6 +61,7 @@ class Teller:
             if self._bar is None:
                 self._bar = click.progressbar(length=step.records_all, label=self._name, file=sys.stderr)
                 self._bar.__enter__()
+            self._bar.length = step.records_all
             self._bar.update(step.records)
         else:
             share = 100 * step.records_done // max(1, step.records_all)

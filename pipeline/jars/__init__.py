@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sordini.pipeline.jars.lock import LOCKED, Jar, packages
+from sordini.pipeline.jars.lock import CONNECTORS, LOCKED, Jar, locked, packages
 
-__all__ = ["LOCKED", "Jar", "packages"]
+__all__ = ["CONNECTORS", "LOCKED", "Jar", "locked", "packages"]

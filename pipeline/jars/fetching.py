@@ -1,9 +1,11 @@
 """Brings the locked jars from a Maven repository, with the standard library alone: no Maven, no Spark.
 
-    python -m sordini.pipeline.jars FOLDER
+    sordini pipeline jars FOLDER
 
-The repository is what MAVEN_REPO_URL says; without that, the mirror of Maven's own settings. A file counts only when
-its SHA-256 is the locked one, and appears under its name whole or not at all.
+The repository is, in this order: the option --repository, the environment's MAVEN_REPO_URL, the mirror that Maven's
+own settings put in the place of its central repository (the user's, then those of the Maven on the PATH), and else
+that central repository. A file counts only when its SHA-256 is the locked one, and appears under its name whole or
+not at all.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jars.lock import LOCKED, Jar
+from sordini.pipeline.jars.lock import Jar
 
 TIMEOUT_SECONDS = 60.0
+CENTRAL = "https://repo.maven.apache.org/maven2"
+"""Maven's central repository, where Apache publishes what it releases."""
 _MIRRORS_OF_ALL = frozenset({"*", "central", "external:*"})
 
 
@@ -27,12 +31,15 @@ class JarError(PipelineError):
     """A jar cannot be had, or is not the one that was locked."""
 
 
-def fetch(folder: Path, repository: str, jars: Iterable[Jar] = LOCKED) -> list[Path]:
+def fetch(folder: Path, repository: str, jars: Iterable[Jar]) -> list[Path]:
     """The paths of the jars in `folder`, downloaded where they are not there yet.
 
     `repository` is an address such as "https://host/path". Raises JarError.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as wrong:
+        raise JarError(f"{folder} cannot be made: {wrong.strerror}") from wrong
     paths = []
     for jar in jars:
         path = folder / jar.file_name
@@ -43,12 +50,13 @@ def fetch(folder: Path, repository: str, jars: Iterable[Jar] = LOCKED) -> list[P
 
 
 def repository(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> str:
-    """The Maven repository to use. Raises JarError where nothing names one."""
+    """The address of the Maven repository to use; see above. Raises JarError for settings that are not XML."""
     if address := environment.get("MAVEN_REPO_URL"):
         return address
-    if address := mirror((home or Path.home()) / ".m2" / "settings.xml"):
-        return address
-    raise JarError("no Maven repository is named: set MAVEN_REPO_URL to the address of one")
+    places = [(home or Path.home()) / ".m2" / "settings.xml"]
+    if program := shutil.which("mvn", path=environment.get("PATH")):
+        places.append(Path(program).resolve().parents[1] / "conf" / "settings.xml")
+    return next((address for address in map(mirror, places) if address), CENTRAL)
 
 
 def mirror(settings: Path) -> str | None:

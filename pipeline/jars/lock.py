@@ -1,14 +1,21 @@
-"""Which jars Spark's own Kafka source is made of, for the PySpark that the tests run.
+"""Which jars Spark's own Kafka source is made of, for each PySpark with which the tests have run it.
 
-Who uses that source needs none of this: `packages()` is the one coordinate that Spark resolves by itself, through
-`spark.jars.packages`. The lock is for machines whose Maven repository does not hold all of it, and so that a test or
-a benchmark runs the same bytes everywhere.
+Spark resolves that source by itself, by the one coordinate of `packages()`. The lock is for machines that cannot (no
+repository can be reached from there, or not every jar is in it), and so that a test or a benchmark runs the same bytes
+everywhere. A PySpark that has no entry here was not tested with its source, and may have none yet.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from sordini.pipeline.errors import PipelineError
+
+
+class NoConnector(PipelineError):
+    """No jars are locked for a version of PySpark."""
 
 
 class Jar(NamedTuple):
@@ -35,7 +42,7 @@ class Jar(NamedTuple):
 
 SCALA = "2.13"  # What every PySpark 4 is built with.
 
-LOCKED = (
+_OF_4_2_0 = (
     Jar(
         "org.apache.spark",
         f"spark-sql-kafka-0-10_{SCALA}",
@@ -61,7 +68,27 @@ LOCKED = (
         "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f",
     ),
 )
-"""The connector with all that it needs beside what PySpark brings along."""
+
+CONNECTORS: Final[Mapping[str, tuple[Jar, ...]]] = {"4.2.0": _OF_4_2_0}
+"""By version of PySpark: the connector first, then all that it needs beside what PySpark brings along.
+
+The extra `spark` in pyproject.toml takes no PySpark that is newer than the newest minor version here.
+"""
+
+LOCKED: Final = _OF_4_2_0
+"""The jars of the PySpark that the tests run."""
+
+
+def locked(pyspark: str) -> tuple[Jar, ...]:
+    """The jars of one version of PySpark. Raises NoConnector, which says how to go on without them."""
+    if pyspark in CONNECTORS:
+        return CONNECTORS[pyspark]
+    known = ", ".join(CONNECTORS)
+    raise NoConnector(
+        f"Spark's own Kafka source was not tested with PySpark {pyspark}, and may not be published for it yet (it was "
+        f"with {known}): use `format: sordini`, which needs no jar, or `pip install pyspark=={list(CONNECTORS)[-1]}`, "
+        "or name the jars yourself in spark.config, as spark.jars or spark.jars.packages"
+    )
 
 
 def packages() -> str:

@@ -119,7 +119,8 @@ def read_counts(path: Path, window_seconds: float) -> dict[Window, int]:
                     raise PipelineError(f"{path}:{number}: not a count ({type(error).__name__}: {error})") from None
             return dict(counts)
     except (OSError, UnicodeDecodeError) as error:
-        raise PipelineError(f"the counts in {path} cannot be read: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else "they are not text in UTF-8"
+        raise PipelineError(f"the counts in {path} cannot be read: {reason}") from None
 
 
 def _entries(file: Any, *, is_csv: bool) -> Iterator[tuple[int, Any]]:

@@ -14,13 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.absent import absent_from
 from sordini.pipeline.jobs.aggregate import app_id
 from sordini.pipeline.jobs.flow import Batch, Flow, batch_of, decode, open_sink_table, read_records
-from sordini.pipeline.jobs.job import DecodeMode, SinkKind
+from sordini.pipeline.jobs.job import DecodeMode, Sink, SinkKind
 from sordini.pipeline.jobs.load import Step, distance
 from sordini.pipeline.jobs.topic_sink import TopicSink
 from sordini.pipeline.jobs.topics import Offsets, Topics
-from sordini.pipeline.jobs.windows import END, START, not_yet_in, windowed, without
+from sordini.pipeline.jobs.windows import END, START, not_yet_in, windowed
 from sordini.pipeline.source.planning import advance
 from sordini.pipeline.source.positions import Position
 from sordini.pipeline.tables import Table
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sordini.pipeline.jobs.job import Aggregate, Job
-
-_IDENTITY = ("topic", "partition", "offset")
 
 
 class Range(NamedTuple):
@@ -51,8 +50,8 @@ def backfill(
     if job.sink is None or job.sink.kind is SinkKind.KAFKA:
         raise PipelineError(f"job {job.name} writes into no table, and only a table can tell what is missing in it")
     if into:
-        dead = replace(job.dead_letters or job.sink, location=f"{into.rstrip('/')}-dead")
-        job = replace(job, sink=replace(job.sink, location=into), dead_letters=dead)
+        dead = _elsewhere(job.dead_letters or job.sink, f"{into.rstrip('/')}-dead")
+        job = replace(job, sink=_elsewhere(job.sink, into), dead_letters=dead)
     flow = Flow.of(job, spark, f"{job.name}/backfill")
     start, end = offsets_of(job, wanted)
     if not into:
@@ -117,6 +116,12 @@ def _edge(topics: Topics, edge: Offsets | int | None, begins: Offsets, ends: Off
     }
 
 
+def _elsewhere(sink: Sink, location: str) -> Sink:
+    """The same sink at another place; the name that a table has in its catalog stays with the table."""
+    options = {name: value for name, value in sink.options.items() if name != "table"}
+    return replace(sink, location=location, options=options)
+
+
 def _reached(job: Job) -> Offsets:
     assert job.sink is not None, "backfill looks first"
     last = open_sink_table(job.sink, job.name).last()
@@ -146,13 +151,8 @@ def _fill(flow: Flow, start: Offsets, end: Offsets, batch_id: int) -> Batch:
 
 
 def _missing(table: Table | TopicSink, rows: DataFrame, start: Offsets, end: Offsets) -> DataFrame:
-    """Those rows whose record is not in the table; of a topic nobody knows what is in it."""
-    from pyspark.sql import functions as sql
-
-    if isinstance(table, TopicSink) or table.schema() is None:
+    """Those rows whose record is not in the table; of a topic it is not known what is in it."""
+    if isinstance(table, TopicSink):
         return rows
     first = min(at for each in start.values() for at in each.values())
-    last = max(at for each in end.values() for at in each.values())
-    there = table.read(rows.sparkSession).select(*_IDENTITY)
-    # Parquet's statistics leave out whole files by this.
-    return without(rows, there.where((sql.col("offset") >= first) & (sql.col("offset") < last)), _IDENTITY)
+    return absent_from(table, rows, first, max(at for each in end.values() for at in each.values()))

@@ -1,8 +1,10 @@
 """The way of one batch: records become rows, rows go into the sink, what cannot be decoded goes to the dead letters.
 
-The sink is written first and tells by the way whether there are dead letters at all; only then is the batch read again
-for them. Whoever dies between the two repeats the batch, as its `done` is missing: the sink then skips it, and the dead
-letters, which the sink could not count this time, are looked for in any case. Both tables know the batch by its number.
+The sink's files are staged first, which tells by the way whether there are dead letters at all; only then is the batch
+read again for them. They are committed before the sink's files are: a batch that is in the sink has its dead letters,
+and dead letters that cannot be written stop the batch while nothing of it is in the sink. A process that dies between
+the two commits leaves a batch that is repeated, and whose dead letters are there already: by the batch's number and
+offsets, or, where the repeated batch is another one (the checkpoint was lost), record by record.
 """
 
 from __future__ import annotations
@@ -15,14 +17,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.absent import absent_from
 from sordini.pipeline.jobs.job import DecodeMode, Job, Sink, SinkKind, SourceFormat
+from sordini.pipeline.jobs.places import near_to
 from sordini.pipeline.jobs.topic_sink import TopicSink
 from sordini.pipeline.jobs.topics import Offsets, assignment, batch_options, offsets_text
 from sordini.pipeline.schemas import decoding
+from sordini.pipeline.sentences import can_be_told, sentence_of
 from sordini.pipeline.tables import Table, Written, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class DeadLettersFailed(PipelineError):
+    """Dead letters cannot be written, so their batch was not committed."""
+
+    def __init__(self, place: Table | TopicSink, error: BaseException, batch_id: int, sink: Table | TopicSink) -> None:
+        where = f"topic {place.topic}" if isinstance(place, TopicSink) else place.location
+        kept = "is repeated by the next run" if isinstance(sink, TopicSink) else "is not in the sink"
+        super().__init__(
+            f"the dead letters of batch {batch_id} cannot be written to {where}, so the batch {kept}: "
+            f"{sentence_of(error)}"
+        )
 
 
 class Batch(NamedTuple):
@@ -56,6 +73,18 @@ class Flow:
         name = app_id or job.name
         return cls(job, spark, open_sink(job, job.sink, name), open_sink(job, job.dead_letters, name))
 
+    def check(self) -> None:
+        """See that both sinks can be opened, before anything is read for them. Raises PipelineError."""
+        for what, sink in (("sink", self.sink), ("dead_letters", self.dead_letters)):
+            if isinstance(sink, TopicSink):
+                continue
+            try:
+                sink.schema()
+            except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
+                if not can_be_told(error) or isinstance(error, PipelineError):
+                    raise
+                raise PipelineError(f"{what} {sink.location} cannot be opened: {sentence_of(error)}") from error
+
     def reached(self) -> tuple[int, Offsets] | None:
         """The last batch in the sink and the offsets after it, where the sink can tell."""
         return None if isinstance(self.sink, TopicSink) else self.sink.last()
@@ -83,12 +112,34 @@ class Flow:
         seen = Observation()
         counts = sql.count(sql.lit(1)).alias("records"), sql.count_if(decoding.DEAD).alias("dead")
         counted = decoded.frame.observe(seen, *counts)
-        written = self.sink.append(self.rows(decoded.rows(counted)), batch_id, offsets)
-        found = {} if written.was_there else seen.get
+        can_be_dead = self.job.decode.mode is not DecodeMode.RAW
         dead = 0
-        if self.job.decode.mode is not DecodeMode.RAW and (written.was_there or found["dead"]):
-            dead = self.dead_letters.append(decoded.dead_letters(), batch_id, offsets).rows
-        return batch_of(batch_id, written, dead, time.monotonic() - began, found.get("records", 0))
+
+        def bury() -> None:
+            nonlocal dead
+            if can_be_dead and seen.get["dead"]:
+                dead = self._bury(decoded, batch_id, offsets)
+
+        written = self.sink.append(self.rows(decoded.rows(counted)), batch_id, offsets, bury)
+        if written.was_there and can_be_dead:  # Earlier versions committed the sink first, and may have died then.
+            dead = self._bury(decoded, batch_id, offsets)
+        records_read = 0 if written.was_there else seen.get["records"]
+        return batch_of(batch_id, written, dead, time.monotonic() - began, records_read)
+
+    def _bury(self, decoded: decoding.Decoded, batch_id: int, offsets: Offsets) -> int:
+        """Write the dead letters of a batch and return how many. Raises DeadLettersFailed."""
+        letters, place = decoded.dead_letters(), self.dead_letters
+        try:
+            last = None if isinstance(place, TopicSink) else place.last()
+            if isinstance(place, TopicSink) or last is None or last[0] < batch_id or last == (batch_id, offsets):
+                return place.append(letters, batch_id, offsets).rows
+            # An attempt that noted another batch under this number, or a later one, has died before its commit.
+            end = max(at for each in offsets.values() for at in each.values())
+            return place.append(absent_from(place, letters, 0, end), last[0] + 1, offsets).rows
+        except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
+            if not can_be_told(error):
+                raise
+            raise DeadLettersFailed(place, error, batch_id, self.sink) from error
 
 
 def batch_of(batch_id: int, written: Written, dead: int, seconds: float, records: int | None = None) -> Batch:
@@ -146,8 +197,18 @@ def decode(job: Job, records: DataFrame) -> decoding.Decoded:
 
 
 def transformed(job: Job, rows: DataFrame) -> DataFrame:
-    """The rows after the job's own function, if it has one. Raises PipelineError where that cannot be had."""
-    return load_transform(job)(rows) if job.transform else rows
+    """The rows after the job's own function, if it has one. Raises PipelineError where that fails, or has no rows."""
+    if not job.transform:
+        return rows
+    function = load_transform(job)
+    try:
+        found = function(rows)
+    except Exception as error:  # All of them - the function is the user's.
+        told = sentence_of(error) if can_be_told(error) else f"{type(error).__name__}: {error}"
+        raise PipelineError(f"transform {job.transform} failed: {told}") from error
+    if not hasattr(found, "mapInArrow"):
+        raise PipelineError(f"transform {job.transform} returns {type(found).__name__}, and has to return a DataFrame")
+    return found
 
 
 def load_transform(job: Job) -> Callable[[DataFrame], DataFrame]:
@@ -159,9 +220,17 @@ def load_transform(job: Job) -> Callable[[DataFrame], DataFrame]:
     try:
         found = getattr(import_module(module_name), function_name)
     except (ImportError, SyntaxError) as error:
-        raise PipelineError(f"transform {job.transform}: {error}") from error
+        raise PipelineError(f"transform {job.transform} (looked for in {home} first): {error}") from error
     except AttributeError:
-        raise PipelineError(f"transform {job.transform}: {module_name} has no {function_name}") from None
+        module = import_module(module_name)
+        functions = [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
+        raise PipelineError(
+            f"transform {job.transform}: {module.__file__} has no {function_name}{near_to(function_name, functions)}"
+        ) from None
+    except Exception as error:  # All of them - the module is the user's, and anything may happen in it.
+        raise PipelineError(f"transform {job.transform}: {type(error).__name__}: {error}") from error
+    if not callable(found):
+        raise PipelineError(f"transform {job.transform} is no function, but {type(found).__name__}")
     return found  # type: ignore[no-any-return]
 
 

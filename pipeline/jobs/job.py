@@ -152,3 +152,5 @@ class Job:
     aggregates: tuple[Aggregate, ...] = ()
     audit: Audit | None = None
     spark: SparkSettings = field(default_factory=SparkSettings)
+    file: Path | None = field(default=None, compare=False)
+    """None where the job was made otherwise."""

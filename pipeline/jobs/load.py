@@ -71,12 +71,17 @@ def load(
     state = StateFolder(job.state)
     with state.locked():
         flow, topics = Flow.of(job, spark), Topics.of(job)
-        finish(flow, state, topics)
+        flow.check()
+        repeated = finish(flow, state, topics)
+        for step in repeated:
+            notice(f"batch {step.batch.batch_id} was begun by an earlier run, and is done again")
+            yield step
         next_id, work = begin(flow, state, topics)
         for said in work.notices:
             notice(said)
-        records_all = distance(work.start, work.end)
-        start, done = work.start, 0
+        done = sum(step.records for step in repeated)
+        records_all = done + distance(work.start, work.end)
+        start = work.start
         while distance(start, work.end) and not is_stopping():
             end = advance(Position(start, {}), Position(work.end, {}), job.source.records_max).offsets
             piece = Piece(next_id, start, end)
@@ -87,8 +92,8 @@ def load(
             start, next_id = end, next_id + 1
 
 
-def finish(flow: Flow, state: StateFolder, topics: Topics) -> None:
-    """Do again what was begun and is not known to be done, a piece of `load` or a batch of `stream`.
+def finish(flow: Flow, state: StateFolder, topics: Topics) -> list[Step]:
+    """Do again what was begun and is not known to be done, a piece of `load` or a batch of `stream`; returns that.
 
     A piece from before which the sink has gone on without us is not ours any more. Nor can anything be done again whose
     records went with their topic: another one of its name has others at their offsets. Raises TopicRecreated then,
@@ -97,17 +102,26 @@ def finish(flow: Flow, state: StateFolder, topics: Topics) -> None:
     reached = flow.reached()
     half_done, piece = checkpoints.half_done(state.below("stream"), reached), open_piece(state)
     if half_done is None and piece is None:
-        return
+        return []
+    done: list[Step] = []
     is_there = not topics.made_anew(known_ids(state))
     if half_done is not None and reached is not None and is_there:
-        flow.write(flow.records(*half_done), reached[0], reached[1])
+        done.append(_step(flow.write(flow.records(*half_done), reached[0], reached[1]), *half_done, done))
     if piece is None:
-        return
+        return done
     is_open = reached is None or reached[0] < piece.batch_id or reached == (piece.batch_id, piece.end)
     if is_open and is_there:
-        write_piece(flow, state, piece)
+        done.append(_step(write_piece(flow, state, piece), piece.start, piece.end, done))
     else:
         state.write(DONE, piece.to_json())
+    return done
+
+
+def _step(batch: Batch, start: Offsets, end: Offsets, before: list[Step]) -> Step:
+    """A step of what is done again; how much there is to do after it is not known yet."""
+    records = distance(start, end)
+    done = records + sum(step.records for step in before)
+    return Step(batch, records, done, done, end)
 
 
 def open_piece(state: StateFolder) -> Piece | None:

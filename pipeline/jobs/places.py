@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
+from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.job import Interval, JobFileError
 
 Choice = TypeVar("Choice", bound=Enum)
@@ -95,6 +96,16 @@ def _from_yaml(path: Path, loader: Any, node: Any) -> Node:
     if node.tag == "tag:yaml.org,2002:timestamp":
         return Node(node.value, line)  # As it was written: times are read in one place, for TOML as well.
     return Node(loader.construct_object(node), line)
+
+
+def line_of(path: Path, *names: str) -> int:
+    """The line of a value by its names from the top, or of what it would be in; 0 where the format does not tell."""
+    node = read_tree(path)
+    for name in names:
+        if not isinstance(node.value, dict) or name not in node.value:
+            break
+        node = node.value[name]
+    return node.line
 
 
 class Section:
@@ -188,7 +199,7 @@ class Section:
         written = self.text(name)
         choices: list[str] = [member.value for member in type(default)]
         if written not in choices:
-            self.wrong(name, f"is {written!r}; it can be {', '.join(choices)}{_near(written, choices)}")
+            self.wrong(name, f"is {written!r}; it can be {', '.join(choices)}{near_to(written, choices)}")
         return type(default)(written)
 
     def interval(self, name: str, default: str | None = None) -> Interval:
@@ -211,14 +222,14 @@ class Section:
             return read(written)
         except JobFileError:
             raise
-        except ValueError as error:
+        except (ValueError, PipelineError) as error:
             return self.wrong(name, f"is {written!r}: {error}")
 
     def finish(self) -> None:
         """Refuse what nobody asked for."""
         for name in self._node.value:
             if name not in self._asked:
-                self.wrong(name, f"is not known here{_near(name, self._asked)}")
+                self.wrong(name, f"is not known here{near_to(name, self._asked)}")
 
     def _flat(self, prefix: str, node: Node) -> Iterable[tuple[str, str]]:
         for name, inner in node.value.items():
@@ -244,6 +255,7 @@ class Section:
         return _VARIABLE.sub(filled, value)
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def near_to(name: str, known: Iterable[str]) -> str:
+    """What may have been meant, as the end of a sentence; empty where nothing is near."""
     near = difflib.get_close_matches(name, sorted(known), 1)
     return f" (did you mean {near[0]}?)" if near else ""

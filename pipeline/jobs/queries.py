@@ -2,6 +2,7 @@
 
 Spark gives the Python process of a stream's source ten seconds to start, and nothing changes that. On a busy machine it
 takes longer now and then, and the query dies before it has done anything: then it is started again, a few times.
+Several queries are started one after the other, as their processes would keep each other from being in time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.checkpoints import Checkpoint
 from sordini.pipeline.jobs.state import StateFolder
 from sordini.pipeline.jobs.stopping import Gate, Stopped
+from sordini.pipeline.sentences import reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 _NOT_UP = "Python worker failed to connect back"
 """What Spark says when the process has not come up in time."""
 STARTS_MAX = 5
+_INITIALIZING = "Initializing sources"
+"""What a query's status says until that process is up."""
 _LOOK_SECONDS = 0.2
 _FINISH_SECONDS = 30.0
 """How long Spark gets to note a batch as done that is in the table already: it would be repeated, and skipped."""
@@ -45,6 +49,14 @@ class Running:
         self._starts_left -= 1
         self.query = self._begin()
         return False
+
+
+def settle(running: Running, gate: Gate) -> None:
+    """Wait until a query's process is up; whether the query has ended is for `run` to see."""
+    while not gate.is_shut and not running.has_failed():
+        if not running.query.isActive or running.query.status.get("message") != _INITIALIZING:
+            return
+        _wait(running.query)
 
 
 def start(
@@ -74,7 +86,9 @@ def start(
         writer = writer.trigger(availableNow=True)
     elif job.every is not None:
         writer = writer.trigger(processingTime=job.every.text)
-    return Running(writer.start)
+    running = Running(writer.start)
+    settle(running, gate)
+    return running
 
 
 def run(running: Sequence[Running], gate: Gate) -> None:
@@ -125,25 +139,3 @@ def _failure(query: StreamingQuery) -> Exception | None:
     if error is None or f"{Stopped.__module__}.{Stopped.__qualname__}" in str(error):
         return None
     return PipelineError(f"{query.name} stopped: {reason_of(str(error))}")
-
-
-def reason_of(text: str) -> str:
-    """The part of Spark's long message that says what happened: with what Python's traceback ends, if there is one."""
-    ours = [line for line in map(str.strip, text.splitlines()) if line.startswith("sordini.")]
-    if ours:
-        return ours[-1].partition(": ")[2] or ours[-1]
-    if raised := _raised(text):
-        kind, colon, what = raised.partition(": ")
-        return f"{kind.rpartition('.')[2]}{colon}{what}"
-    return next((line.strip() for line in text.splitlines() if line.strip()), "Spark gave no reason")
-
-
-def _raised(text: str) -> str:
-    """The line behind the last traceback of Python's in a text; empty where there is none."""
-    found, is_inside = "", False
-    for line in text.splitlines():
-        if line.endswith("Traceback (most recent call last):"):
-            is_inside = True
-        elif is_inside and line.strip() and not line[0].isspace():
-            found, is_inside = line, False
-    return found

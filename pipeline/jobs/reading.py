@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.columns import (
+    DEAD_COLUMNS,
+    TIMES,
+    check_column,
+    check_partition,
+    columns_of,
+    columns_of_windows,
+)
 from sordini.pipeline.jobs.job import (
     Aggregate,
     Audit,
@@ -23,9 +32,14 @@ from sordini.pipeline.jobs.job import (
     SparkSettings,
 )
 from sordini.pipeline.jobs.places import Section, read_tree
+from sordini.pipeline.jobs.topics import batch_options
 from sordini.pipeline.schemas.avro import read_avro
 from sordini.pipeline.schemas.fields import Schema, schema_of
 from sordini.pipeline.schemas.named import NAMED
+from sordini.pipeline.source.client.settings import addresses_of
+from sordini.pipeline.source.options import read_options
+from sordini.pipeline.source.sink_options import read_sink_options
+from sordini.pipeline.tables.opening import check_location, check_options
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
 KEPT: Final = ("key", "headers", "timestampType")
@@ -47,22 +61,28 @@ def read_job(path: Path, environment: Mapping[str, str], bootstrap: str = "") ->
     name = top.text("name")
     if not _NAME.fullmatch(name):
         top.wrong("name", f"is {name!r}: up to 80 letters, digits, - and _")
+    source = _source(top.section("source"), bootstrap or environment.get("SORDINI_BOOTSTRAP", ""))
     decode = _decode(top.section("decode"), home)
-    sink = _sink(top.section("sink"), home) if "sink" in top else None
+    transform = _transform(top)
+    columns = None if transform else columns_of(decode)  # What a transform makes of them, Spark knows: see `plan`.
+    sink = None
+    if "sink" in top:
+        sink = _sink(top.section("sink"), home, source, None if columns is None else {**columns, **TIMES})
     dead = top.section("dead_letters")
     job = Job(
         name=name,
         home=home,
-        source=_source(top.section("source"), bootstrap or environment.get("SORDINI_BOOTSTRAP", "")),
+        source=source,
         decode=decode,
         sink=sink,
-        dead_letters=_dead_letters(dead, home, sink),
+        dead_letters=_dead_letters(dead, home, source, sink),
         state=_location(home, top.text("state", f".sordini/{name}")),
-        transform=_transform(top),
+        transform=transform,
         every=_every(top.section("stream")),
-        aggregates=_aggregates(top.section("aggregates"), home),
-        audit=_audit(top.section("audit"), home) if "audit" in top else None,
+        aggregates=_aggregates(top.section("aggregates"), home, source, columns),
+        audit=_audit(top.section("audit"), home, columns) if "audit" in top else None,
         spark=_spark(top.section("spark")),
+        file=path,
     )
     if sink is None and not job.aggregates:
         top.wrong("", "has neither a sink nor aggregates: there is nowhere for rows to go")
@@ -100,7 +120,26 @@ def _source(section: Section, elsewhere: str) -> Source:
         if option.lower() in {"kafka.group.id", "kafka.auto.offset.reset", "kafka.enable.auto.commit"}:
             section.wrong("options", f"has {option}: positions are the job's own, in the table and its state")
     section.finish()
+    try:
+        addresses_of(source.bootstrap)
+    except PipelineError as error:
+        if elsewhere:
+            raise PipelineError(f"--bootstrap, or SORDINI_BOOTSTRAP, is {elsewhere!r}: {error}") from None
+        section.wrong("bootstrap", f"is {source.bootstrap!r}: {error}")
+    _checked(section, source.options, lambda: read_options(batch_options(source), streaming=False))
     return source
+
+
+def _checked(section: Section, options: Mapping[str, str], read: Callable[[], object]) -> None:
+    """Let options be read by the one who takes them, and raise what it says with the option's place."""
+    try:
+        read()
+    except PipelineError as error:
+        said = str(error)
+        named = next((name for name in options if said.lower().startswith(f"{name.lower()}:")), "")
+        if named:
+            section.section("options").wrong(named, f"cannot be: {said[len(named) + 1 :].strip()}")
+        section.wrong("options", f"cannot be: {said}")
 
 
 _OURS: Final = {
@@ -177,7 +216,7 @@ def _named_schema(written: str, home: Path) -> Schema:
         return NAMED[written]
     if not written.endswith((".avsc", ".json")):
         raise ValueError(f"neither one of {', '.join(NAMED)} nor a file of Avro's (.avsc)")
-    return read_avro(_text_of(home / written), Path(written).stem)
+    return read_avro(_text_of(home / written), written)
 
 
 def _text_of(path: Path) -> str:
@@ -211,14 +250,18 @@ def _avro_text(written: str, home: Path) -> str:
     return text
 
 
-def _sink(section: Section, home: Path) -> Sink:
-    kind = section.choice("kind", SinkKind.DELTA)
-    location = section.text("location")
+def _sink(
+    section: Section, home: Path, source: Source, columns: Mapping[str, str] | None, default: Sink | None = None
+) -> Sink:
+    """A sink; `columns` are those of its rows, as far as they are known, `default` is what the file need not say."""
+    kind = section.choice("kind", default.kind if default else SinkKind.DELTA)
+    location = section.text("location", default.location if default and kind is default.kind else None)
+    inherited = default.options if default and kind is default.kind else {}
     sink = Sink(
         kind=kind,
         location=location if kind is SinkKind.KAFKA else _location(home, location),
         partition_by=section.texts("partition_by"),
-        options=section.options("options"),
+        options={**inherited, **section.options("options")},
     )
     if kind is SinkKind.KAFKA and sink.partition_by:
         section.wrong("partition_by", "says nothing where the sink is a topic; options.key names the column of the key")
@@ -227,16 +270,40 @@ def _sink(section: Section, home: Path) -> Sink:
     for column in sink.partition_by:
         if not _COLUMN.fullmatch(column):
             section.wrong("partition_by", f"has {column!r}, which is no name of a column")
+        if columns is not None:
+            check_partition(column, columns, lambda problem: section.wrong("partition_by", problem))
     section.finish()
+    try:
+        check_location(kind.value, sink.location)
+    except PipelineError as error:
+        section.wrong("location", f"cannot be: {error}")
+    _checked(section, sink.options, lambda: _check_sink_options(sink, source))
+    if kind is SinkKind.KAFKA and columns is not None and "key" in sink.options:
+        check_column(sink.options["key"], columns, lambda problem: section.wrong("options", f"key {problem}"))
     return sink
 
 
-def _dead_letters(section: Section, home: Path, sink: Sink | None) -> Sink | None:
-    if section.names():
-        return _sink(section, home)
-    if sink is None:
+def _check_sink_options(sink: Sink, source: Source) -> None:
+    if sink.kind is not SinkKind.KAFKA:
+        check_options(sink.kind.value, sink.options)
+        return
+    options = {name: value for name, value in sink.options.items() if name != "key"}
+    connection = {**source.client_options(), **options, "topic": sink.location}
+    read_sink_options(connection, {"key": "string", "value": "string"})
+
+
+def _dead_letters(section: Section, home: Path, source: Source, sink: Sink | None) -> Sink | None:
+    """As the sink, with its options, beside it; the file may say otherwise."""
+    if sink is None and not section.names():
         return None
-    return Sink(sink.kind, f"{sink.location.rstrip('/')}-dead")
+    default = None
+    if sink is not None:
+        # The name of a table, and of the column that is a key, are of the sink's own rows.
+        options = {name: value for name, value in sink.options.items() if name not in {"table", "key"}}
+        if "table" in sink.options:
+            options["table"] = f"{sink.options['table']}_dead"
+        default = Sink(sink.kind, f"{sink.location.rstrip('/')}-dead", (), options)
+    return _sink(section, home, source, DEAD_COLUMNS, default)
 
 
 def _location(home: Path, written: str) -> str:
@@ -259,24 +326,30 @@ def _every(section: Section) -> Interval | None:
     return every
 
 
-def _aggregates(section: Section, home: Path) -> tuple[Aggregate, ...]:
+def _aggregates(
+    section: Section, home: Path, source: Source, columns: Mapping[str, str] | None
+) -> tuple[Aggregate, ...]:
     found = []
     for name in section.names():
         inner = section.section(name)
         if not _NAME.fullmatch(name):
             section.wrong(name, "is no name: letters, digits, - and _")
         window = inner.interval("window")
+        by, measures = inner.texts("by"), inner.options("measures") or {"count": "count(*)"}
+        made = None if columns is None else columns_of_windows(by, measures, columns)
         aggregate = Aggregate(
             name=name,
             window=window,
             slide=inner.interval("slide", window.text),
             watermark=inner.interval("watermark", "10 minutes"),
-            measures=inner.options("measures") or {"count": "count(*)"},
-            sink=_sink(inner.section("sink"), home),
-            by=inner.texts("by"),
+            measures=measures,
+            sink=_sink(inner.section("sink"), home, source, made),
+            by=by,
             where=inner.text("where") if "where" in inner else "",
         )
         _check_aggregate(inner, aggregate)
+        for column in by if columns is not None else ():
+            check_column(column, columns or {}, partial(inner.wrong, "by"))
         found.append(aggregate)
     section.finish()
     return tuple(found)
@@ -296,13 +369,15 @@ def _check_aggregate(section: Section, aggregate: Aggregate) -> None:
     section.finish()
 
 
-def _audit(section: Section, home: Path) -> Audit:
+def _audit(section: Section, home: Path, columns: Mapping[str, str] | None) -> Audit:
     audit = Audit(
         counts=_location(home, section.text("counts")),
         window=section.interval("window", "1 minute"),
         time=section.text("time", "timestamp"),
     )
     section.finish()
+    if columns is not None:
+        check_column(audit.time, columns, partial(section.wrong, "time"))
     return audit
 
 

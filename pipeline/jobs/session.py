@@ -1,20 +1,28 @@
-"""Spark, started for a job: what is missing or does not fit is said before Spark says it at length."""
+"""Spark, started for a job: what is missing or does not fit is said before Spark says it at length.
+
+What Spark's JVM and its Python processes write to standard error goes into a file: stacks of a hundred lines, of which
+the command tells the one that matters (see `sordini.pipeline.sentences`).
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jars import locked, packages
 from sordini.pipeline.jobs.job import Job, SourceFormat
+from sordini.pipeline.sentences import sentence_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +40,9 @@ _DEFAULTS: Final = {
 }
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 _END_SECONDS_MAX: Final = 20.0
+_LOG_BYTES_MAX: Final = 1_000_000
+"""A log that is larger when Spark starts is put aside, under one name: two are kept at most."""
+_STANDARD_ERROR: Final = 2
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -39,15 +50,15 @@ class MissingProgramError(PipelineError):
     """Something that Spark needs is not installed, or too old."""
 
 
-def open_session(jobs: Sequence[Job], master: str = "") -> SparkSession:
+def open_session(jobs: Sequence[Job], master: str = "", log: Path | None = None) -> SparkSession:
     """Start Spark for these jobs, or take the session that is there, with our source registered.
 
-    `master` goes before the job files', and local[*] comes last. Times are in UTC. Raises MissingProgramError, and
-    PipelineError where two jobs want different things of the one Spark.
+    `master` goes before the job files', and local[*] comes last. Times are in UTC. `log` is the file for what Spark
+    writes to standard error; None leaves it there. Raises MissingProgramError, and PipelineError where two jobs want
+    different things of the one Spark.
     """
+    check_installed(jobs)
     wanted = settings(jobs, master)
-    _check_pyspark()
-    _check_java(os.environ)
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
@@ -56,13 +67,80 @@ def open_session(jobs: Sequence[Job], master: str = "") -> SparkSession:
     for key, value in wanted.items():
         builder = builder.config(key, value)
     try:
-        spark = builder.getOrCreate()
+        with _standard_error_to(log):
+            spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
-        raise MissingProgramError(f"Spark did not start: {error}") from error
+        raise MissingProgramError(f"Spark did not start: {_last_words(log) or sentence_of(error)}") from error
+    if log is not None:
+        _libraries_log_to(log)
     from sordini.pipeline.source import register
 
     register(spark)
     return spark
+
+
+def log_of(job: Job) -> Path:
+    """Where Spark's log is: in the job's state, or, where that is no folder of this machine, in a temporary one."""
+    if "://" in job.state:
+        return Path(tempfile.gettempdir()) / f"sordini-{job.name}-{os.getpid()}.spark.log"
+    return Path(job.state) / "spark.log"
+
+
+@contextmanager
+def _standard_error_to(log: Path | None) -> Iterator[None]:
+    """Let processes that are started meanwhile inherit a file as their standard error."""
+    if log is None:
+        yield
+        return
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists() and log.stat().st_size > _LOG_BYTES_MAX:
+            log.replace(log.with_name(f"{log.name}.1"))
+        file = log.open("ab")
+    except OSError as error:
+        raise PipelineError(f"Spark's log cannot be written: {sentence_of(error)} (`state` says where)") from error
+    sys.stderr.flush()
+    before = os.dup(_STANDARD_ERROR)
+    try:
+        with file:
+            os.dup2(file.fileno(), _STANDARD_ERROR)
+            yield
+    finally:
+        os.dup2(before, _STANDARD_ERROR)
+        os.close(before)
+
+
+def _libraries_log_to(log: Path) -> None:
+    """PySpark logs each error of a query once more, stack and all, through loggers with handlers of their own."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logger = PySparkLogger.getLogger(name)
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+            handler.close()
+        logger.addHandler(logging.FileHandler(log, delay=True))
+
+
+def _last_words(log: Path | None) -> str:
+    """What a JVM that did not start said last of an exception; empty where it said nothing."""
+    with suppress(OSError):
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log else []
+        return next((line.strip() for line in reversed(lines) if "Exception" in line or "Error:" in line), "")
+    return ""
+
+
+def check_installed(jobs: Sequence[Job]) -> None:
+    """See that PySpark, Java and, where needed, a connector are there. Raises MissingProgramError, NoConnector."""
+    check_connector(jobs, _check_pyspark())
+    _check_java(os.environ)
+
+
+def check_connector(jobs: Sequence[Job], pyspark: str) -> None:
+    """See that jobs of Spark's own source run with a PySpark that has one. Raises NoConnector, which says the cure."""
+    for job in jobs:
+        if job.source.format is SourceFormat.KAFKA and not _names_jars(job.spark.config):
+            locked(pyspark)
 
 
 def close_session(spark: SparkSession) -> None:
@@ -92,13 +170,13 @@ def settings(jobs: Sequence[Job], master: str) -> dict[str, str]:
         found |= _LOCAL
         # Local sessions have few cores; Spark's 200 partitions would be 200 tasks for each batch of an aggregate.
         found["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
-    if any(job.source.format is SourceFormat.KAFKA for job in jobs) and not {"spark.jars", "spark.jars.packages"} & set(
-        said
-    ):
-        from sordini.pipeline.jars import packages
-
+    if any(job.source.format is SourceFormat.KAFKA for job in jobs) and not _names_jars(said):
         found["spark.jars.packages"] = packages()
     return {**found, **said, "spark.master": where}
+
+
+def _names_jars(config: Mapping[str, str]) -> bool:
+    return bool({"spark.jars", "spark.jars.packages"} & set(config))
 
 
 def _agreed(said: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -123,7 +201,7 @@ def java_version(told: str) -> int | None:
     return int(found[2]) if found[1] == "1" and found[2] else int(found[1])
 
 
-def _check_pyspark() -> None:
+def _check_pyspark() -> str:
     try:
         installed = version("pyspark")
     except PackageNotFoundError:
@@ -132,6 +210,7 @@ def _check_pyspark() -> None:
     if found < PYSPARK_MIN:
         least = ".".join(map(str, PYSPARK_MIN))
         raise MissingProgramError(f"PySpark {installed} is too old, {least} is the least: {INSTALL}")
+    return installed
 
 
 def _check_java(environment: Mapping[str, str]) -> None:

@@ -69,7 +69,9 @@ def _start(
 ) -> queries.Running:
     flow = Flow.of(job, spark)
     topics = Topics.of(job)
-    finish(flow, state, topics)
+    flow.check()
+    for step in finish(flow, state, topics):
+        told(job, step.batch)
     _, work = begin(flow, state, topics)
     below = state.below("stream")
     choice = checkpoints.choose(

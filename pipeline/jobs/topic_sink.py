@@ -6,7 +6,7 @@ What is written twice after a failure is the same twice: the header `source` say
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,17 @@ class TopicSink:
     topic: str
     options: Mapping[str, str]
 
-    def append(self, frame: DataFrame, batch_id: int, offsets: Offsets | None = None) -> Written:  # noqa: ARG002
-        """Write all rows. A batch that is written again is there twice, hence neither number nor offsets matter."""
+    def append(
+        self,
+        frame: DataFrame,
+        batch_id: int,  # noqa: ARG002
+        offsets: Offsets | None = None,  # noqa: ARG002
+        before_commit: Callable[[], object] | None = None,
+    ) -> Written:
+        """Write all rows. A batch that is written again is there twice, hence neither number nor offsets matter.
+
+        The commit is the job's own note, which comes after this call: `before_commit` is called at its end.
+        """
         from pyspark.sql import Observation
         from pyspark.sql import functions as sql
 
@@ -39,4 +48,6 @@ class TopicSink:
         ).observe(seen, sql.count(sql.lit(1)).alias("rows"), sql.sum(sql.length("value")).alias("bytes"))
         writer = {name: option for name, option in self.options.items() if name != "key"}
         records.write.format("sordini").mode("append").options(topic=self.topic, **writer).save()
+        if before_commit is not None:
+            before_commit()
         return Written(seen.get["rows"], 0, seen.get["bytes"] or 0, was_there=False)

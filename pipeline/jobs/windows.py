@@ -6,13 +6,13 @@ backfill. What would come a second time is left out, so a new checkpoint may wel
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
+from sordini.pipeline.jobs.absent import without
 from sordini.pipeline.jobs.flow import decode, transformed
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from sordini.pipeline.jobs.job import Aggregate, Job
     from sordini.pipeline.tables import Table
@@ -48,12 +48,3 @@ def not_yet_in(table: Table, aggregate: Aggregate, rows: DataFrame) -> DataFrame
     keys = (START, END, *aggregate.by)
     there = table.read(rows.sparkSession).select(*keys)
     return without(rows, there, keys)
-
-
-def without(rows: DataFrame, others: DataFrame, keys: tuple[str, ...]) -> DataFrame:
-    """Rows that have no equal in `others` by these columns; nulls are equal to each other."""
-
-    def equal(name: str) -> Column:
-        return rows[name].eqNullSafe(others[name])
-
-    return rows.join(others, reduce(lambda one, other: one & other, map(equal, keys)), "left_anti")

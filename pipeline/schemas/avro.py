@@ -48,7 +48,9 @@ def avro_text(schema: Schema) -> str:
 
 
 def read_avro(text: str, name: str) -> Schema:
-    """The schema that an Avro record's JSON text describes. Raises SchemaError for what no column can hold.
+    """The schema that an Avro record's JSON text describes; `name` is its file's, for errors.
+
+    Raises SchemaError for what no column can hold, which names the file and the field.
 
     A field is required unless null is among its types or it has a default. Maps, records inside records, and unions of
     several types have no column here. A field `event_time` that is a timestamp says when an event happened.
@@ -58,10 +60,14 @@ def read_avro(text: str, name: str) -> Schema:
     except json.JSONDecodeError as error:
         raise SchemaError(f"{name} is not JSON: {error}") from None
     if not isinstance(record, dict) or record.get("type") != "record" or not isinstance(record.get("fields"), list):
-        raise SchemaError(f"{name} is not an Avro record")
-    fields = tuple(_read_field(field) for field in record["fields"])
-    times = [field.name for field in fields if field.kind.startswith("timestamp") and field.name == "event_time"]
-    return Schema(str(record.get("name", name)), fields, "".join(times), str(record.get("doc", "")))
+        raise SchemaError(f'{name} is not an Avro record: an object with "type": "record" and a list of "fields"')
+    try:
+        fields = tuple(_read_field(field) for field in record["fields"])
+        times = [field.name for field in fields if field.kind.startswith("timestamp") and field.name == "event_time"]
+        title = str(record.get("name", name.rpartition("/")[2].removesuffix(".avsc")))
+        return Schema(title, fields, "".join(times), str(record.get("doc", "")))
+    except SchemaError as error:
+        raise SchemaError(f"{name}: {error}") from None
 
 
 def _avro_field(field: Field) -> dict[str, Any]:
@@ -96,4 +102,7 @@ def _kind(name: str, kind: Any) -> str:
                 return f"list<{element}>"
         elif kind.get("type") in _PLAIN and "logicalType" not in kind:
             return _PLAIN[kind["type"]]
-    raise SchemaError(f"{name}: {json.dumps(kind)} has no column here")
+    raise SchemaError(
+        f"{name}: {json.dumps(kind)} has no column here; a field can be {', '.join(_PLAIN)}, an array of one of these, "
+        f"or of the logical types {', '.join(_LOGICAL)}"
+    )

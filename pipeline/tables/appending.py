@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -57,7 +58,7 @@ class Format(Protocol):
         ...
 
 
-def append(table: Format, frame: DataFrame, note: Note) -> Written:
+def append(table: Format, frame: DataFrame, note: Note, before_commit: Callable[[], object] | None = None) -> Written:
     """See `Table.append`."""
     state = table.look()
     if is_there(table.app_id, state.note, note):
@@ -69,6 +70,8 @@ def append(table: Format, frame: DataFrame, note: Note) -> Written:
     plan = table.plan(schema, partition_by)
     table.attempts.begin(plan.attempt, note.batch_id)
     staged = stage(frame, plan)
+    if before_commit is not None:
+        before_commit()
     for _ in range(COMMIT_TRIES):
         gone: FileNotFoundError | None = None
         try:

@@ -75,7 +75,10 @@ def merged(table: pa.Schema | None, rows: pa.Schema) -> pa.Schema:
             raise SchemaConflict(f"the rows have a column '{field.name}' where the table has '{name}'")
         kept = table.field(name).type
         if field.type != kept and kept not in WIDER.get(field.type, ()):
-            raise SchemaConflict(f"column '{name}' is {field.type} in the rows and {kept} in the table")
+            raise SchemaConflict(
+                f"column '{name}' is {field.type} in the rows and {kept} in the table, and keeps its type: give what "
+                "is new another name, or another table"
+            )
     return pa.schema([*table, *added])
 
 

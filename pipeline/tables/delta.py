@@ -1,21 +1,21 @@
 """Delta Lake tables through deltalake: no JAR, and any Delta reader.
 
 The commit of a batch carries a transaction identifier (`txn` in Delta's protocol: app_id and batch_id), by which the
-protocol itself refuses a second commit of the same batch, and the offsets of all writers in its commitInfo.
+protocol itself refuses a second commit of the same batch, and the offsets after it, see delta_notes.py.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.fs
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
+from deltalake import CommitProperties, DeltaTable, Schema, WriterProperties
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
@@ -24,21 +24,16 @@ from pyspark.sql.types import StructType
 from sordini.pipeline.tables import appending
 from sordini.pipeline.tables.attempts import Attempts
 from sordini.pipeline.tables.columns import added, arrow_schema
+from sordini.pipeline.tables.delta_notes import NOTES_KEY, all_notes, last_note, transactions
 from sordini.pipeline.tables.folders import LocalOutputs, local_path
 from sordini.pipeline.tables.layout import DATA_FILE, attempt_of, new_attempt
-from sordini.pipeline.tables.notes import Note, from_json, to_json
+from sordini.pipeline.tables.notes import Note, to_json
 from sordini.pipeline.tables.reading import read_files
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Plan, Staged
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-NOTES_KEY = "sordini.writers"
-"""In commitInfo: app_id to the note of its last batch, of every app_id."""
-
-HISTORY_STEPS = (10, 100, 10_000)
-"""How many commits are looked through for the notes; other writers' commits, and compaction, have none."""
 
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 """Features of a table that a plain reader of its Parquet files need not know of."""
@@ -76,15 +71,23 @@ class DeltaLake:
         self._uri = str(self._folder) if self._folder else location
         self.attempts = Attempts(self._folder, app_id)
         self._table: DeltaTable | None = None
+        self._last: Note | None = None
 
-    def append(self, frame: DataFrame, batch_id: int, offsets: Offsets | None = None) -> Written:
-        return appending.append(self, frame, Note(batch_id, offsets or {}))
+    def append(
+        self,
+        frame: DataFrame,
+        batch_id: int,
+        offsets: Offsets | None = None,
+        before_commit: Callable[[], object] | None = None,
+    ) -> Written:
+        return appending.append(self, frame, Note(batch_id, offsets or {}), before_commit)
 
     def last(self) -> tuple[int, Offsets] | None:
         return self.look().note
 
     def schema(self) -> pa.Schema | None:
-        return self.look().schema
+        table = self._opened()
+        return _schema(table) if table else None
 
     def files(self) -> list[str]:
         table = self._opened()
@@ -135,10 +138,12 @@ class DeltaLake:
         return deleted + table.vacuum(dry_run=False, full=False)
 
     def look(self) -> appending.State:
+        self._last = None
         table = self._opened()
         if table is None:
             return appending.State(None, (), None)
-        return appending.State(_schema(table), tuple(table.metadata().partition_columns), self._note(table))
+        self._last = last_note(table, self.app_id, self._file_system())
+        return appending.State(_schema(table), tuple(table.metadata().partition_columns), self._last)
 
     def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
         outputs: Outputs
@@ -154,14 +159,7 @@ class DeltaLake:
         actions: list[AddAction | RemoveAction] = [
             AddAction(each.path, each.bytes, each.partition, now_ms, True, each.statistics) for each in staged
         ]
-        known = next(_all_notes(table), {}) if table else {}
-        notes = {**known, self.app_id: to_json(note)}
-        properties = CommitProperties(
-            custom_metadata={NOTES_KEY: notes},
-            # A conflict is looked at here, not tried again blindly.
-            max_commit_retries=0,
-            app_transactions=[Transaction(self.app_id, note.batch_id)],
-        )
+        properties = self._properties(note)
         try:
             if table is None:
                 if self._folder:
@@ -193,6 +191,12 @@ class DeltaLake:
             raise TableError(f"{self.location}: {error}") from error
         return True
 
+    def set_position(self, batch_id: int, offsets: Offsets) -> None:
+        """Note a batch without rows, for a table that has lost what it noted. Raises TableError."""
+        table = self._opened()
+        if table is None or not self.commit([], _schema(table), Note(batch_id, offsets)):
+            raise TableError(f"{self.location} was written to at the same moment, or is gone: nothing was noted")
+
     def discard(self, attempts: set[str]) -> None:
         table = self._opened()
         assert table is not None, "a batch is in it"
@@ -212,18 +216,14 @@ class DeltaLake:
             self._table = None
         return self._table
 
-    def _note(self, table: DeltaTable) -> Note | None:
-        batch_id = table.transaction_version(self.app_id)
-        if batch_id is None:
-            return None
-        # The history may have newer commits than the table that was looked at: somebody else may be writing.
-        ours = (notes[self.app_id] for notes in _all_notes(table) if self.app_id in notes)
-        found = next((note for note in ours if note["batch"] == batch_id), None)
-        if found is None:
-            raise TableError(
-                f"batch {batch_id} of '{self.app_id}' is in {self.location}, but the log that held its offsets is gone"
-            )
-        return from_json(found)
+    def _properties(self, note: Note) -> CommitProperties:
+        notes = {**(all_notes(self._table) if self._table else {}), self.app_id: to_json(note)}
+        return CommitProperties(
+            custom_metadata={NOTES_KEY: notes},
+            # A conflict is looked at here, not tried again blindly.
+            max_commit_retries=0,
+            app_transactions=transactions(self.app_id, note, self._last),
+        )
 
     def _file_system(self) -> pa.fs.FileSystem:
         return pa.fs.PyFileSystem(DeltaStorageHandler(self._uri, self._storage_options))
@@ -246,17 +246,6 @@ def _unnamed(table: DeltaTable) -> list[str]:
 def _schema(table: DeltaTable) -> pa.Schema:
     """Delta writes its columns as Spark does."""
     return arrow_schema(StructType.fromJson(json.loads(table.schema().to_json())))
-
-
-def _all_notes(table: DeltaTable) -> Iterator[dict[str, Any]]:
-    """The notes of all writers, as each commit has them that does, the newest first."""
-    seen = 0
-    for limit in HISTORY_STEPS:
-        commits = table.history(limit)
-        yield from (dict(commit[NOTES_KEY]) for commit in commits[seen:] if NOTES_KEY in commit)
-        seen = len(commits)
-        if seen < limit:
-            return
 
 
 def _details(text: Any) -> dict[str, int]:

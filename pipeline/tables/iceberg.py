@@ -8,6 +8,7 @@ catalog refuses them if another came in between, and then the notes are read aga
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -68,8 +69,14 @@ class Iceberg:
         self._catalog: Catalog | None = None
         self._table: IcebergTable | None = None
 
-    def append(self, frame: DataFrame, batch_id: int, offsets: Offsets | None = None) -> Written:
-        return appending.append(self, frame, Note(batch_id, offsets or {}))
+    def append(
+        self,
+        frame: DataFrame,
+        batch_id: int,
+        offsets: Offsets | None = None,
+        before_commit: Callable[[], object] | None = None,
+    ) -> Written:
+        return appending.append(self, frame, Note(batch_id, offsets or {}), before_commit)
 
     def last(self) -> tuple[int, Offsets] | None:
         return self.look().note

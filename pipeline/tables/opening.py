@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Mapping, Sequence
 
 from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.tables.folders import local_path
 from sordini.pipeline.tables.staging import FileSettings
 from sordini.pipeline.tables.table import Table
 
@@ -12,6 +14,10 @@ KINDS = ("delta", "iceberg", "parquet")
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 STORAGE_PREFIX = "storage."
 CATALOG_PREFIX = "catalog."
+NO_FOLDER = (
+    "'{}' is no folder: Parquet tables need a file system with atomic renames; in object stores keep tables as "
+    "delta or iceberg"
+)
 
 
 def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[str] = (), **options: str) -> Table:
@@ -31,6 +37,8 @@ def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[
     if not app_id:
         raise BadSetting("a table's app_id must not be empty: it tells the batches of one writer from those of others")
     rest = {name: str(value) for name, value in options.items()}
+    check_location(kind, location)
+    check_options(kind, rest)
     settings = _file_settings(rest)
     columns = tuple(partition_by)
     table: Table
@@ -51,10 +59,31 @@ def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[
 
             table = ParquetWithManifest(location, app_id, columns, settings)
         case _:
-            raise BadSetting(f"'{kind}' is no kind of table: {', '.join(KINDS)}")
-    if rest:
-        raise BadSetting(f"tables of kind '{kind}' have no option {', '.join(sorted(rest))}")
+            raise AssertionError(f"{kind} was checked")
+    assert not rest, "they were checked"
     return table
+
+
+def check_location(kind: str, location: str) -> None:
+    """See that a kind of table can be there, without looking. Raises BadSetting."""
+    if kind == "parquet" and local_path(location) is None:
+        raise BadSetting(NO_FOLDER.format(location))
+
+
+def check_options(kind: str, options: Mapping[str, str]) -> None:
+    """See that a kind of table has these options, without the libraries behind it. Raises BadSetting."""
+    if kind not in KINDS:
+        raise BadSetting(f"'{kind}' is no kind of table: {', '.join(KINDS)}")
+    names = ("compression", "file_bytes", *(("table",) if kind == "iceberg" else ()))
+    prefix = {"delta": STORAGE_PREFIX, "iceberg": CATALOG_PREFIX}.get(kind)
+    for name in sorted(options):
+        if name in names or (prefix and name.startswith(prefix) and name != prefix):
+            continue
+        can_be = (*names, *((f"{prefix}*",) if prefix else ()))
+        near = difflib.get_close_matches(name, can_be, 1)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise BadSetting(f"tables of kind '{kind}' have no option {name}; they have {', '.join(can_be)}{meant}")
+    _file_settings(dict(options))
 
 
 def _file_settings(options: dict[str, str]) -> FileSettings:

@@ -5,11 +5,11 @@ For folders only: commits need renames that are atomic. In object stores Delta a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import appending
 from sordini.pipeline.tables.attempts import Attempts
 from sordini.pipeline.tables.columns import spark_schema
@@ -31,11 +31,7 @@ class ParquetWithManifest:
 
     def __init__(self, location: str, app_id: str, partition_by: tuple[str, ...], settings: FileSettings) -> None:
         folder = local_path(location)
-        if folder is None:
-            raise BadSetting(
-                f"'{location}' is no folder: Parquet tables need a file system with atomic renames; in object stores "
-                "keep tables as delta or iceberg"
-            )
+        assert folder is not None, "`open_table` looks first"
         self.location = location
         self.app_id = app_id
         self.partition_by = partition_by
@@ -44,8 +40,14 @@ class ParquetWithManifest:
         self._ledger = Ledger(folder)
         self._seen: Manifest | None = None
 
-    def append(self, frame: DataFrame, batch_id: int, offsets: Offsets | None = None) -> Written:
-        return appending.append(self, frame, Note(batch_id, offsets or {}))
+    def append(
+        self,
+        frame: DataFrame,
+        batch_id: int,
+        offsets: Offsets | None = None,
+        before_commit: Callable[[], object] | None = None,
+    ) -> Written:
+        return appending.append(self, frame, Note(batch_id, offsets or {}), before_commit)
 
     def last(self) -> tuple[int, Offsets] | None:
         return self.look().note

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sordini.pipeline.errors import PipelineError
@@ -22,6 +23,18 @@ class TableError(PipelineError):
 
 class WrongBatch(TableError):
     """A batch that contradicts what the table knows of this `app_id`: not the checkpoint that belongs to it."""
+
+
+class LostPosition(TableError):
+    """The table has batches of this `app_id`, and what it noted of their offsets is gone."""
+
+    def __init__(self, location: str, app_id: str, batch_id: int) -> None:
+        self.batch_id = batch_id
+        """The last one."""
+        super().__init__(
+            f"batch {batch_id} of '{app_id}' is in {location}, but the table's log has its offsets no more: "
+            "`sordini pipeline resume` notes from where the job goes on"
+        )
 
 
 class SchemaConflict(TableError):
@@ -54,12 +67,19 @@ class Table(Protocol):
         """The folder or URI that `open_table` was given."""
         ...
 
-    def append(self, frame: DataFrame, batch_id: int, offsets: Offsets | None = None) -> Written:
+    def append(
+        self,
+        frame: DataFrame,
+        batch_id: int,
+        offsets: Offsets | None = None,
+        before_commit: Callable[[], object] | None = None,
+    ) -> Written:
         """Add the rows of `frame` as batch `batch_id` (from 0) of this app_id, exactly once.
 
         The table is created by the first append, with the columns of `frame`; later ones may bring further columns,
         which older rows have as null, and may lack columns, which are null in their rows. `offsets` are kept with the
-        batch and come back from `last`.
+        batch and come back from `last`. `before_commit` is called once, when the frame has been run and before anything
+        of it is in the table: what it raises leaves the table as it is.
 
         Is this batch the last one written under the app_id, nothing is done (`was_there`). Batch ids may leave gaps.
         Raises WrongBatch where the batch is older than that, or the same with other offsets; SchemaConflict where a

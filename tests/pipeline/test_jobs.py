@@ -18,7 +18,7 @@ from sordini.pipeline.jobs.audit import audit, counts_of
 from sordini.pipeline.jobs.backfill import Range, backfill, close_windows
 from sordini.pipeline.jobs.compact import compact
 from sordini.pipeline.jobs.flow import Batch, Flow, open_sink_table
-from sordini.pipeline.jobs.load import INTENT, Piece, load
+from sordini.pipeline.jobs.load import INTENT, Piece, Step, load
 from sordini.pipeline.jobs.reading import read_job
 from sordini.pipeline.jobs.state import StateFolder
 from sordini.pipeline.jobs.status import status
@@ -156,9 +156,24 @@ def test_a_piece_whose_done_is_missing_is_loaded_again_and_not_twice(job: Job, s
     # The sink had the piece, the dead letters had not, when the process died.
     decoded = flow.rows(_decoded(flow, piece).rows())
     flow.sink.append(decoded, piece.batch_id, piece.end)
-    run_load(job, spark)
-    assert numbers(job.sink, spark) == good(40)
-    assert len(numbers(job.dead_letters, spark, "offset")) == 4
+    again, rest = steps_of(job, spark)
+    assert (again.batch.batch_id, again.batch.was_there, again.batch.dead, again.records_done) == (0, True, 3, 30)
+    assert (rest.batch.batch_id, rest.batch.rows, rest.batch.dead, rest.records_done) == (1, 9, 1, rest.records_all)
+    # Nothing had the piece: what is written of it is told as that of any other.
+    produce(job, 40, 20)
+    state.write(INTENT, Piece(2, {topic: {0: 20, 1: 20}}, {topic: {0: 30, 1: 30}}).to_json())
+    [again] = steps_of(job, spark)
+    assert (again.batch.batch_id, again.batch.rows, again.batch.dead, again.records_all) == (2, 18, 2, 20)
+    assert numbers(job.sink, spark) == good(60)
+    assert len(numbers(job.dead_letters, spark, "offset")) == 6
+
+
+def steps_of(job: Job, spark: SparkSession) -> list[Step]:
+    """What a load says that goes on where another one has died."""
+    notices: list[str] = []
+    steps = list(load(job, spark, lambda: False, notices.append))
+    assert notices == [f"batch {steps[0].batch.batch_id} was begun by an earlier run, and is done again"]
+    return steps
 
 
 def _decoded(flow: Flow, piece: Piece) -> Any:

@@ -8,7 +8,7 @@ Every step is a program that one could start by hand; the report names their com
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from examples.activity.generator.visits import Plan, events
 from examples.activity.report.findings import Findings, findings
 from examples.activity.report.page import Run, page
 from examples.running import Background, Broker, ExampleError, Place, Step, run, sordini
+from examples.telling import Telling
 
 START_SECONDS_MAX = 240.0
 CATCH_UP_SECONDS_MAX = 300.0
@@ -52,7 +53,7 @@ class Outcome(NamedTuple):
     found: Findings
 
 
-def play(demo: Demo, tell: Callable[[str], None]) -> Outcome:
+def play(demo: Demo, tell: Telling) -> Outcome:
     """Run all of it. Raises ExampleError or SendingError when a step fails; whatever was started is stopped then."""
     steps: list[Step] = []
     place = Place(demo.directory, {"ACTIVITY": str(demo.directory)})
@@ -85,7 +86,7 @@ class _Watched(NamedTuple):
 
 
 @contextmanager
-def _timed(steps: list[Step], tell: Callable[[str], None], name: str, broker: Broker) -> Iterator[Broker]:
+def _timed(steps: list[Step], tell: Telling, name: str, broker: Broker) -> Iterator[Broker]:
     tell(name)
     began = time.monotonic()
     with broker:
@@ -94,14 +95,14 @@ def _timed(steps: list[Step], tell: Callable[[str], None], name: str, broker: Br
 
 
 def _stream_while_they_come(
-    demo: Demo, place: Place, bootstrap: str, steps: list[Step], tell: Callable[[str], None]
+    demo: Demo, place: Place, bootstrap: str, steps: list[Step], tell: Telling
 ) -> tuple[Tally, _Watched]:
     """Streams first, visitors then, until the tables have every record."""
     directory = demo.directory
 
     def told(progress: Progress) -> None:
         behind = watch.samples[-1] if watch.samples else Sample(0, 0, 0)
-        tell(
+        tell.passing(
             f"visitors come: {progress.sent:,} records in {progress.seconds:.0f} s, "
             f"{behind.in_topics - behind.in_tables:,} not in the tables yet"
         )
@@ -122,7 +123,7 @@ def _stream_while_they_come(
     return tally, _Watched(watch.samples, produced_seconds)
 
 
-def _catch_up(streams: Background, watch: LagWatch, records: int, tell: Callable[[str], None]) -> None:
+def _catch_up(streams: Background, watch: LagWatch, records: int, tell: Telling) -> None:
     """Wait until the tables have so many records; streams that ended are started again, as a supervisor would."""
     for restarts_left in reversed(range(RESTARTS_MAX + 1)):
         try:
@@ -143,7 +144,7 @@ def _are_streaming(directory: Path) -> bool:
     return all(any(state.glob("stream/*/metadata")) for state in states)
 
 
-def _afterwards(demo: Demo, place: Place, steps: list[Step], tell: Callable[[str], None]) -> pa.Table:
+def _afterwards(demo: Demo, place: Place, steps: list[Step], tell: Telling) -> pa.Table:
     """What follows the streams; returns the windows as they were before the backfill."""
 
     def step(name: str, *words: str) -> None:

@@ -90,7 +90,7 @@ def top_pages(found: Findings) -> bytes:
                 fontsize=8,
             )
         axes.set_yticks(places, [_shortened(str(page)) for page in pages.index], color=INK)
-        axes.set_xlim(right=float(pages.max()) * 1.3)
+        axes.set_xlim(right=float(pages.max()) * 1.4)
         axes.margins(y=0.01)
         axes.grid(visible=False)
         axes.spines["bottom"].set_visible(False)
@@ -176,31 +176,38 @@ def lag(samples: Sequence[Sample], stopped_seconds: float | None) -> bytes:
 def lateness(found: Findings) -> bytes:
     """How late events arrived, and what that means for windows that wait so long."""
     with figure(5.4, 3.3) as (drawn, axes):
-        bins = np.arange(len(LATENESS_EDGES_SECONDS))
-        below = np.zeros(len(bins))
-        for kind in KINDS:
-            heights = np.array(found.lateness[kind], dtype=float)
-            axes.bar(bins, heights, bottom=below, width=0.9, align="edge", color=COLOURS[kind], label=LABELS[kind])
-            below += heights
-        limit = LATENESS_EDGES_SECONDS.index(LATE_MINUTES * 60)
-        axes.axvspan(limit, len(bins), color=ALARM, alpha=0.08, linewidth=0)
-        axes.annotate(
-            f"{sum(found.late.values()):,} events\nmore than\n{LATE_MINUTES} minutes late",
-            (limit + 0.15, 0.97),
-            xycoords=("data", "axes fraction"),
-            va="top",
-            color=ALARM,
-            fontsize=8.5,
-        )
-        # Most are on time: without it, the late ones would be a line on the floor.
-        axes.set_yscale("symlog", linthresh=10)
-        axes.set_yticks([0, 10, 100, 1_000, 10_000, 100_000], ["0", "10", "100", "1,000", "10,000", "100,000"])
-        axes.set_ylim(0, max(float(below.max()) * 2.2, 20))
-        ticks = [place for place, edge in enumerate(LATENESS_EDGES_SECONDS) if edge in {0, 1, 10, 60, 600, 2400}]
-        axes.set_xticks(ticks, [_time_told(LATENESS_EDGES_SECONDS[place]) for place in ticks])
-        axes.set_xlabel("from happening to the producer")
-        axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, labelcolor=INK)
+        draw_lateness(axes, found)
         return as_png(drawn)
+
+
+def draw_lateness(axes: Axes, found: Findings) -> None:
+    """On an axis of powers heights cannot be put on top of each other: each kind has a line of its own."""
+    bins = np.arange(len(LATENESS_EDGES_SECONDS) + 1)
+    highest = 0
+    for kind in KINDS:
+        counts = found.lateness[kind]
+        axes.stairs(counts, bins, color=COLOURS[kind], label=LABELS[kind], linewidth=1.8)
+        highest = max(highest, *counts)
+    limit = LATENESS_EDGES_SECONDS.index(LATE_MINUTES * 60)
+    axes.axvspan(limit, len(bins) - 1, color=ALARM, alpha=0.08, linewidth=0)
+    axes.annotate(
+        f"{sum(found.late.values()):,} events\nmore than\n{LATE_MINUTES} minutes late",
+        (limit + 0.15, 0.97),
+        xycoords=("data", "axes fraction"),
+        va="top",
+        color=ALARM,
+        fontsize=8.5,
+    )
+    # Most are on time: without it, the late ones would be a line on the floor.
+    axes.set_yscale("symlog", linthresh=10)
+    axes.set_yticks([0, 10, 100, 1_000, 10_000, 100_000], ["0", "10", "100", "1,000", "10,000", "100,000"])
+    axes.set_ylim(0, max(highest * 2.2, 20))
+    axes.set_xlim(0, len(bins) - 1)
+    axes.set_ylabel("events")
+    ticks = [place for place, edge in enumerate(LATENESS_EDGES_SECONDS) if edge in {0, 1, 10, 60, 600, 2400}]
+    axes.set_xticks(ticks, [_time_told(LATENESS_EDGES_SECONDS[place]) for place in ticks])
+    axes.set_xlabel("from happening to the producer")
+    axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, labelcolor=INK)
 
 
 def _time_told(seconds: float) -> str:

@@ -45,11 +45,11 @@ class Findings(NamedTuple):
     """Everything that the report shows of the tables."""
 
     rows: dict[str, int]
-    """Rows of the events table by kind."""
+    """Rows of the three tables of events, by kind."""
     doubles: int
     """Records, told by topic, partition and offset, or events, told by their ids, that are there more than once."""
     per_minute: pd.DataFrame
-    """Events by minute (index, UTC) and kind (columns), from the events table."""
+    """Events by minute (index, UTC) and kind (columns), from the tables of events."""
     streamed_windows: pd.DataFrame
     """The same as the streaming aggregate had closed it."""
     windows: pd.DataFrame
@@ -146,7 +146,7 @@ class Counted(NamedTuple):
     by_the_stream: int
     by_the_backfill: int
     nowhere: int
-    """Those that came when the watermark had passed their window. They are in the events table all the same."""
+    """Those that came when the watermark had passed their window. They are in the tables of events all the same."""
 
 
 def counted(found: Findings) -> Counted:

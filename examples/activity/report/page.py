@@ -74,8 +74,8 @@ def _verdict(run: Run, found: Findings, wrong: list[str]) -> str:
     dead = int(found.dead.to_numpy().sum())
     return (
         f"<b>Nothing lost, nothing twice.</b> {sent:,} records were acknowledged by the broker; "
-        f"{sum(found.rows.values()):,} are rows of the events table, {dead:,} are dead letters with their bytes and "
-        "the reason. The counts agree in every minute, page and visit."
+        f"{sum(found.rows.values()):,} are rows of the three tables of events, {dead:,} are dead letters with their "
+        "bytes and the reason. The counts agree in every minute, page and visit."
     )
 
 
@@ -87,7 +87,7 @@ def _tiles(run: Run, found: Findings) -> str:
         (f"{found.rows[VIEW]:,}", "page views", VIEW),
         (f"{found.rows[SEARCH]:,}", "searches", SEARCH),
         (f"{found.rows[CLICK]:,}", "clicks", CLICK),
-        (f"{found.rows[CLICK] / (found.rows[SEARCH] or 1):.0%}", "clicks a search", CLICK),
+        (f"{found.rows[CLICK] / (found.rows[SEARCH] or 1):.2f}", "clicks per search", CLICK),
         (f"{late:,}", f"late events, {late / rows:.2%}", ""),
         (f"{dead:,}", f"broken records, {dead / (rows + dead):.2%}", ""),
         (f"{behind:,}", "records behind at most", ""),
@@ -106,7 +106,7 @@ def _audit(run: Run, found: Findings) -> str:
         rows.append(
             (topic, f"{sent:,}", f"{kept:,}", f"{dead:,}", f"{sent - kept - dead:+,}" if sent - kept - dead else "0")
         )
-    return _table(("topic", "sent", "in the events table", "dead letters", "difference"), rows, numbers=(1, 2, 3, 4))
+    return _table(("topic", "sent", "in its table", "dead letters", "difference"), rows, numbers=(1, 2, 3, 4))
 
 
 def _funnel_told(found: Findings) -> str:

@@ -10,9 +10,12 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from matplotlib.patches import StepPatch
 
 from examples.activity.demo.lag import Sample
 from examples.activity.generator.visits import CLICK, KINDS, SEARCH, VIEW
+from examples.activity.report.drawing import figure
+from examples.activity.report.figures import draw_lateness
 from examples.activity.report.findings import Findings, Tables, counted, differences, findings
 from examples.activity.report.page import Run, page
 from examples.running import Step
@@ -43,6 +46,23 @@ def without_row(table: pa.Table, row: int) -> pa.Table:
 
 def with_row_twice(table: pa.Table, row: int) -> pa.Table:
     return pa.concat_tables([table, table.slice(row, 1)])
+
+
+def test_on_an_axis_of_powers_every_kind_of_event_is_drawn_from_the_bottom() -> None:
+    found = findings(TABLES)
+    with figure(5.4, 3.3) as (_, axes):
+        draw_lateness(axes, found)
+        drawn = [patch.get_data() for patch in axes.patches if isinstance(patch, StepPatch)]
+        assert axes.get_yscale() == "symlog"
+    assert [list(line.values) for line in drawn] == [found.lateness[kind] for kind in KINDS]
+    assert [line.baseline for line in drawn] == [0, 0, 0]
+
+
+def test_the_page_counts_clicks_per_search_and_knows_three_tables_of_events(told: str) -> None:
+    found = findings(TABLES)
+    assert f'>{found.rows[CLICK] / found.rows[SEARCH]:.2f}</div><div class="label">clicks per search<' in told
+    assert "are rows of the three tables of events" in told
+    assert "the events table" not in told
 
 
 def test_tables_with_everything_in_them_agree_with_the_generator() -> None:

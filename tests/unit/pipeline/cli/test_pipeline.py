@@ -13,7 +13,9 @@ from sordini.pipeline.cli.plain import plain
 
 JOB = """\
 name: views
-source: {topics: [views], options: {kafka.sasl.jaas.config: 'secret', kafka.ssl.key.password: 'secret'}}
+source:
+  topics: [views]
+  options: {kafka.sasl.jaas.config: 'PlainLoginModule required username="u" password="secret";', kafka.ssl.key.password: secret}
 decode: {mode: json, schema: page_view}
 sink: {location: tables/views}
 """
@@ -51,7 +53,7 @@ def test_every_command_tells_what_is_wrong_in_a_job_file_before_it_starts_anythi
     path.write_text(JOB.replace("mode: json", "mode: jsn"))
     code, said = run(command, str(path))
     assert code == 1
-    assert f"sordini: {path}:3: decode.mode is 'jsn'" in said
+    assert f"sordini: {path}:5: decode.mode is 'jsn'" in said
 
 
 def test_jobs_of_one_name_and_an_address_that_is_none_are_told_before_spark_starts(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from sordini.pipeline.jars.fetching import JarError, fetch, mirror, repository
+from sordini.broker.__main__ import main
+from sordini.pipeline.jars.fetching import CENTRAL, JarError, fetch, mirror, repository
 from sordini.pipeline.jars.lock import Jar
 
 BYTES = b"the bytes of a jar"
@@ -63,9 +65,39 @@ def test_the_repository_is_the_environments_before_mavens_mirror(tmp_path: Path)
     assert repository({}, tmp_path) == "https://maven.example/all", "neither blocked nor of another repository"
 
 
-def test_without_either_the_way_to_name_one_is_said(tmp_path: Path) -> None:
-    with pytest.raises(JarError, match="MAVEN_REPO_URL"):
-        repository({}, tmp_path)
+def test_without_either_it_is_mavens_own_or_its_central_repository(tmp_path: Path) -> None:
+    assert repository({}, tmp_path) == CENTRAL
+    maven = tmp_path / "maven"
+    for folder in ("bin", "conf"):
+        (maven / folder).mkdir(parents=True)
+    (maven / "bin" / "mvn").touch(0o755)
+    (maven / "conf" / "settings.xml").write_text(SETTINGS)
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "mvn").symlink_to(maven / "bin" / "mvn")
+    assert repository({"PATH": str(tmp_path / "path")}, tmp_path) == "https://maven.example/all"
+    (maven / "conf" / "settings.xml").unlink()
+    assert repository({"PATH": str(tmp_path / "path")}, tmp_path) == CENTRAL
+    assert CENTRAL.startswith("https://")
+
+
+def test_a_folder_that_cannot_be_made_is_told(served: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(JarError, match=r"file/jars cannot be made: Not a directory"):
+        fetch(tmp_path / "file" / "jars", served, [JAR])
+
+
+def test_the_command_takes_its_repository_from_the_option_before_the_environment(served: str, tmp_path: Path) -> None:
+    arguments = ["pipeline", "jars", str(tmp_path / "jars"), "--repository", f"{served}/none"]
+    result = CliRunner().invoke(main, arguments, env={"MAVEN_REPO_URL": "https://maven.example/mine"})
+    assert result.exit_code == 1
+    assert f"4 jars from {served}/none\nsordini: {served}/none/org/apache/spark/" in result.output
+    assert "cannot be had" in result.output
+
+
+def test_the_command_says_for_which_pyspark_there_are_jars(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["pipeline", "jars", str(tmp_path / "jars"), "--pyspark", "9.9.9"])
+    assert result.exit_code == 1
+    assert "was not tested with PySpark 9.9.9" in result.output
 
 
 def test_settings_that_are_not_xml_are_named(tmp_path: Path) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pyspark
+import pytest
 
-from sordini.pipeline.jars import LOCKED, packages
-from sordini.pipeline.jars.lock import Jar
+from sordini.pipeline.jars import CONNECTORS, LOCKED, locked, packages
+from sordini.pipeline.jars.lock import Jar, NoConnector
+from sordini.pipeline.jobs.session import PYSPARK_MIN
+from tests.outside.needs import ROOT
 
 
 def test_the_coordinate_follows_the_pyspark_that_is_installed() -> None:
@@ -16,6 +20,28 @@ def test_the_coordinate_follows_the_pyspark_that_is_installed() -> None:
 
 def test_the_locked_connector_is_that_of_the_pyspark_that_the_tests_run() -> None:
     assert LOCKED[0].coordinate == packages()
+
+
+def test_each_locked_connector_is_of_the_pyspark_it_is_listed_under() -> None:
+    for version, jars in CONNECTORS.items():
+        assert jars[0].coordinate == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
+        assert locked(version) == jars
+
+
+def test_a_pyspark_without_a_locked_connector_is_told_with_the_ways_to_go_on() -> None:
+    with pytest.raises(NoConnector) as caught:
+        locked("9.9.9")
+    for said in ("PySpark 9.9.9", *CONNECTORS, "format: sordini", "pip install pyspark==", "spark.jars.packages"):
+        assert said in str(caught.value)
+
+
+def test_the_extra_takes_the_minor_versions_of_pyspark_that_have_a_locked_connector_and_no_newer_ones() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    [wanted] = [one for one in extras["spark"] if one.startswith("pyspark")]
+    minors = {tuple(map(int, version.split(".")[:2])) for version in CONNECTORS}
+    major, minor = max(minors)
+    assert wanted == f"pyspark>={'.'.join(map(str, PYSPARK_MIN))},<{major}.{minor + 1}"
+    assert minors == {(major, number) for number in range(PYSPARK_MIN[1], minor + 1)}
 
 
 def test_every_locked_jar_has_a_hash_of_its_own() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jars import CONNECTORS
+from sordini.pipeline.jars.lock import NoConnector
 from sordini.pipeline.jobs.audit import compare, read_counts
 from sordini.pipeline.jobs.job import Decode, Job, Source, SourceFormat, SparkSettings
 from sordini.pipeline.jobs.load import Piece, distance
 from sordini.pipeline.jobs.metrics import Metrics, lags
-from sordini.pipeline.jobs.queries import reason_of
-from sordini.pipeline.jobs.session import java_version, settings
+from sordini.pipeline.jobs.session import _standard_error_to, check_connector, java_version, settings
 from sordini.pipeline.jobs.status import places
 from sordini.pipeline.jobs.stopping import Gate, Stopped
 from sordini.pipeline.jobs.topics import starting
+from sordini.pipeline.sentences import reason_of
 from sordini.pipeline.source.options import Edge, Timestamps
 
 
@@ -170,6 +174,33 @@ def test_a_shut_gate_lets_nobody_in_and_waits_for_who_is_inside() -> None:
     thread.join()
 
 
+def test_a_job_of_sparks_own_source_is_told_before_spark_starts_that_its_pyspark_has_no_connector() -> None:
+    check_connector([a_job()], "9.9.9")
+    check_connector([a_job(SourceFormat.KAFKA)], list(CONNECTORS)[-1])
+    check_connector([a_job(SourceFormat.KAFKA, **{"spark.jars": "k.jar"})], "9.9.9")
+    with pytest.raises(NoConnector, match=r"PySpark 9\.9\.9"):
+        check_connector([a_job(), a_job(SourceFormat.KAFKA)], "9.9.9")
+
+
+def test_what_spark_writes_to_standard_error_goes_into_a_file_that_has_a_bound(tmp_path: Path) -> None:
+    log = tmp_path / "state" / "spark.log"
+    for _ in range(2):
+        with _standard_error_to(log):
+            subprocess.run(["sh", "-c", "echo at org.apache.spark >&2"], check=True)
+    assert log.read_text() == 2 * "at org.apache.spark\n"
+    log.write_bytes(b"x" * 1_000_001)
+    with _standard_error_to(log):
+        os.write(2, b"new\n")
+    assert log.read_text() == "new\n"
+    assert [path.name for path in sorted(log.parent.iterdir())] == ["spark.log", "spark.log.1"]
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(PipelineError, match=r"Spark's log cannot be written: .*file.*`state` says where"),
+        _standard_error_to(tmp_path / "file" / "spark.log"),
+    ):
+        pass
+
+
 def test_of_sparks_long_messages_the_reason_is_told() -> None:
     long = (
         "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred\npy4j.Py4JException: Traceback\n"
@@ -184,7 +215,7 @@ def test_of_sparks_long_messages_the_reason_is_told() -> None:
         "my.errors.Refused: no such page\n\tat py4j.Protocol\n"
     )
     assert reason_of(transform) == "Refused: no such page"
-    assert reason_of(" \n") == "Spark gave no reason"
+    assert reason_of(" \n") == "no reason was given"
     assert reason_of("[TABLE_OR_VIEW_NOT_FOUND] no such table\nat y") == "[TABLE_OR_VIEW_NOT_FOUND] no such table"
 
 

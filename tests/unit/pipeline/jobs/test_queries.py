@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.queries import STARTS_MAX, Running, run
+from sordini.pipeline.jobs.queries import STARTS_MAX, Running, run, settle
 from sordini.pipeline.jobs.stopping import Gate
 
 NOT_UP = "[STREAM_FAILED] ... Python worker failed to connect back."
@@ -54,7 +54,10 @@ def test_a_query_whose_process_is_not_up_is_started_again_and_the_others_go_on()
 
 def test_it_is_given_up_after_a_few_starts_with_what_spark_said() -> None:
     begin, left = in_turn(*(Query(NOT_UP) for _ in range(STARTS_MAX + 3)))
-    with pytest.raises(PipelineError, match=r"views stopped: .*failed to connect back"):
+    with pytest.raises(
+        PipelineError,
+        match=r"views stopped: Spark's Python process did not start in the ten seconds .* run the command again",
+    ):
         run([Running(begin)], Gate())
     assert len(left) == 3
 
@@ -68,6 +71,40 @@ def test_what_ended_of_anything_else_is_not_started_again_and_ends_the_others() 
     assert len(left) == 1
     assert gate.is_shut
     assert not other.isActive
+
+
+class Starting(Query):
+    """A query that says for some looks that its sources are not up yet."""
+
+    @property
+    def status(self) -> dict[str, Any]:
+        self.seen.append(self._looks)
+        return {"isTriggerActive": False, "message": "Initializing sources" if self._looks > 2 else "Waiting"}
+
+    @status.setter
+    def status(self, _: dict[str, Any]) -> None:
+        self.seen: list[int] = []
+
+
+def test_a_query_is_waited_for_until_its_process_is_up_and_not_longer() -> None:
+    query = Starting(None, looks=5)
+    settle(Running(lambda: query), Gate())  # type: ignore[arg-type,return-value]
+    assert query.seen == [5, 4, 3, 2]
+    assert query.isActive
+
+
+def test_a_query_that_dies_while_it_is_waited_for_is_started_again_and_waited_for() -> None:
+    second = Starting(None, looks=4)
+    begin, left = in_turn(Query(NOT_UP, looks=0), second)
+    settle(Running(begin), Gate())
+    assert (left, second.seen) == ([], [4, 3, 2])
+
+
+def test_nothing_is_waited_for_once_the_end_was_asked_for() -> None:
+    query, gate = Starting(None, looks=5), Gate()
+    gate.shut()
+    settle(Running(lambda: query), gate)  # type: ignore[arg-type,return-value]
+    assert query.seen == []
 
 
 def test_nothing_is_started_again_once_the_end_was_asked_for() -> None:

@@ -162,6 +162,20 @@ location = "tables/views"
         (("sink:", "stream: often\nsink:"), ":7: stream is not a group of settings"),
         (("sink:", "state: ${NOWHERE}\nsink:"), ":7: state asks for $NOWHERE, which is not set"),
         (("sink:", "sink: ["), " is not YAML"),
+        (("topics: [page_views]", "topics: [a]\n  options:\n    minPartitions: 2\n    kafka.max.pol.records: 5"), ":6: source.options.kafka.max.pol.records cannot be: no Kafka client has such an option (is kafka.max.poll.records meant?)"),
+        (("topics: [page_views]", "topics: [a]\n  options: {minPartition: 2}"), ":4: source.options.minPartition cannot be: there is no such option; did you mean minPartitions?"),
+        (("topics: [page_views]", "topics: [a]\n  options: {kafka.security.protocol: TLS}"), ":4: source.options cannot be: kafka.security.protocol is 'TLS': this client knows PLAINTEXT, SSL"),
+        (("topics: [page_views]", "topics: [a]\n  bootstrap: here:there"), ":4: source.bootstrap is 'here:there'"),
+        (("location: tables/views", "location: t\n  partition_by: [event_dat]"), ":9: sink.partition_by has 'event_dat', and the rows have no such column; they have event_id, event_time,"),
+        (("location: tables/views", "location: t\n  partition_by: [event_dat]"), "(did you mean event_date?)"),
+        (("location: tables/views", "location: t\n  partition_by: [event_time]"), ":9: sink.partition_by has 'event_time', which is a timestamp: a table can be partitioned by event_id, session_id,"),
+        (("location: tables/views", "location: t\n  options: {compresion: zstd}"), ":9: sink.options cannot be: tables of kind 'delta' have no option compresion; they have compression, file_bytes, storage.* (did you mean compression?)"),
+        (("location: tables/views", "kind: kafka\n  location: t\n  options: {kafka.ack: all}"), ":10: sink.options.kafka.ack cannot be: no Kafka client has such an option"),
+        (("location: tables/views", "kind: kafka\n  location: t\n  options: {key: pge}"), ":10: sink.options key has 'pge', and the rows have no such column; they have event_id"),
+        (("location: tables/views", "kind: parquet\n  location: s3://lake/t"), ":9: sink.location cannot be: 's3://lake/t' is no folder"),
+        (("sink:", "audit: {counts: c, time: event_tim}\nsink:"), ":7: audit.time has 'event_tim', and the rows have no such column"),
+        (("sink:", "dead_letters: {options: {x: 1}}\nsink:"), ":7: dead_letters.options cannot be: tables of kind 'delta' have no option x"),
+        (("sink:", "dead_letters: {partition_by: page}\nsink:"), ":7: dead_letters.partition_by has 'page', and the rows have no such column; they have reason, topic"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_job_file_is_told_with_its_place(tmp_path: Path, change: tuple[str, str], told: str) -> None:
@@ -179,6 +193,7 @@ def test_what_is_wrong_in_a_job_file_is_told_with_its_place(tmp_path: Path, chan
         (("sink: {location: tables/per_minute}", "sink: {kind: kafka, location: t}"), "aggregates.per_minute.sink is a topic"),
         (("per_minute:", "per minute:"), "aggregates.per minute is no name"),
         (("by: [page]", "byy: [page]"), "aggregates.per_minute.byy is not known here"),
+        (("transform: flags:crawlers\n", ""), ":24: aggregates.per_minute.by has 'page', and the rows have no such column; they have id, event_time, amount, topic, partition, offset, timestamp, key, headers"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_an_aggregate_is_told_with_its_place(
@@ -186,6 +201,59 @@ def test_what_is_wrong_in_an_aggregate_is_told_with_its_place(
 ) -> None:
     assert change[0] in LARGE
     assert told in wrong(tmp_path, LARGE.replace(*change))
+
+
+def test_what_a_transform_makes_of_the_columns_is_not_guessed(tmp_path: Path) -> None:
+    assert read(tmp_path, LARGE).aggregates[0].by == ("page",)
+
+
+SECRETIVE = """\
+sink:
+  location: s3://lake/views
+  options: {compression: zstd, storage.AWS_ACCESS_KEY_ID: id, storage.AWS_SECRET_ACCESS_KEY: secret}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sink", "dead", "kind", "location", "options"),
+    [
+        (SECRETIVE, "", "delta", "s3://lake/views-dead", {"compression": "zstd", "storage.AWS_ACCESS_KEY_ID": "id", "storage.AWS_SECRET_ACCESS_KEY": "secret"}),
+        (SECRETIVE, "dead_letters: {options: {compression: none}}", "delta", "s3://lake/views-dead", {"compression": "none", "storage.AWS_ACCESS_KEY_ID": "id", "storage.AWS_SECRET_ACCESS_KEY": "secret"}),
+        (SECRETIVE, "dead_letters: {location: s3://broken}", "delta", "s3://broken", {"compression": "zstd", "storage.AWS_ACCESS_KEY_ID": "id", "storage.AWS_SECRET_ACCESS_KEY": "secret"}),
+        (SECRETIVE, "dead_letters: {kind: kafka, location: broken}", "kafka", "broken", {}),
+        ("sink: {kind: iceberg, location: s3://l/v, options: {table: web.views, catalog.uri: x}}", "", "iceberg", "s3://l/v-dead", {"table": "web.views_dead", "catalog.uri": "x"}),
+        ("sink: {kind: kafka, location: out, options: {key: page, kafka.compression.type: lz4}}", "", "kafka", "out-dead", {"kafka.compression.type": "lz4"}),
+    ],
+)  # fmt: skip
+def test_dead_letters_are_kept_as_the_sinks_rows_unless_the_file_says_otherwise(
+    tmp_path: Path, sink: str, dead: str, kind: str, location: str, options: dict[str, str]
+) -> None:
+    job = read(tmp_path, SMALL.replace("sink:\n  location: tables/views\n", f"{sink}\n{dead}\n"))
+    assert job.dead_letters is not None
+    assert (job.dead_letters.kind.value, job.dead_letters.location) == (kind, location)
+    assert job.dead_letters.options == options
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "clicks.avsc is not JSON"),
+        ('{"type": "record", "name": "c"}', 'clicks.avsc is not an Avro record: an object with "type": "record"'),
+        ('{"type": "record", "fields": [{"name": "page", "type": "txt"}]}', 'clicks.avsc: page: "txt" has no column here; a field can be string'),
+        ('{"type": "record", "fields": [{"name": "offset", "type": "long"}]}', "clicks.avsc: a field cannot be called 'offset'"),
+        ('{"type": "record", "fields": [{"name": "a"}]}', "clicks.avsc: {'name': 'a'} is not a field of Avro's"),
+        ('{"type": "record", "fields": []}', "clicks.avsc: clicks has no fields"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_an_avro_file_is_told_with_file_and_field(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "clicks.avsc").write_text(text)
+    said = wrong(tmp_path, SMALL.replace("page_view\n", "clicks.avsc\n"))
+    assert ":6: decode.schema is 'clicks.avsc': " in said
+    assert told in said
+    ids = "  mode: schema_id_prefix\n  schemas: {1: clicks.avsc}\n"
+    said = wrong(tmp_path, SMALL.replace("  mode: json\n", ids))
+    assert ":6: decode.schemas.1 is 'clicks.avsc': " in said
+    assert told in said
 
 
 def test_variables_of_the_environment_are_filled_in(tmp_path: Path) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import datetime as dt
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from pyiceberg.catalog import load_catalog
 
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import open_table
 from sordini.pipeline.tables.delta import DeltaLake
+from sordini.pipeline.tables.delta_notes import NOTES_KEY, last_note
 from sordini.pipeline.tables.iceberg_place import Place
-from tests.unit.pipeline.tables.frames import frame, plain_ids
+from sordini.pipeline.tables.table import LostPosition
+from tests.unit.pipeline.tables.frames import LocalFrame, frame, plain_ids
 
 pytestmark = [
     # Of pyiceberg: its catalogs keep a connection to SQLite for as long as they live.
@@ -46,9 +50,100 @@ def test_the_last_batch_of_a_delta_table_is_told_while_the_next_one_is_committed
     writer.append(frame(range(4)), 7, {"t": {0: 4}})
     looked_at = DeltaTable(location)
     writer.append(frame(range(4, 8)), 8, {"t": {0: 8}})
-    reader = open_table("delta", location, app_id="app")
-    assert isinstance(reader, DeltaLake)
-    assert reader._note(looked_at) == (7, {"t": {0: 4}})
+    assert last_note(looked_at, "app", LocalFileSystem()) == (7, {"t": {0: 4}})
+
+
+def strangers_clean_up(location: str) -> None:
+    """What another program does to a table: it compacts it, makes a checkpoint, and deletes the log before that."""
+    DeltaTable(location).optimize.compact()
+    for _ in range(12):
+        write_deltalake(location, DeltaTable(location).to_pyarrow_table().slice(0, 0), mode="append")
+    DeltaTable(location).create_checkpoint()
+    commits = sorted(Path(location, "_delta_log").glob("*.json"))
+    for commit in commits[:-1]:
+        commit.unlink()
+
+
+def written_by_an_earlier_version(location: str, batch_id: int, offsets: dict[str, dict[str, int]]) -> None:
+    """A commit as it was before offsets were kept as transactions: they are in its commitInfo alone."""
+    notes = {"app": {"batch": batch_id, "offsets": offsets}}
+    commit = CommitProperties(custom_metadata={NOTES_KEY: notes}, app_transactions=[Transaction("app", batch_id)])
+    write_deltalake(location, pa.table({"id": [batch_id]}), mode="append", commit_properties=commit)
+
+
+def ids(*numbers: int) -> Any:
+    return LocalFrame([pa.RecordBatch.from_pydict({"id": list(numbers)})])
+
+
+def test_offsets_outlive_checkpoints_and_a_clean_up_of_the_log_in_a_delta_table(location: str) -> None:
+    app, other = (open_table("delta", location, app_id=app_id) for app_id in ("app", "app/more"))
+    app.append(frame(range(4)), 6, {"t": {0: 2}, "gone": {3: 7}})
+    other.append(frame(range(4)), 2, {"t": {0: 99}, "u-1.x": {1: 5}})
+    app.append(frame(range(4)), 7, {"t": {0: 4, 1: 0}})
+    strangers_clean_up(location)
+    assert open_table("delta", location, app_id="app").last() == (7, {"t": {0: 4, 1: 0}})
+    assert open_table("delta", location, app_id="app/more").last() == (2, {"t": {0: 99}, "u-1.x": {1: 5}})
+    assert app.append(frame(range(4)), 7, {"t": {0: 4, 1: 0}}).was_there
+    app.append(frame(range(4)), 8, {"t": {0: 8, 1: 1}})
+    strangers_clean_up(location)
+    assert app.last() == (8, {"t": {0: 8, 1: 1}})
+
+
+def test_a_checkpoint_of_which_a_part_is_missing_is_left_out(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    for number in range(3):
+        table.append(frame(range(4)), number, {"t": {0: number}})
+    strangers_clean_up(location)
+    log = Path(location, "_delta_log")
+    write_deltalake(location, DeltaTable(location).to_pyarrow_table().slice(0, 0), mode="append")
+    looked_at = DeltaTable(location)
+    for version in (looked_at.version() - 1, looked_at.version()):
+        half = log / f"{version:020}.checkpoint.0000000001.0000000002.parquet"
+        half.write_bytes(b"the other part was never written")
+    assert last_note(looked_at, "app", SubTreeFileSystem(location, LocalFileSystem())) == (2, {"t": {0: 2}})
+
+
+def test_offsets_are_those_of_the_version_that_was_looked_at_also_without_commit_infos(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    table.append(ids(1), 7, {"t": {0: 4}})
+    strangers_clean_up(location)
+    looked_at = DeltaTable(location)
+    table.append(ids(2), 8, {"t": {0: 8}})
+    files = SubTreeFileSystem(location, LocalFileSystem())
+    assert last_note(looked_at, "app", files) == (7, {"t": {0: 4}})
+
+
+def test_a_delta_table_of_an_earlier_version_keeps_its_offsets_from_its_next_commit_on(location: str) -> None:
+    written_by_an_earlier_version(location, 0, {"t": {"0": 4}})
+    table = open_table("delta", location, app_id="app")
+    assert table.last() == (0, {"t": {0: 4}})
+    table.append(ids(2), 1, {"t": {0: 8}})
+    strangers_clean_up(location)
+    assert table.last() == (1, {"t": {0: 8}})
+
+
+def test_offsets_are_not_those_of_a_batch_before_the_last_one(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    table.append(ids(2), 0, {"t": {0: 4}})
+    written_by_an_earlier_version(location, 1, {"t": {"0": 8}})
+    assert table.last() == (1, {"t": {0: 8}})
+    strangers_clean_up(location)
+    with pytest.raises(LostPosition, match=r"batch 1 of 'app' is in .*events.*`sordini pipeline resume`"):
+        table.last()
+
+
+def test_a_delta_table_that_lost_its_offsets_is_given_them_again_and_goes_on(location: str) -> None:
+    written_by_an_earlier_version(location, 0, {"t": {"0": 4}})
+    strangers_clean_up(location)
+    table = open_table("delta", location, app_id="app")
+    assert isinstance(table, DeltaLake)
+    with pytest.raises(LostPosition) as lost:
+        table.last()
+    table.set_position(lost.value.batch_id + 1, {"t": {0: 4}})
+    assert table.last() == (1, {"t": {0: 4}})
+    table.append(ids(5), 2, {"t": {0: 9}})
+    strangers_clean_up(location)
+    assert (table.last(), plain_ids("delta", location)) == ((2, {"t": {0: 9}}), [0, 5])
 
 
 def test_delta_readers_skip_files_by_the_statistics_and_miss_nothing(location: str) -> None:

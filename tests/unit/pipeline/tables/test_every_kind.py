@@ -97,6 +97,26 @@ def test_an_empty_batch_is_noted(opened: Opener, kind: str, location: str) -> No
     assert (table.last(), plain_ids(kind, location)) == ((2, {"t": {0: 3}}), [0, 1])
 
 
+def test_what_comes_before_a_commit_happens_once_and_stops_it_when_it_fails(
+    opened: Opener, kind: str, location: str
+) -> None:
+    opened().append(frame(range(2)), 0, {"t": {0: 2}})
+    seen: list[list[int]] = []
+
+    def look() -> None:
+        seen.append(plain_ids(kind, location))
+
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        opened().append(frame(range(2, 4)), 1, {"t": {0: 4}}, fail)
+    assert (plain_ids(kind, location), opened().last()) == ([0, 1], (0, {"t": {0: 2}}))
+    opened().append(frame(range(2, 4)), 1, {"t": {0: 4}}, look)
+    opened().append(frame(range(2, 4)), 1, {"t": {0: 4}}, look)
+    assert (seen, plain_ids(kind, location)) == ([[0, 1]], [0, 1, 2, 3])
+
+
 def test_an_added_column_is_null_in_older_rows_and_a_missing_one_in_newer(
     opened: Opener, kind: str, location: str
 ) -> None:

@@ -1,0 +1,40 @@
+"""`sordini pipeline resume`: for a table that has lost where its job is."""
+
+from __future__ import annotations
+
+import click
+
+from sordini.broker.cli.output import print_json
+from sordini.pipeline.cli.options import PipelineCommand, Started, check_cluster, master_option, with_job
+
+
+@click.command(cls=PipelineCommand)
+@with_job
+@click.option("--from-offsets", "written", metavar="JSON", default="",
+              help='The next offset of each, as {"topic": {"0": 23}}; default: those after the rows.')  # fmt: skip
+@master_option
+def resume(started: Started, *, written: str) -> None:
+    """Note in the job's tables from where to go on, where their logs have lost it.
+
+    Only a Delta table can: one whose last batch is of an earlier version, after others have compacted it and cleaned up
+    its log. Without --from-offsets, Spark looks for the greatest offset of each partition among rows and dead letters.
+
+    \b
+      sordini pipeline resume views.yaml
+      sordini pipeline resume views.yaml --from-offsets '{"page_views": {"0": 1042, "1": 998}}'
+    """
+    from sordini.pipeline.jobs import resume as jobs
+    from sordini.pipeline.source.positions import parse_offsets
+
+    lost = jobs.lost(started.job)
+    if written:
+        check_cluster(started.job)
+        offsets = jobs.checked(started.job, parse_offsets(written, "--from-offsets"))
+    else:
+        offsets = jobs.after_rows(started.job, started.spark(asks_brokers=False, plans=False))
+    batch_id = jobs.note(lost, offsets)
+    if started.as_json:
+        print_json({"batch": batch_id, "offsets": offsets})
+        return
+    told = ", ".join(f"{topic}-{number} at {at}" for topic, each in offsets.items() for number, at in each.items())
+    click.echo(f"{started.job.name} goes on after batch {batch_id}: {told}")

@@ -1,0 +1,116 @@
+"""`make demo`: run the activity example with a Python that has what it needs; install that only where none has.
+
+    python3 scripts/demo.py [OPTIONS of examples.activity]
+
+Looked at are, in this order: `.venv`, the environment that is active, the Python that runs this, and those on the PATH.
+One that lacks nothing but small packages gets these. Where none has PySpark, `.venv` is made. Needs nothing but
+Python's standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV_PYTHON = ROOT / ".venv" / "bin" / "python"
+PYSPARK_MIN = (4, 2)
+LARGE = ("sordini", "pyspark", "pandas", "pyarrow", "numpy", "deltalake", "yaml")
+SMALL = {"matplotlib": "matplotlib>=3.9", "kafka": "kafka-python>=3.0.12,<4"}
+_EVERY_SECONDS = 1.0
+_QUIET_SECONDS = 30.0
+
+_LOOK = """
+import importlib.metadata, importlib.util, json, sys
+version = lambda name: importlib.metadata.version(name) if importlib.util.find_spec(name) else ""
+print(json.dumps([version("pyspark"), [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]]))
+"""
+
+
+class Found(NamedTuple):
+    """A Python, and what it lacks for the demo."""
+
+    python: Path
+    pyspark: str
+    missing: list[str]
+
+    @property
+    def serves(self) -> bool:
+        """Whether it has all that is large."""
+        numbers = tuple(int(part) for part in self.pyspark.split(".")[:2] if part.isdecimal())
+        return numbers >= PYSPARK_MIN and not set(self.missing) - set(SMALL)
+
+
+def main(arguments: list[str]) -> None:
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        sys.exit("the demo needs Java 17 or newer, for Spark: put it on the PATH, or set JAVA_HOME")
+    found = next((one for one in map(look, candidates()) if one is not None and one.serves), None)
+    if found is None:
+        say("no Python here has PySpark: installing it, with what the demo draws with, into .venv")
+        say("about 600 MB come from the package index; two to five minutes, once")
+        install([sys.executable, str(ROOT / "scripts" / "venv.py"), "demo"])
+        found = look(VENV_PYTHON)
+        if found is None or not found.serves:
+            sys.exit("the installation is not whole: see above")
+    elif found.missing:
+        wanted = [SMALL[name] for name in found.missing]
+        say(f"installing {' and '.join(found.missing)} beside PySpark {found.pyspark} in {found.python.parents[1]}")
+        install([str(found.python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install", *wanted])
+    else:
+        say(f"PySpark {found.pyspark} is in {found.python.parents[1]}: nothing is installed")
+    python = str(found.python)
+    os.chdir(ROOT)
+    os.execv(python, [python, "-W", "ignore::DeprecationWarning", "-m", "examples.activity", *arguments])  # noqa: S606
+
+
+def candidates() -> list[Path]:
+    """Pythons that may have what is needed, each once; an environment's is not resolved to what it was made of."""
+    active = os.environ.get("VIRTUAL_ENV")
+    folders = [Path(each) for each in os.environ.get("PATH", "").split(os.pathsep) if each]
+    found = [VENV_PYTHON, *([Path(active, "bin", "python")] if active else []), Path(sys.executable)]
+    found += [folder / name for folder in folders for name in ("python3", "python")]
+    return list(dict.fromkeys(path for path in found if path.exists()))
+
+
+def look(python: Path) -> Found | None:
+    """What a Python has; None for one that does not run."""
+    command = [str(python), "-c", _LOOK, *LARGE, *SMALL]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode != 0:
+        return None
+    pyspark, missing = json.loads(done.stdout)
+    return Found(python, pyspark, missing)
+
+
+def install(command: list[str]) -> None:
+    """Run an installation and say that it goes on."""
+    began = told = time.monotonic()
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:  # noqa: S603
+        while process.poll() is None:
+            try:
+                process.wait(_EVERY_SECONDS)
+            except subprocess.TimeoutExpired:
+                now = time.monotonic()
+                if sys.stderr.isatty():
+                    sys.stderr.write(f"\r\x1b[Kinstalling, {now - began:.0f} s")
+                elif now - told >= _QUIET_SECONDS:
+                    say(f"installing, {now - began:.0f} s")
+                    told = now
+    sys.stderr.write("\r\x1b[K" if sys.stderr.isatty() else "")
+    if process.returncode != 0:
+        sys.exit(f"failed with status {process.returncode}: {' '.join(command)}")
+    say(f"installed in {time.monotonic() - began:.0f} s")
+
+
+def say(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
