@@ -123,7 +123,7 @@ every client that reaches a listener may do everything: bind listeners to networ
 
 AlterConfigs refuses the same values with INVALID_REQUEST, and passwords with INVALID_CONFIG. What another broker or
 tool wrote into the store cannot stop a broker; it is told with a warning that names the key. Client quotas
-(AlterClientQuotas), SCRAM credentials, ACLs and delegation tokens have no APIs here: such a request is refused.
+(AlterClientQuotas), SCRAM credentials, ACLs and delegation tokens have no APIs here: clients learn it from ApiVersions.
 
 Served, in the tables above: {served}.
 

@@ -26,6 +26,13 @@ at what it was given. `consumer.topics()` before the first `poll` has it know th
 
 ## Spark's own source and sink
 
+A batch is read with `spark.read.format("kafka")`, a stream with `spark.readStream.format("kafka")`, and the sink writes
+with `format("kafka")`, under the options of Spark's documentation; nothing is set for Sordini. The JAR comes with
+`spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION`, where VERSION is PySpark's
+([README](../README.md#from-topics-to-tables) has it as a command); without access to a Maven repository,
+`spark.jars` takes the files that `python -m sordini.pipeline.jars FOLDER` brings. No JAR is needed for
+`format("sordini")` ([spark-source.md](spark-source.md)).
+
 `tests/pipeline/test_jvm_*.py` run them with PySpark 4.2.0 and the jars of `pipeline/jars/lock.py`. Batches: subscribed,
 assigned and by pattern; bounded by offsets and by timestamps, for all partitions or each; split by `minPartitions`;
 headers; every codec; `read_committed`. Streams: topics and partitions that come while a pattern is subscribed,
@@ -67,16 +74,28 @@ Beyond single answers:
   restart of the machine may empty.
 - **Coordination** is a file in the first log directory unless `zookeeper.connect` names a ZooKeeper. The tree in it is
   Apache Kafka's.
-- **Taken and shown, without effect yet**: replication throttles. Tiered storage is refused where it would be switched
-  on.
+- **Tiered storage** is refused where it would be switched on. Replication throttles work as in Apache Kafka.
 - **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.
 - **The first FindCoordinator** waits for the topic it brings about (docs/benchmarks.md has a row of it); Apache Kafka
   answers COORDINATOR_NOT_AVAILABLE at once, and the client comes back when it sees fit.
+- **Bounds on what strangers may have kept**: all groups of a broker keep `sordini.group.memory.bytes.max` together (past
+  it newcomers get GROUP_MAX_SIZE_REACHED and new offsets INVALID_COMMIT_OFFSET_SIZE), all fetch sessions
+  `sordini.fetch.session.partitions.max` partitions, and a partition `sordini.partition.producers.max` idempotent
+  producers (past it a new one gets KAFKA_STORAGE_ERROR until another has been silent for ten minutes). Apache Kafka
+  bounds none of these.
+- **`queued.max.request.bytes`** closes, once it is reached, the connections that progress least, and never keeps a request
+  of up to 1 MiB waiting; Apache Kafka stops reading from all connections.
+- **`preallocate`** takes real room on the disk without making the file longer, up to an eighth of what is free; Apache
+  Kafka makes the file longer, and on Linux takes no room.
 - **A commit that comes while its group is read** waits for that, for `offsets.commit.timeout.ms` at most; Apache Kafka
   answers COORDINATOR_LOAD_IN_PROGRESS at once. What was read is told once all in-sync replicas have it: an offset that
   a consumer was told is not unknown to the next coordinator.
 - **Two bounds are ours alone**: a request with more than a million elements in all its arrays closes its connection,
   and one that names the same group, topic or broker more than ten times is refused.
+- **Requests between brokers** are refused by a broker that is alone (CLUSTER_AUTHORIZATION_FAILED), whichever listener
+  they come in on; markers that end an open transaction are written there, so that a hanging one can be ended (KIP-664). In
+  a cluster a controller's command must name the controller, the controller epoch and the registration that the
+  coordination store has: Apache Kafka obeys any epoch that is not lower than the last.
 - **A stall of the broker** costs no member its place: what ended meanwhile is prolonged by it.
 - **A damaged log directory** is repaired where Apache Kafka would silently serve less, or records that were aborted: a
   torn tail, a missing producer snapshot or transaction index behind a clean-shutdown marker, padded indexes.

@@ -188,6 +188,7 @@ def test_what_is_made_is_its_owner_s_alone_and_what_exists_keeps_its_mode(tmp_pa
     try:
         disk.make_directory(f"{shared}/a/b/c/")
         disk.make_directory(f"{shared}/a")
+        disk.make_directory(str(shared))
         disk.open(f"{shared}/a/file", create=True).close()
         disk.lock(f"{shared}/a/lock").close()
         disk.open(str(group), create=True).close()
