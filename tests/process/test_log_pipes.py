@@ -52,6 +52,8 @@ class FullPipe:
 class PipedSordini(SordiniProcess):
     """A broker with its standard output and standard error on one descriptor, and its log lines there, too."""
 
+    start_seconds_max = 60.0
+
     def __init__(self, directory: Path, output: int, redirection: str = "") -> None:
         super().__init__(directory)
         self._output = output

@@ -289,3 +289,14 @@ def test_followers_and_recovery_know_every_producer_that_the_leader_knows(seed: 
         assert len(follower) <= MAX + MAX // 4
     assert leader.known().keys() <= follower.known().keys()
     assert len(leader) > MAX // 2
+
+
+def test_a_producer_that_wrote_a_moment_ago_is_not_forgotten_however_the_marks_lie() -> None:
+    state = ProducerState()
+    state.mark(LATER_MS, 0)
+    just_before_ms = LATER_MS + SILENT_MS - 1
+    for producer_id in range(MAX):
+        a_leader_appends(state, producer_id, producer_id, just_before_ms)
+    with pytest.raises(BrokerError):
+        a_leader_appends(state, 1000, MAX, just_before_ms + 1)
+    assert len(state) == MAX

@@ -309,3 +309,38 @@ def test_peers_that_only_hoard_do_not_stop_one_another_for_ever():
             memory.tick()
     assert memory.held_bytes < CAP
     assert memory.waiting_count == 0
+
+
+def test_past_the_slack_a_large_frame_is_closed_before_a_small_one_that_progresses_less():
+    memory = RequestMemory(4 * MIB)
+    first, small, large = FakeHolder(memory), FakeHolder(memory), FakeHolder(memory)
+    first.hold(4 * MIB)
+    first.admitted()  # It has the pass.
+    small.hold(900 * KIB)
+    small.admitted(ADMITTED_BYTES_MAX)
+    memory.tick()
+    memory.tick()
+    small.hold(901 * KIB)
+    small.admitted(ADMITTED_BYTES_MAX)
+    large.hold(4 * MIB)
+    large.admitted()
+    memory.tick()
+    large.hold(5 * MIB)  # Arrives faster than the small one.
+    large.admitted()
+    others = [FakeHolder(memory) for _ in range(3)]
+    for holder in others:
+        holder.hold(900 * KIB)
+        holder.admitted(ADMITTED_BYTES_MAX)
+    assert (large.is_shed, small.is_shed) == (True, False)
+
+
+def test_one_that_was_silent_and_now_waits_for_the_broker_is_not_closed_for_its_silence():
+    memory = RequestMemory(10 * MIB)
+    holder = FakeHolder(memory)
+    holder.hold(6 * MIB)
+    ticks(memory, SILENT_TICKS + 1)
+    holder.is_awaited = False
+    other = FakeHolder(memory)
+    other.hold(5 * MIB)
+    memory.tick()
+    assert not holder.is_shed
