@@ -29,6 +29,7 @@ from sordini.broker.handlers.cluster import ClusterHandler
 from sordini.broker.handlers.configs import ConfigsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
+from sordini.broker.handlers.conversions import Conversions
 from sordini.broker.handlers.coordinators import TRANSACTIONS_TOPIC, CoordinatorsHandler
 from sordini.broker.handlers.fetch import FetchHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
@@ -52,6 +53,8 @@ from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
 from sordini.broker.network.ports import Log, Network
 from sordini.broker.partition_admin import PartitionAdmin
 from sordini.broker.peering import Myself, Peering, World, peering_of
+from sordini.broker.record_jobs.ports import RecordWorker
+from sordini.broker.record_jobs.queue import JobQueue
 from sordini.broker.topic_admin import TopicAdmin
 from sordini.protocol.types import NO_TOPIC_ID
 from sordini.replication import replica_set
@@ -81,6 +84,7 @@ class Surroundings(NamedTuple):
     call_later: CallLater
     log: Log
     worker: Worker
+    record_worker: RecordWorker
     network: Network
     is_clustered: bool
     """Whether other brokers may be there."""
@@ -110,6 +114,7 @@ class Assembly(NamedTuple):
     dispatcher: Dispatcher
     peering: Peering
     cleaner: LogCleaner
+    record_jobs: JobQueue
 
 
 def topic_configs_of(dynamic: DynamicConfig, session: Session, log: Log) -> TopicConfigs:
@@ -184,6 +189,12 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         dispatcher=dispatcher,
         peering=peering,
         cleaner=cleaner_of(around.dynamic, logs, around.worker, clock.now_ms, log),
+        record_jobs=JobQueue(
+            around.record_worker,
+            lambda: around.config.record_workers,
+            lambda: around.config.record_waiting_bytes_max,
+            log,
+        ),
     )
     parts.dispatcher.add(_routes(around, parts))
     return parts
@@ -200,7 +211,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
     requests = ControllerRequests(lambda: parts.partition_admin.controller)
     return [
         ProduceHandler(
-            replicas, clock, later, around.call_later, lambda: TRANSACTIONS_TOPIC in metadata.topics
+            replicas, clock, later, around.call_later, lambda: TRANSACTIONS_TOPIC in metadata.topics, parts.record_jobs
         ).route(),
         FetchHandler(
             replicas,
@@ -209,9 +220,10 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
             around.call_later,
             followers=followers,
             closest=None if config.replica_selector_class is None else ClosestReplicas(metadata),
+            conversions=Conversions(parts.record_jobs, later, bytes_max=config.fetch_converted_bytes_max),
             bytes_max=config.fetch_max_bytes,
         ).route(),
-        *OffsetsHandler(replicas, brokers.check_listener).routes(),
+        *OffsetsHandler(replicas, later, parts.record_jobs, brokers.check_listener).routes(),
         *RecordsHandler(replicas).routes(),
         *LogDirsHandler(parts.logs, around.log).routes(),
         MarkersHandler(replicas, clock, brokers, later, around.call_later).route(),

@@ -1,9 +1,9 @@
-"""Processes beside the broker for work that would hold its loop: compaction.
+"""Processes beside the broker for work that would hold its loop: compaction, and jobs on records.
 
-Each is started when there is work for it, is asked one thing at a time over its standard input and output, a line of
-JSON each way, and ends when it has had nothing to do for a while: an idle broker has no children. It ends with its
-input, so that none survives the broker, whatever ends that; a sudden end is a kill, for a child holds nothing that
-would be lost. Its priority is low: requests go first.
+Each is started when there is work for it, is asked one thing at a time over its standard input and output, and ends
+when it has had nothing to do for a while: an idle broker has no children. It ends with its input, so that none survives
+the broker, whatever ends that; a sudden end is a kill, for a child holds nothing that would be lost. The priority of
+those that compact is low: requests go first. No client waits for them, as clients do for jobs on records.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import contextlib
 import errno
 import json
 import os
+import struct
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
@@ -30,6 +31,9 @@ NICENESS = 10
 LINE_BYTES_MAX = 64 * 1024 * 1024
 """A result of half a million segments."""
 
+SIZES = struct.Struct(">II")
+"""Bytes of JSON and of data, before a question and an answer that have both."""
+
 _KINDS = {"full": FailureKind.FULL, "io": FailureKind.PASSING}
 
 
@@ -38,7 +42,7 @@ class ChildFailed(Exception):
 
 
 class Child:
-    """One process that answers a line with a line."""
+    """One process that answers a question with an answer."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -48,14 +52,15 @@ class Child:
         self._output = process.stdout
 
     @classmethod
-    async def start(cls, command: Sequence[str]) -> Child:
+    async def start(cls, command: Sequence[str], niceness: int) -> Child:
         """Raises OSError."""
         # A session of its own: what a terminal or a supervisor signals to the broker's group is the broker's business.
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, limit=LINE_BYTES_MAX, start_new_session=True
         )
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
+        if niceness:
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
         return cls(process)
 
     @property
@@ -67,7 +72,7 @@ class Child:
         return self._process.returncode is None
 
     async def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Send a question and wait for its answer; raises ChildFailed."""
+        """Send a question as a line of JSON and wait for its answer, which is another; raises ChildFailed."""
         try:
             self._input.write(json.dumps(question).encode() + b"\n")
             await self._input.drain()
@@ -75,13 +80,42 @@ class Child:
         except (OSError, ValueError) as error:
             raise ChildFailed(str(error)) from error
         if not line.endswith(b"\n"):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), STOP_S)
-            raise ChildFailed(f"process {self.pid} ended with status {self._process.returncode}")
+            raise await self._ended()
+        return self._object(line)
+
+    async def exchange(
+        self, about: dict[str, Any], data: bytes | bytearray | memoryview, answer_bytes_max: int
+    ) -> tuple[dict[str, Any], bytearray]:
+        """Send a JSON object and bytes, and wait for an object and bytes; raises ChildFailed.
+
+        An answer that would be larger than `answer_bytes_max` is not read.
+        """
+        text = json.dumps(about).encode()
         try:
-            answer: dict[str, Any] = json.loads(line)
+            self._input.write(SIZES.pack(len(text), len(data)) + text)
+            self._input.write(data)
+            await self._input.drain()
+            sizes = SIZES.unpack(await self._output.readexactly(SIZES.size))
+            if sum(sizes) > answer_bytes_max:
+                raise ChildFailed(f"process {self.pid} answers with {sum(sizes)} bytes of {answer_bytes_max}")
+            answer = await self._output.readexactly(sizes[0])
+            made = bytearray(await self._output.readexactly(sizes[1]))
+        except asyncio.IncompleteReadError:
+            raise await self._ended() from None
+        except OSError as error:
+            raise ChildFailed(str(error)) from error
+        return self._object(answer), made
+
+    async def _ended(self) -> ChildFailed:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), STOP_S)
+        return ChildFailed(f"process {self.pid} ended with status {self._process.returncode}")
+
+    def _object(self, text: bytes) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = json.loads(text)
         except ValueError as error:
-            raise ChildFailed(f"process {self.pid} said what is no JSON: {line[:100]!r}") from error
+            raise ChildFailed(f"process {self.pid} said what is no JSON: {text[:100]!r}") from error
         return answer
 
     def kill(self) -> None:
@@ -99,83 +133,56 @@ class Child:
             await self._process.wait()
 
 
-class CleaningChildren:
-    """The `Worker` of a broker: as many children as there are cleanings under way at once."""
+class Children:
+    """Processes of one kind: as many as are taken at once, and those that wait to be taken again."""
 
-    def __init__(
-        self,
-        command: Sequence[str] = CLEANER,
-        idle_s: float = IDLE_S,
-        patience_s: Callable[[CleaningTask], float] = policy.patience_s,
-    ) -> None:
+    def __init__(self, command: Sequence[str], idle_s: float, niceness: int) -> None:
         self._command = command
         self._idle_s = idle_s
-        self._patience_s = patience_s
+        self._niceness = niceness
         self._idle: list[Child] = []
         self._endings: dict[Child, asyncio.Task[None]] = {}
         """Idle children, and those that are on their way out, with what waits to end them."""
-        self._died = 0
-
-    @property
-    def died(self) -> int:
+        self.died = 0
         """Children that ended, or had to be ended, in the middle of their work."""
-        return self._died
 
     @property
-    def count(self) -> int:
+    def idle_count(self) -> int:
         """Children that have nothing to do and are still there."""
         return len(self._idle)
 
-    async def run(self, task: CleaningTask) -> CleaningResult:
-        """Have one child do a cleaning; raises WorkerFailed, and then that child has ended unless it answered."""
-        child = await self._take()
-        try:
-            async with asyncio.timeout(self._patience_s(task)):
-                answer = await child.ask(task.as_json())
-        except TimeoutError:
-            await self._lose(child)
-            raise WorkerFailed(FailureKind.PASSING, f"no answer after {self._patience_s(task):.0f} s") from None
-        except ChildFailed as error:
-            await self._lose(child)
-            raise WorkerFailed(FailureKind.PASSING, str(error)) from error
-        except asyncio.CancelledError:
-            child.kill()
-            self._endings[child] = asyncio.create_task(self._end(child))
-            raise
-        self._give_back(child)
-        return _result(answer)
+    async def take(self) -> Child:
+        """One that has nothing to do, or a new one; raises OSError. It is to be given back, lost or dropped."""
+        while self._idle:
+            child = self._idle.pop()
+            self._endings.pop(child).cancel()
+            if child.is_alive:
+                return child
+        return await Child.start(self._command, self._niceness)
+
+    def give_back(self, child: Child) -> None:
+        self._idle.append(child)
+        self._endings[child] = asyncio.create_task(self._end_idle(child))
+
+    async def lose(self, child: Child) -> None:
+        """End one that failed, and wait for its end."""
+        self.died += 1
+        child.kill()
+        await child.stop()
+
+    def drop(self, child: Child) -> None:
+        """End one whose work is not wanted any more."""
+        child.kill()
+        self._endings[child] = asyncio.create_task(self._end(child))
 
     async def close(self) -> None:
-        """End every child, and wait until the system has let go of them. No `run` may be under way."""
+        """End every child, and wait until the system has let go of them. None may be taken."""
         for child, ending in self._endings.items():
             ending.cancel()
             child.kill()
         await asyncio.gather(*(child.stop() for child in self._endings))
         self._idle.clear()
         self._endings.clear()
-
-    async def _take(self) -> Child:
-        while self._idle:
-            child = self._idle.pop()
-            self._endings.pop(child).cancel()
-            if child.is_alive:
-                return child
-        try:
-            return await Child.start(self._command)
-        except OSError as error:
-            kind = (
-                FailureKind.FULL if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE) else FailureKind.PASSING
-            )
-            raise WorkerFailed(kind, f"no process could be started: {error}") from error
-
-    async def _lose(self, child: Child) -> None:
-        self._died += 1
-        child.kill()
-        await child.stop()
-
-    def _give_back(self, child: Child) -> None:
-        self._idle.append(child)
-        self._endings[child] = asyncio.create_task(self._end_idle(child))
 
     async def _end_idle(self, child: Child) -> None:
         await asyncio.sleep(self._idle_s)
@@ -185,6 +192,57 @@ class CleaningChildren:
     async def _end(self, child: Child) -> None:
         await child.stop()
         del self._endings[child]
+
+
+class CleaningChildren:
+    """The `Worker` of a broker: as many children as there are cleanings under way at once."""
+
+    def __init__(
+        self,
+        command: Sequence[str] = CLEANER,
+        idle_s: float = IDLE_S,
+        patience_s: Callable[[CleaningTask], float] = policy.patience_s,
+    ) -> None:
+        self._children = Children(command, idle_s, NICENESS)
+        self._patience_s = patience_s
+
+    @property
+    def died(self) -> int:
+        """Children that ended, or had to be ended, in the middle of their work."""
+        return self._children.died
+
+    @property
+    def count(self) -> int:
+        """Children that have nothing to do and are still there."""
+        return self._children.idle_count
+
+    async def run(self, task: CleaningTask) -> CleaningResult:
+        """Have one child do a cleaning; raises WorkerFailed, and then that child has ended unless it answered."""
+        try:
+            child = await self._children.take()
+        except OSError as error:
+            kind = (
+                FailureKind.FULL if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE) else FailureKind.PASSING
+            )
+            raise WorkerFailed(kind, f"no process could be started: {error}") from error
+        try:
+            async with asyncio.timeout(self._patience_s(task)):
+                answer = await child.ask(task.as_json())
+        except TimeoutError:
+            await self._children.lose(child)
+            raise WorkerFailed(FailureKind.PASSING, f"no answer after {self._patience_s(task):.0f} s") from None
+        except ChildFailed as error:
+            await self._children.lose(child)
+            raise WorkerFailed(FailureKind.PASSING, str(error)) from error
+        except asyncio.CancelledError:
+            self._children.drop(child)
+            raise
+        self._children.give_back(child)
+        return _result(answer)
+
+    async def close(self) -> None:
+        """End every child, and wait until the system has let go of them. No `run` may be under way."""
+        await self._children.close()
 
 
 def _result(answer: dict[str, Any]) -> CleaningResult:

@@ -161,9 +161,13 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the fence.
             return call.frame(self._refusal(call, error))
 
-    def later(self, call: Call, work: Awaitable[Any]) -> Pending:
-        """Answer a call when `work`, which runs as a task of the broker's, has its message; None is no answer."""
+    def later(self, call: Call, work: Awaitable[Any], *, holds: bool = False) -> Pending:
+        """Answer a call when `work`, which runs as a task of the broker's, has its message; None is no answer.
+
+        With `holds` no request of the connection starts before `let_go` is called, or the answer is there.
+        """
         pending = Pending()
+        pending.holds = holds
         self._spawn(self._finish(call, work, pending))
         return pending
 
@@ -173,8 +177,12 @@ class Dispatcher:
             parts = None if message is None else call.frame(message)
         except AssertionError:
             raise
+        except WireError as error:
+            pending.fail(error)
+            return
         except Exception as error:  # noqa: BLE001 - the fence, for answers that come later.
             parts = call.frame(self._refusal(call, error))
+        pending.holds = False
         pending.resolve(parts)
 
     def _refusal(self, call: Call, error: Exception) -> Any:

@@ -34,6 +34,7 @@ from sordini.broker.network.notify import ServiceManager
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.pid_file import PidFile, PidFileRefused
+from sordini.broker.record_jobs.children import RecordChildren
 from sordini.broker.server import Server
 from sordini.broker.signals import Reactions, SignalThread, block_signals
 from sordini.broker.startup import Ports, StartRefused
@@ -270,7 +271,11 @@ async def _run(given: Given, life: Life, descriptors: Descriptors) -> int:
         page_cache=SystemPageCache(clock, disk.offload),
         open_store=open_store,
         worker=CleaningChildren(),
+<<<<<<< HEAD
         descriptors=descriptors,
+=======
+        record_worker=RecordChildren(),
+>>>>>>> 5c77ac6 (Records that take long to open are checked, converted and searched in child processes)
     )
     server = Server(config, given.explicit, ports, log)
     stop, manager = asyncio.Event(), ServiceManager(os.environ)

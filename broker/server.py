@@ -111,6 +111,7 @@ class Server:
             if store is not None:
                 self.doing = "closing the coordination store"
                 await store.close()
+                await self._ports.record_worker.close()
 
     async def _run(
         self, store: CoordinationStore, session: CurrentSession, stop: asyncio.Event, ready: Callable[[], None]
@@ -160,6 +161,7 @@ class Server:
             call_later,
             log,
             ports.worker,
+            ports.record_worker,
             ports.network,
             self._is_clustered,
         )

@@ -40,6 +40,7 @@ from sordini.broker.process import (
     read_entries,
     warn_of_keys,
 )
+from sordini.broker.record_jobs.children import RecordChildren
 from sordini.broker.server import Server
 from sordini.broker.signals import Reactions, SignalThread, block_signals
 from sordini.broker.startup import Ports, StartRefused
@@ -210,7 +211,11 @@ class _Brokers:
             page_cache=SystemPageCache(self._clock, self._disk.offload),
             open_store=lease,
             worker=CleaningChildren(),
+<<<<<<< HEAD
             descriptors=self._descriptors,
+=======
+            record_worker=RecordChildren(),
+>>>>>>> 5c77ac6 (Records that take long to open are checked, converted and searched in child processes)
             is_store_shared=True,
         )
         return Server(config, explicit, ports, BrokerLog(self._log, number, stop))

@@ -22,6 +22,7 @@ from sordini.broker.identity import BrokerIdentity
 from sordini.broker.network.limits import Listener
 from sordini.broker.network.ports import Log, Network, PageCache, SocketOptions
 from sordini.broker.network.server import SocketServer
+from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.replication.controller import cluster
 from sordini.replication.controller.policy import UNCLEAN_KEY, Balance, Policy
 from sordini.replication.controller.registration import RegistrationRefused, other_brokers, refuse_taken_endpoints
@@ -82,7 +83,12 @@ class Ports(NamedTuple):
     open_store: Callable[[], Awaitable[CoordinationStore]]
     worker: Worker
     """Who compacts."""
+<<<<<<< HEAD
     descriptors: Descriptors = Descriptors()
+=======
+    record_worker: RecordWorker
+    """Who opens records that take long."""
+>>>>>>> 5c77ac6 (Records that take long to open are checked, converted and searched in child processes)
     is_store_shared: bool = False
     """Whether other brokers of this process have the same embedded store; a ZooKeeper is shared anyway."""
 

@@ -176,10 +176,17 @@ class BrokerError(Exception):
 
 
 class RecordsRefused(BrokerError):
-    """A batch is refused for some of its records; `records` says which and why (KIP-467), the first hundred of them."""
+    """A batch is refused for some of its records; `records` says which and why (KIP-467), the first thousand of them.
 
-    LISTED_MAX = 100
+    The message says how many more are wrong.
+    """
 
-    def __init__(self, code: ErrorCode, message: str, records: list[tuple[int, str]]) -> None:
-        super().__init__(code, message)
+    LISTED_MAX = 1_000
+
+    def __init__(
+        self, code: ErrorCode, message: str, records: list[tuple[int, str]], wrong_count: int | None = None
+    ) -> None:
+        """`wrong_count` is how many records are wrong, those that are not in `records` included."""
+        more = (len(records) if wrong_count is None else wrong_count) - self.LISTED_MAX
+        super().__init__(code, f"{message}; {more} more records are wrong than are listed" if more > 0 else message)
         self.records = records[: self.LISTED_MAX]

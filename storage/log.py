@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader, stamp
+from sordini.protocol.records.effort import UNBOUNDED, Effort
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from sordini.storage import aborts, appending, log_files, timestamps
 from sordini.storage.checkpoints import write_topic_id
@@ -265,21 +266,21 @@ class Log:
         except OSError as error:
             raise self.home.wrong(error) from error
 
-    def find_timestamp(self, timestamp: int, below: int) -> TimestampOffset | None:
-        """The first record below `below` whose time (ms) is `timestamp` or later; raises StorageError."""
+    def find_timestamp(self, timestamp: int, below: int, effort: Effort = UNBOUNDED) -> TimestampOffset | None:
+        """The first record below `below` whose time (ms) is `timestamp` or later; raises StorageError and TooLong."""
         self.home.check()
         try:
             return timestamps.find_timestamp(
-                self.segments.all(), timestamp, self.log_start_offset, below, self._interval_bytes
+                self.segments.all(), timestamp, self.log_start_offset, below, self._interval_bytes, effort
             )
         except OSError as error:
             raise self.home.wrong(error) from error
 
-    def max_timestamp(self) -> TimestampOffset | None:
-        """The first record with the latest time of all; None in a log without times. Raises StorageError."""
+    def max_timestamp(self, effort: Effort = UNBOUNDED) -> TimestampOffset | None:
+        """The first record with the latest time of all; None in a log without times. Raises StorageError, TooLong."""
         self.home.check()
         try:
-            return timestamps.max_timestamp(self.segments.all(), self._interval_bytes)
+            return timestamps.max_timestamp(self.segments.all(), self._interval_bytes, effort)
         except OSError as error:
             raise self.home.wrong(error) from error
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP
-from sordini.protocol.records.old_produced import OldMessages
+from sordini.protocol.records.old_produced import OldMessages, PlacedMessages
 from sordini.storage import appending, log_files
 from sordini.storage.log import Log
 from sordini.storage.log_values import Appended
 
 
-def append_messages(log: Log, messages: OldMessages, now_ms: int) -> Appended:
+def append_messages(log: Log, messages: OldMessages | PlacedMessages, now_ms: int) -> Appended:
     """Give checked messages their offsets and write them in one call: to the page cache.
 
-    Raises BrokerError for a message or set that is too large and for a full disk; StorageError when the directory is
+    Raises Misplaced for messages that were placed elsewhere, BrokerError for a message or set that is too large and for
+    a full disk; StorageError when the directory is
     offline or goes offline by this.
     """
     log.home.check()

@@ -205,3 +205,24 @@ class LogSettings:
         "Bytes a compressed batch may expand to, where it is opened.",
         dynamic=True,
     )
+    record_workers: int = setting(
+        "sordini.record.workers",
+        integer(1, 64),
+        2,
+        "Child processes at most that open, check and convert records which take long; they start on first need. "
+        "Of two and more, one always has room for another client address.",
+        dynamic=True,
+    )
+    record_waiting_bytes_max: int = setting(
+        "sordini.record.waiting.bytes.max",
+        long(1),
+        67108864,
+        "Bytes of records that wait for these processes or are in them; what comes then is refused for now.",
+        dynamic=True,
+    )
+    fetch_converted_bytes_max: int = setting(
+        "sordini.fetch.converted.bytes.max",
+        integer(1024),
+        4194304,
+        "Bytes of an answer to Fetch v0 to v3 that are converted to an old message format, beyond the first batch.",
+    )

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.fetch_sessions import FetchPlan, FetchSessions, Target
-from sordini.broker.handlers.fetched_rows import begins_whole, converted, found, leader_of, refused
+from sordini.broker.handlers.conversions import FIRST_OF_FORMAT_2, Conversions, Unconverted, check_allowed
+from sordini.broker.handlers.fetched_rows import begins_whole, found, leader_of, refused
 from sordini.broker.network.ports import Pending, release_parts
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -26,6 +27,7 @@ from sordini.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from sordini.protocol.records.effort import TooLong
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
 from sordini.replication.follower import EpochEnd, Position, parting
 from sordini.replication.leader import Leader
@@ -61,6 +63,7 @@ class FetchHandler:
         *,
         followers: Followers | None = None,
         closest: Closest | None = None,
+        conversions: Conversions,
         bytes_max: int,
     ) -> None:
         """`bytes_max` is fetch.max.bytes; `call_later` takes seconds, as the loop's does. Without `followers` nobody
@@ -72,6 +75,7 @@ class FetchHandler:
         self._call_later = call_later
         self._followers = followers
         self._closest = closest
+        self._conversions = conversions
         self._bytes_max = bytes_max
 
     def route(self) -> Route:
@@ -82,6 +86,8 @@ class FetchHandler:
         if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
         now_ms, bytes_max = self._clock.monotonic_ms(), min(request.max_bytes, self._bytes_max)
+        if call.version < FIRST_OF_FORMAT_2:
+            bytes_max = min(bytes_max, self._conversions.bytes_max)
         if request.replica_id < 0 and (request.replica_state is None or request.replica_state.replica_id < 0):
             plan = self._sessions.plan(request, call.version, now_ms)
             preference = None
@@ -95,6 +101,8 @@ class FetchHandler:
             plan = self._sessions.plan(request, call.version, now_ms, privileged=self._followers.privileged)
             reading = self._followers.reading(self._replicas, call, plan, bytes_max=bytes_max, now_ms=now_ms)
         reading.read()
+        if reading.unconverted and not self._converted(call, reading):
+            return self._conversions.later(call, reading.unconverted, reading.response)
         # More than an answer may hold can never come together.
         missing = min(request.min_bytes, reading.bytes_max) - reading.size
         if request.max_wait_ms <= 0 or missing <= 0 or reading.urgent or not plan.targets:
@@ -109,6 +117,9 @@ class FetchHandler:
             timer.cancel()
             try:
                 reading.read()
+                if reading.unconverted and not self._converted(call, reading):
+                    self._convert_later(call, reading, pending)
+                    return
                 parts = call.frame(reading.response())
             except BrokerError as error:
                 parts = call.frame(self.refuse(call.body, error.code))
@@ -122,6 +133,20 @@ class FetchHandler:
         waiter = Waiter(missing_bytes, watched, finish)
         timer = self._call_later(call.body.max_wait_ms / 1000, waiter.wake)
         return pending
+
+    def _converted(self, call: Call, reading: Reading) -> bool:
+        """Rewrite what was read for a reader of an old format, if that can be done at once."""
+        try:
+            reading.size = self._conversions.at_once(call, reading.unconverted)
+        except TooLong:
+            return False
+        return True
+
+    def _convert_later(self, call: Call, reading: Reading, pending: Pending) -> None:
+        """Complete an answer that was parked when its records are rewritten."""
+        converting = self._conversions.later(call, reading.unconverted, reading.response)
+        pending.on_abandon = converting.abandon
+        converting.attach(lambda: pending.resolve(converting.parts))
 
     @staticmethod
     def refuse(request: FetchRequest, code: ErrorCode) -> FetchResponse:
@@ -189,6 +214,7 @@ class Reading:
         "bytes_max",
         "partitions",
         "size",
+        "unconverted",
         "urgent",
     )
 
@@ -213,6 +239,8 @@ class Reading:
         self.partitions: list[Partition] = []
         self.size = 0
         self.urgent = False
+        self.unconverted: list[Unconverted] = []
+        """What was read for versions before 4, and is to be rewritten before the answer."""
 
     def read(self) -> None:
         """Read every partition, in order, until the answer is full."""
@@ -279,8 +307,10 @@ class Reading:
         if piece is not None:
             if self._version >= 3 and not whole_first and not begins_whole(piece):
                 piece.release()  # From version 3 on, a batch that does not fit is left for the next fetch.
-            elif self._version < 4:
-                answer.records = converted(partition, piece, wish.fetch_offset, allowed, self._version)
+            elif self._version < FIRST_OF_FORMAT_2:
+                check_allowed(partition, piece)
+                answer.records = piece
+                self.unconverted.append(Unconverted(answer, piece, wish.fetch_offset, allowed))
             else:
                 answer.records = piece
         if self._committed_only and answer.records:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.common import LeaderIdAndEpoch
 from sordini.protocol.messages.fetch import PartitionData
-from sordini.protocol.records.legacy import down_convert
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
 from sordini.storage.file_slice import FileSlice
@@ -61,17 +60,3 @@ def begins_whole(piece: FileSlice) -> bool:
         return False
     (length,) = BATCH_LENGTH.unpack(piece.file.read_at(piece.position + 8, BATCH_LENGTH.size))
     return bool(BATCH_PREFIX_BYTES + length <= piece.size)
-
-
-def converted(
-    partition: Partition, piece: FileSlice, fetch_offset: int, bytes_max: int, version: int
-) -> bytes | FileSlice:
-    """Records for readers that know only the message formats 0 (fetch 0 and 1) and 1 (fetch 2 and 3)."""
-    if not partition.settings.down_conversion:
-        piece.release()
-        raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, "message.downconversion.enable is false for this topic")
-    try:
-        messages = down_convert(piece.read(), 0 if version < 2 else 1, start=fetch_offset)
-    finally:
-        piece.release()
-    return messages[:bytes_max] if version < 3 else messages

@@ -5,9 +5,12 @@ Clients are told of what is committed, followers of all that is there; who asks 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
 from sordini.broker.dispatch import Call, Route
+from sordini.broker.network.ports import Pending
+from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.list_offsets import (
@@ -24,10 +27,15 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from sordini.protocol.records.effort import Effort, TooLong
+from sordini.protocol.records.jobs import Found, Search
 from sordini.protocol.types import Offset
+from sordini.replication.leader import Leader
+from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
+from sordini.storage.timestamps import search_log
 
 LATEST = -1
 EARLIEST = -2
@@ -39,12 +47,41 @@ OLDEST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 READ_COMMITTED = 1
 
 
-class OffsetsHandler:
-    """Looks offsets up; reads index files and, for a timestamp, one batch."""
+class _Range(NamedTuple):
+    """How far a log counts for who asks."""
 
-    def __init__(self, replicas: ReplicaSet, check_broker: Callable[[Call], None] | None = None) -> None:
+    leader: Leader
+    end: Offset
+    is_late: bool
+    """The watermark of the leader epoch is not known yet."""
+
+
+class _Slow(NamedTuple):
+    """A look-up that takes long, and where its answer goes."""
+
+    topic: str
+    wish: ListOffsetsPartition
+    answered: ListOffsetsTopicResponse
+    number: int
+
+
+class OffsetsHandler:
+    """Looks offsets up; reads index files and, for a timestamp, one batch.
+
+    A look-up by time that takes long goes on in a coroutine: there a child process reads the batches.
+    """
+
+    def __init__(
+        self,
+        replicas: ReplicaSet,
+        later: Callable[[Call, Awaitable[Any]], Pending],
+        jobs: JobQueue,
+        check_broker: Callable[[Call], None] | None = None,
+    ) -> None:
         """`check_broker` raises BrokerError for a call that does not come from a broker; without it, none does."""
         self._replicas = replicas
+        self._later = later
+        self._jobs = jobs
         self._check_broker = check_broker
 
     def routes(self) -> list[Route]:
@@ -59,7 +96,7 @@ class OffsetsHandler:
                 raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "nobody is served as a follower here")
             self._check_broker(call)
 
-    def list_offsets(self, call: Call) -> ListOffsetsResponse:
+    def list_offsets(self, call: Call) -> ListOffsetsResponse | Pending:
         request: ListOffsetsRequest = call.body
         self._check(call)
         seen: set[tuple[str, int]] = set()
@@ -68,6 +105,8 @@ class OffsetsHandler:
             for wish in topic.partitions:
                 (twice if (topic.name, wish.partition_index) in seen else seen).add((topic.name, wish.partition_index))
         response = ListOffsetsResponse()
+        slow: list[_Slow] = []
+        effort = Effort()
         for topic in request.topics:
             answered = ListOffsetsTopicResponse(name=topic.name)
             response.topics.append(answered)
@@ -75,39 +114,74 @@ class OffsetsHandler:
                 try:
                     if (topic.name, wish.partition_index) in twice:
                         raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
-                    answered.partitions.append(self._list_one(call, topic.name, wish))
+                    answered.partitions.append(self._list_one(call, topic.name, wish, effort))
+                except TooLong:
+                    slow.append(_Slow(topic.name, wish, answered, len(answered.partitions)))
+                    answered.partitions.append(_unlisted(wish.partition_index, ErrorCode.NONE))
                 except BrokerError as error:
                     answered.partitions.append(_unlisted(wish.partition_index, error.code))
                 except StorageError:
                     answered.partitions.append(_unlisted(wish.partition_index, ErrorCode.KAFKA_STORAGE_ERROR))
+        return self._later(call, self._list_slowly(call, response, slow)) if slow else response
+
+    async def _list_slowly(self, call: Call, response: ListOffsetsResponse, slow: list[_Slow]) -> ListOffsetsResponse:
+        allowance = Allowance(0)
+        for topic, wish, answered, number in slow:
+            try:
+                answered.partitions[number] = await self._search_one(call, topic, wish, allowance)
+            except BrokerError as error:
+                code = _not_available(call.version).code if error.code == RETRY else error.code
+                answered.partitions[number] = _unlisted(wish.partition_index, code)
+            except StorageError:
+                answered.partitions[number] = _unlisted(wish.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
         return response
 
-    def _list_one(self, call: Call, topic: str, wish: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    def _list_one(
+        self, call: Call, topic: str, wish: ListOffsetsPartition, effort: Effort
+    ) -> ListOffsetsPartitionResponse:
         if wish.timestamp < 0 and not _is_served(wish.timestamp, call.version):
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {wish.timestamp} has no meaning here")
         partition = self._replicas.partition(topic, wish.partition_index)
-        leader = partition.led(wish.current_leader_epoch)
-        if call.body.replica_id >= 0:
-            end, is_late = Offset(partition.log.log_end_offset), False
-        else:
-            end = partition.readable_end(committed_only=call.body.isolation_level == READ_COMMITTED)
-            # A leader that has just been elected may not know yet how far its followers are. What it would tell now
-            # could lie before what another leader has told already (KIP-207).
-            is_late = leader.high_watermark < leader.epoch_start_offset
-        answer = ListOffsetsPartitionResponse(partition_index=wish.partition_index)
-        if is_late and wish.timestamp == LATEST:
+        range_ = self._range(call, partition, wish)
+        if range_.is_late and wish.timestamp == LATEST:
             raise _not_available(call.version)
         if call.version == 0:
-            answer.old_style_offsets = _old_style(partition.log, wish.timestamp, end, wish.max_num_offsets)
+            answer = ListOffsetsPartitionResponse(partition_index=wish.partition_index)
+            answer.old_style_offsets = _old_style(partition.log, wish.timestamp, range_.end, wish.max_num_offsets)
             return answer
         if partition.settings.rules.magic == 0 and wish.timestamp not in (LATEST, EARLIEST):
             raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message format 0 has no times")
-        found = _look_up(partition.log, wish.timestamp, end, leader.leader_epoch)
-        if is_late and wish.timestamp not in (EARLIEST, EARLIEST_LOCAL) and (found is None or found[1] >= end):
-            raise _not_available(call.version)
-        if found is not None:
-            answer.timestamp, answer.offset, answer.leader_epoch = found
-        return answer
+        found = _look_up(partition.log, wish.timestamp, range_.end, range_.leader.leader_epoch, effort)
+        return _listed(call, wish, range_, found)
+
+    def _range(self, call: Call, partition: Partition, wish: ListOffsetsPartition) -> _Range:
+        """How far the log counts for who asks; raises BrokerError where this broker does not lead."""
+        leader = partition.led(wish.current_leader_epoch)
+        if call.body.replica_id >= 0:
+            return _Range(leader, Offset(partition.log.log_end_offset), is_late=False)
+        end = partition.readable_end(committed_only=call.body.isolation_level == READ_COMMITTED)
+        # A leader that has just been elected may not know yet how far its followers are. What it would tell now
+        # could lie before what another leader has told already (KIP-207).
+        return _Range(leader, end, is_late=leader.high_watermark < leader.epoch_start_offset)
+
+    async def _search_one(
+        self, call: Call, topic: str, wish: ListOffsetsPartition, allowance: Allowance
+    ) -> ListOffsetsPartitionResponse:
+        """As `_list_one`, for a look-up by time that takes long."""
+        partition = self._replicas.partition(topic, wish.partition_index)
+        range_ = self._range(call, partition, wish)
+
+        async def search(batch: bytes, timestamp: int, offset: int) -> tuple[int, int] | None:
+            outcome = await self._jobs.run(Search(batch, timestamp, offset), allowance, call.peer.address)
+            assert isinstance(outcome, Found)
+            return outcome.record
+
+        timestamp = None if wish.timestamp == MAX_TIMESTAMP else wish.timestamp
+        found = await search_log(partition.log, timestamp, range_.end, search)
+        # Another leader may have been elected meanwhile, and the log have been cut.
+        if self._range(call, partition, wish).leader is not range_.leader:
+            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.name} has another leader epoch")
+        return _listed(call, wish, range_, found)
 
     def offset_for_leader_epoch(self, call: Call) -> OffsetForLeaderEpochResponse:
         request: OffsetForLeaderEpochRequest = call.body
@@ -164,7 +238,22 @@ def _is_served(timestamp: int, version: int) -> bool:
     return timestamp in OLDEST_VERSION and version >= OLDEST_VERSION[timestamp]
 
 
-def _look_up(log: Log, timestamp: int, end: int, leader_epoch: int) -> tuple[int, int, int] | None:
+def _listed(
+    call: Call, wish: ListOffsetsPartition, range_: _Range, found: tuple[int, int, int] | None
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=wish.partition_index)
+    if (
+        range_.is_late
+        and wish.timestamp not in (EARLIEST, EARLIEST_LOCAL)
+        and (found is None or found[1] >= range_.end)
+    ):
+        raise _not_available(call.version)
+    if found is not None:
+        answer.timestamp, answer.offset, answer.leader_epoch = found
+    return answer
+
+
+def _look_up(log: Log, timestamp: int, end: int, leader_epoch: int, effort: Effort) -> tuple[int, int, int] | None:
     """The timestamp, offset and leader epoch to answer with; None when no record matches."""
     if timestamp == LATEST:
         return (-1, end, leader_epoch)
@@ -175,8 +264,8 @@ def _look_up(log: Log, timestamp: int, end: int, leader_epoch: int) -> tuple[int
     if timestamp == LATEST_TIERED:
         return None
     if timestamp == MAX_TIMESTAMP:
-        return log.max_timestamp()
-    return log.find_timestamp(timestamp, end)
+        return log.max_timestamp(effort)
+    return log.find_timestamp(timestamp, end, effort)
 
 
 def _old_style(log: Log, timestamp: int, end: int, count_max: int) -> list[int]:

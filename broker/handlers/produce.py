@@ -1,15 +1,21 @@
-"""Produce: record batches from clients to the ends of logs."""
+"""Produce: record batches from clients to the ends of logs.
+
+A request is checked and appended at once, within an `Effort`. Where that is spent, the rest of it goes on in a
+coroutine: records that have to be opened are checked by a child process (`record_jobs`), and between others the loop
+serves other clients. Until all of it is appended no request of that connection starts, so appends stay in order.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final, Protocol
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
 from sordini.broker.network.ports import Pending
+from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused, WireError
 from sordini.protocol.messages.produce import (
@@ -22,7 +28,10 @@ from sordini.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, read_header
-from sordini.protocol.records.produced import check_produced
+from sordini.protocol.records.effort import INLINE_STEPS, Effort, TooLong
+from sordini.protocol.records.jobs import Check
+from sordini.protocol.records.old_produced import Misplaced, OldMessages, PlacedMessages
+from sordini.protocol.records.produced import CheckedBatches, check_produced
 from sordini.protocol.types import TopicId
 from sordini.replication.partition import Partition
 from sordini.replication.refusals import Refusals
@@ -49,7 +58,21 @@ BEFORE_THE_LOG = frozenset(
 )
 """Refusals that say nothing of the log, as Apache Kafka tells them."""
 
-Later = Callable[[Call, Awaitable[Any]], Pending]
+PARTITION_STEPS: Final = 20
+"""What each partition of a request that names several is charged, whatever its records are."""
+ROW_STEPS: Final = 1_000
+"""What each partition may take on the loop once a request has taken too long: records that take more are a job."""
+ROWS_PER_TURN: Final = 10
+CHECKS_MAX: Final = 5
+"""So often a record set is checked anew because the topic, its configuration or the log's end changed meanwhile."""
+
+Checked = CheckedBatches | PlacedMessages
+
+
+class Later(Protocol):
+    """See `Dispatcher.later`."""
+
+    def __call__(self, call: Call, work: Awaitable[Any], *, holds: bool = False) -> Pending: ...
 
 
 class ProduceHandler:
@@ -62,6 +85,7 @@ class ProduceHandler:
         later: Later,
         call_later: CallLater,
         has_coordinators: Callable[[], bool],
+        jobs: JobQueue,
     ) -> None:
         """`has_coordinators` tells whether brokers of this cluster coordinate transactions."""
         self._has_coordinators = has_coordinators
@@ -70,6 +94,9 @@ class ProduceHandler:
         self._later = later
         self._refusals = Refusals()
         self._call_later = call_later
+        self._jobs = jobs
+        self._effort = Effort()
+        """Of the request that is served; one object for all, since each is served in one go."""
 
     def route(self) -> Route:
         return Route(ApiKey.PRODUCE, self.handle, self.refuse)
@@ -79,24 +106,39 @@ class ProduceHandler:
         acks = request.acks
         if acks not in (1, -1, 0):
             return self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
+        topics = request.topic_data
+        several = len(topics) != 1 or len(topics[0].partition_data) > 1
+        if several and _names_one_twice(request):
+            if acks == 0:
+                raise WireError("produce with acks=0 names a partition twice")
+            return self.refuse(request, ErrorCode.INVALID_REQUEST)
         now_ms = self._clock.now_ms()
         written: list[Written] = []
         response = ProduceResponse()
         refused = 0
-        for topic in request.topic_data:
-            if not topic.partition_data:
-                continue
-            answered = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
-            response.responses.append(answered)
-            for data in topic.partition_data:
-                answer = self._append(call, topic, data, now_ms, written)
-                refused += answer.error_code != 0
-                answered.partition_responses.append(answer)
+        effort = self._effort
+        effort.left = INLINE_STEPS
+        try:
+            for topic in topics:
+                if not topic.partition_data:
+                    continue
+                answered = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
+                response.responses.append(answered)
+                for data in topic.partition_data:
+                    if several:
+                        effort.spend(PARTITION_STEPS)
+                    answer = self._append(call, topic, data, now_ms, written)
+                    refused += answer.error_code != 0
+                    answered.partition_responses.append(answer)
+        except TooLong:
+            return self._go_on(call, response, written)
         needs_flush = False
         for partition, *_ in written:
             if partition.has_waiters:
                 partition.tell_waiters()
             needs_flush = needs_flush or partition.log.needs_flush
+        if refused > 1:
+            _bound_record_errors(response)
         if acks == 0 and refused:
             # There is no answer that could carry the error: a closed connection is how Kafka tells it.
             raise WireError(f"produce with acks=0 was refused for {refused} partitions")
@@ -115,7 +157,12 @@ class ProduceHandler:
         data: PartitionProduceData,
         now_ms: int,
         written: list[Written],
+        checked: Checked | BrokerError | None = None,
     ) -> PartitionProduceResponse:
+        """Append what one partition was sent; `checked` is what checking it came to, where that was done before.
+
+        Raises TooLong where it was not, and Misplaced where it was done for another end of the log.
+        """
         partition: Partition | None = None
         try:
             if call.version >= 13:
@@ -128,8 +175,16 @@ class ProduceHandler:
                 raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request must bring records")
             if _is_transactional(data.records):
                 self._check_transaction(call.body)
-            checked = check_produced(data.records, partition.settings.rules, now_ms, produce_version=call.version)
-            appended = partition.append(checked, now_ms, all_replicas=call.body.acks == -1)
+            ready: CheckedBatches | OldMessages | PlacedMessages
+            if checked is None:
+                ready = check_produced(
+                    data.records, partition.settings.rules, now_ms, produce_version=call.version, effort=self._effort
+                )
+            elif isinstance(checked, BrokerError):
+                raise checked
+            else:
+                ready = checked
+            appended = partition.append(ready, now_ms, all_replicas=call.body.acks == -1)
         except (BrokerError, StorageError) as problem:
             error = problem if isinstance(problem, BrokerError) else _storage_error(problem)
             if (header := _first_header(data.records)) is not None:
@@ -137,7 +192,7 @@ class ProduceHandler:
                 name = topic.topic_id if call.version >= 13 else topic.name
                 error = self._refusals.told((name, data.index), header, error, self._clock.monotonic_ms())
             return _refused(data.index, error, partition)
-        if not checked.batches:  # Old clients may send an empty message set: nothing was written anywhere.
+        if not ready.batches:  # Old clients may send an empty message set: nothing was written anywhere.
             return PartitionProduceResponse(index=data.index, base_offset=-1)
         # A duplicate, too, is answered only when it is flushed: its first answer may never have been sent.
         answer = PartitionProduceResponse(
@@ -148,6 +203,86 @@ class ProduceHandler:
         )
         written.append(Written(partition, partition.led(), appended.end_offset, answer))
         return answer
+
+    def _go_on(self, call: Call, response: ProduceResponse, written: list[Written]) -> Pending:
+        """Append the partitions that are not answered yet, without keeping the loop."""
+
+        def let_go() -> None:
+            pending.let_go()
+
+        pending = self._later(call, self._append_rest(call, response, written, let_go), holds=True)
+        return pending
+
+    async def _append_rest(
+        self, call: Call, response: ProduceResponse, written: list[Written], let_go: Callable[[], None]
+    ) -> ProduceResponse | None:
+        request: ProduceRequest = call.body
+        rows = [(topic, data) for topic in request.topic_data for data in topic.partition_data]
+        allowance = Allowance(sum(len(data.records or b"") for _, data in rows))
+        done = sum(len(topic.partition_responses) for topic in response.responses)
+        answered, current = response.responses[-1], rows[done][0]
+        for number, (topic, data) in enumerate(rows[done:], 1):
+            if topic is not current:
+                answered, current = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id), topic
+                response.responses.append(answered)
+            answered.partition_responses.append(await self._append_slowly(call, topic, data, written, allowance))
+            if number % ROWS_PER_TURN == 0:
+                _tell_waiters(written)
+                await asyncio.sleep(0)
+        _tell_waiters(written)
+        refused = sum(answer.error_code != 0 for topic in response.responses for answer in topic.partition_responses)
+        _bound_record_errors(response)
+        if request.acks == 0 and refused:
+            raise WireError(f"produce with acks=0 was refused for {refused} partitions")
+        let_go()
+        return await self._flush(call, written, response if request.acks else None)
+
+    async def _append_slowly(
+        self,
+        call: Call,
+        topic: TopicProduceData,
+        data: PartitionProduceData,
+        written: list[Written],
+        allowance: Allowance,
+    ) -> PartitionProduceResponse:
+        """As `_append`, records that take long being checked by a child process."""
+        checked: Checked | BrokerError | None = None
+        now_ms = self._clock.now_ms()
+        for _ in range(CHECKS_MAX):
+            self._effort.left = ROW_STEPS
+            try:
+                return self._append(call, topic, data, now_ms, written, checked)
+            except (TooLong, Misplaced):
+                _tell_waiters(written)
+                now_ms = self._clock.now_ms()
+                checked = await self._check(call, topic, data, now_ms, allowance)
+        return self._append(call, topic, data, now_ms, written, BrokerError(RETRY, "the topic changes all the time"))
+
+    async def _check(
+        self,
+        call: Call,
+        topic: TopicProduceData,
+        data: PartitionProduceData,
+        now_ms: int,
+        allowance: Allowance,
+    ) -> Checked | BrokerError | None:
+        """Have a record set checked, or learn why it is refused. None: what it was checked for has changed."""
+        assert data.records is not None
+        try:
+            partition = self._partition(call, topic, data)
+            rules = partition.settings.rules
+            job = Check(data.records, rules, now_ms, call.version, partition.log.log_end_offset)
+            outcome = await self._jobs.run(job, allowance, call.peer.address)
+            is_same = self._partition(call, topic, data) is partition and partition.settings.rules == rules
+        except BrokerError as error:
+            return error
+        assert isinstance(outcome, (CheckedBatches, PlacedMessages))
+        return outcome if is_same else None
+
+    def _partition(self, call: Call, topic: TopicProduceData, data: PartitionProduceData) -> Partition:
+        if call.version >= 13:
+            return self._replicas.partition_by_id(TopicId(topic.topic_id), data.index)
+        return self._replicas.partition(topic.name, data.index)
 
     def _check_transaction(self, request: ProduceRequest) -> None:
         """Refuse transactional batches where nobody could ever end the transaction."""
@@ -189,6 +324,34 @@ class ProduceHandler:
                 for topic in request.topic_data
             ]
         )
+
+
+def _names_one_twice(request: ProduceRequest) -> bool:
+    """Whether two batches are for one partition, of which Apache Kafka drops the first without a word."""
+    seen: set[tuple[str, bytes, int]] = set()
+    count = 0
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            seen.add((topic.name, topic.topic_id, data.index))
+            count += 1
+    return len(seen) != count
+
+
+def _bound_record_errors(response: ProduceResponse) -> None:
+    """List no more records in an answer than in that for one partition; the messages say how many are wrong."""
+    left = RecordsRefused.LISTED_MAX
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.record_errors:
+                del answer.record_errors[left:]
+                left -= len(answer.record_errors)
+
+
+def _tell_waiters(written: list[Written]) -> None:
+    """Wake the consumers that wait for what was appended since the last time."""
+    for partition, *_ in written:
+        if partition.has_waiters:
+            partition.tell_waiters()
 
 
 def _is_transactional(records: memoryview) -> bool:

@@ -182,7 +182,7 @@ class Channel:
         requests_left = processor.limits.turn_requests_max
         bytes_left = processor.limits.turn_bytes_max
         while True:
-            if self._has_ended and order.waiting:
+            if self._has_ended and order.waiting and not order.is_held():
                 self._abandon_waiting()  # Nobody is left to read what they wait for.
             if self._is_blocked():
                 break
@@ -225,6 +225,8 @@ class Channel:
             self._order.park_answer(answer, frame)
             return
         self._order.park(answer, frame)
+        if answer.holds:
+            answer.on_failure = self._fail_later
         if answer.is_answered:
             self._deliver()
         else:

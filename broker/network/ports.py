@@ -176,12 +176,13 @@ class Pending(Turn):
     and never calls the service: the requests behind it are started by their processor afterwards.
     """
 
-    __slots__ = ("_deliver", "abandoned", "on_abandon", "on_answer")
+    __slots__ = ("_deliver", "abandoned", "on_abandon", "on_answer", "on_failure")
 
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
         super().__init__()
         self.on_abandon = on_abandon
         self.on_answer: Callable[[], None] | None = None  # For whoever counts how long answers take.
+        self.on_failure: Callable[[Exception], None] | None = None  # The connection's, of an answer that holds.
         self.abandoned = False
         self._deliver: Callable[[], None] | None = None
 
@@ -203,6 +204,20 @@ class Pending(Turn):
         self.answer = parts
         if self._deliver is not None:
             self._deliver()
+
+    def let_go(self) -> None:
+        """What was to be written is written: requests behind this one may start."""
+        if self.holds:
+            self.holds = False
+            if self._deliver is not None:
+                self._deliver()
+
+    def fail(self, error: Exception) -> None:
+        """Instead of an answer: the connection ends with this error."""
+        if not self.abandoned and self.on_failure is not None:
+            self.on_failure(error)
+        self.holds = False
+        self.resolve(None)
 
     def attach(self, deliver: Callable[[], None]) -> None:
         """The connection takes the place in its order; `deliver` is called when the answer is complete."""

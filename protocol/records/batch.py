@@ -31,6 +31,7 @@ from crc32c import crc32c
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, compress, decompress
+from sordini.protocol.records.effort import UNBOUNDED, Effort
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint, varint
 
 HEADER_SIZE = 61
@@ -185,6 +186,7 @@ def build_batch(
     transactional: bool = False,
     control: bool = False,
     log_append_time: bool = False,
+    effort: Effort = UNBOUNDED,
 ) -> bytes:
     """Write one batch. The records' offsets must rise from `base_offset` on; gaps are kept.
 
@@ -217,7 +219,7 @@ def build_batch(
         base_sequence=base_sequence,
         record_count=len(records),
     )
-    return bytes(assemble_batch(header, compress(codec, body, level=codec_level)))
+    return bytes(assemble_batch(header, compress(codec, body, level=codec_level, effort=effort)))
 
 
 def assemble_batch(header: BatchHeader, body: bytes | bytearray | memoryview) -> bytearray:
@@ -249,7 +251,11 @@ def _sized(value: bytes | None) -> tuple[bytes, bytes]:
 
 
 def read_records(
-    batch: bytes | bytearray | memoryview, header: BatchHeader, *, expanded_bytes_max: int = EXPANDED_BYTES_MAX
+    batch: bytes | bytearray | memoryview,
+    header: BatchHeader,
+    *,
+    expanded_bytes_max: int = EXPANDED_BYTES_MAX,
+    effort: Effort = UNBOUNDED,
 ) -> Iterator[Record]:
     """Yield the records of one whole batch, which starts at byte 0 of `batch`.
 
@@ -258,7 +264,7 @@ def read_records(
     """
     body = bytes(memoryview(batch)[HEADER_SIZE : header.size])
     if header.codec != NO_CODEC:
-        body = decompress(header.codec, body, expanded_bytes_max)
+        body = decompress(header.codec, body, expanded_bytes_max, effort)
     position = 0
     for _ in range(header.record_count):
         try:

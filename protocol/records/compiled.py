@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
 _PADDING = bytes(64)
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _HEADER_SIZE = _HEADER.size
+CHUNK_RECORDS = 65_536
+"""Read at once: what 64 MiB of the smallest records are as objects would be gigabytes."""
 
 _Reader = Callable[[memoryview], Iterator[Any]]
 _reader: _Reader | None = None
@@ -51,14 +54,36 @@ def scan(body: bytes, count: int, *, want_keys: bool) -> tuple[int, int, bool] |
     assert _reader is not None
     header = _HEADER.pack(0, _HEADER_SIZE - 12 + len(body), -1, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
     padded = b"".join((header, body, _PADDING))
+    first = 0
+    least = greatest = 0
+    has_null_key = False
     try:
-        records = list(_reader(memoryview(padded)[: -len(_PADDING)]))
+        # Its own `__iter__` may be called once only, and `islice` calls it each time.
+        reader = iter(iter(_reader(memoryview(padded)[: -len(_PADDING)])).__next__, None)
+        while first < count:
+            records = list(islice(reader, min(CHUNK_RECORDS, count - first)))
+            end = first + len(records)
+            if not records or list(map(_offset_of, records)) != list(range(first, end)):
+                return None
+            timestamps = {least, greatest, *map(_timestamp_of, records)} if first else set(map(_timestamp_of, records))
+            least, greatest = min(timestamps), max(timestamps)
+            has_null_key = has_null_key or (want_keys and None in map(_key_of, records))
+            first = end
+        if next(reader, None) is not None:
+            return None
     except Exception:  # noqa: BLE001 - foreign code; whatever it stumbled over, the walk decides
         return None
-    if list(map(_offset_of, records)) != list(range(count)):
+    return least, greatest, has_null_key
+
+
+def each(body: bytes, count: int, base_timestamp: int) -> Iterator[Any] | None:
+    """As `read`, one by one; for records that were checked, as this raises whatever the reader raises."""
+    if not load():
         return None
-    timestamps = set(map(_timestamp_of, records))
-    return min(timestamps), max(timestamps), want_keys and None in map(_key_of, records)
+    assert _reader is not None
+    header = _HEADER.pack(0, _HEADER_SIZE - 12 + len(body), -1, 2, 0, 0, count, base_timestamp, 0, -1, -1, -1, count)
+    padded = b"".join((header, body, _PADDING))
+    return iter(_reader(memoryview(padded)[: -len(_PADDING)]))
 
 
 def read(body: bytes, count: int, base_timestamp: int) -> list[Any] | None:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.records.effort import BYTES_PER_STEP, UNBOUNDED, Effort
 
 NO_CODEC: Final = 0
 GZIP: Final = 1
@@ -31,6 +32,8 @@ CODEC_NAMES: Final = {NO_CODEC: "uncompressed", GZIP: "gzip", SNAPPY: "snappy", 
 
 EXPANDED_BYTES_MAX: Final = 64 * 1024 * 1024
 STEP_BYTES: Final = 64 * 1024
+PIECE_BYTES: Final = 1024 * 1024
+"""Compressed by one call."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -52,16 +55,25 @@ _LZ4_LEVEL_FAST: Final = 0
 _LZ4_LEVEL_MAX: Final = 12
 
 
-def decompress(codec: int, data: bytes | memoryview, expanded_bytes_max: int = EXPANDED_BYTES_MAX) -> bytes:
-    """Expand `data`. Raises BrokerError.
+def decompress(
+    codec: int, data: bytes | memoryview, expanded_bytes_max: int = EXPANDED_BYTES_MAX, effort: Effort = UNBOUNDED
+) -> bytes:
+    """Expand `data`. Raises BrokerError, and TooLong when `effort` is spent.
 
     UNSUPPORTED_COMPRESSION_TYPE for a codec number without a codec, CORRUPT_MESSAGE for bytes that are not the
     codec's (or not all of them), MESSAGE_TOO_LARGE when they expand to more than `expanded_bytes_max`.
     """
-    expand = _EXPANDERS.get(codec)
-    if expand is None:
+    expanded = Expanded(expanded_bytes_max, effort)
+    expand(codec, data, expanded)
+    return expanded.join()
+
+
+def expand(codec: int, data: bytes | memoryview, expanded: Expanded) -> None:
+    """Expand `data` into `expanded`, step by step; raises as `decompress`."""
+    expander = _EXPANDERS.get(codec)
+    if expander is None:
         raise unknown_codec(codec)
-    return expand(bytes(data), expanded_bytes_max)
+    expander(bytes(data), expanded)
 
 
 def check_beginning(codec: int, data: memoryview) -> None:
@@ -80,13 +92,19 @@ def unknown_codec(codec: int) -> BrokerError:
     return BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} is not known")
 
 
-def compress(codec: int, data: bytes | bytearray | memoryview, *, level: int | None = None) -> bytes:
-    """Compress as Apache Kafka's own clients frame it; `level` None is the codec's default."""
+def compress(
+    codec: int, data: bytes | bytearray | memoryview, *, level: int | None = None, effort: Effort = UNBOUNDED
+) -> bytes:
+    """Compress as Apache Kafka's own clients frame it; `level` None is the codec's default.
+
+    Raises TooLong when `effort` is spent, before anything is compressed.
+    """
+    charge_compression(codec, level, len(data), effort)
     if codec == NO_CODEC:
         return bytes(data)
     if codec == GZIP:
         deflate = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)
-        return deflate.compress(data) + deflate.flush()
+        return b"".join([*map(deflate.compress, _pieces(data)), deflate.flush()])
     if codec == SNAPPY:
         return _snappy_framed(memoryview(data))
     if codec == LZ4:
@@ -94,8 +112,38 @@ def compress(codec: int, data: bytes | bytearray | memoryview, *, level: int | N
     if codec == ZSTD:
         import zstandard
 
-        return zstandard.ZstdCompressor(3 if level is None else level).compress(bytes(data))
+        zstd = zstandard.ZstdCompressor(3 if level is None else level)
+        if len(data) <= PIECE_BYTES:
+            return zstd.compress(bytes(data))
+        frame = zstd.compressobj(size=len(data))
+        return b"".join([*map(frame.compress, _pieces(data)), frame.flush()])
     raise unknown_codec(codec)
+
+
+def charge_compression(codec: int, level: int | None, size: int, effort: Effort) -> None:
+    """Spend what compressing `size` bytes takes; raises TooLong."""
+    effort.spend(size // _bytes_per_step(codec, level))
+
+
+def _bytes_per_step(codec: int, level: int | None) -> int:
+    """How many bytes a codec compresses in a step."""
+    if codec == GZIP:
+        return 15
+    if codec == ZSTD:
+        return 100 if level is None or level <= 3 else 25 if level <= 9 else 1
+    if codec == LZ4:
+        return BYTES_PER_STEP if level in (None, _LZ4_LEVEL_DEFAULT) else 10
+    return BYTES_PER_STEP
+
+
+def _pieces(data: bytes | bytearray | memoryview) -> Iterator[bytes | bytearray | memoryview]:
+    """The data in pieces, between which a process may be interrupted."""
+    if len(data) <= PIECE_BYTES:
+        yield data
+        return
+    view = memoryview(data)
+    for start in range(0, len(view), PIECE_BYTES):
+        yield view[start : start + PIECE_BYTES]
 
 
 def _corrupt(codec: int, why: object) -> BrokerError:
@@ -106,35 +154,42 @@ def _too_large(bytes_max: int) -> BrokerError:
     return BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"the records expand to more than {bytes_max} bytes")
 
 
-class _Expanded:
-    """Collects the steps' output and stops at the bound."""
+class Expanded:
+    """Collects the steps' output and stops at the bound, or when the effort is spent."""
 
-    __slots__ = ("_bytes_max", "_parts", "size")
-
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, effort: Effort) -> None:
         self._bytes_max = bytes_max
         self._parts: list[bytes] = []
+        self.effort = effort
         self.size = 0
 
     def add(self, part: bytes) -> None:
-        self.size += len(part)
-        if self.size > self._bytes_max:
+        """A step's output; raises BrokerError MESSAGE_TOO_LARGE and TooLong."""
+        self.make_room(len(part))
+        self.take(part)
+
+    def make_room(self, size: int) -> None:
+        """Charge for bytes that are about to be expanded."""
+        if self.size + size > self._bytes_max:
             raise _too_large(self._bytes_max)
+        self.effort.spend(size // BYTES_PER_STEP)
+
+    def take(self, part: bytes) -> None:
+        """Keep bytes for which there is room."""
+        self.size += len(part)
         self._parts.append(part)
 
     def join(self) -> bytes:
+        """All that was kept."""
         return b"".join(self._parts)
 
 
-def _expand_nothing(data: bytes, bytes_max: int) -> bytes:
-    if len(data) > bytes_max:
-        raise _too_large(bytes_max)
-    return data
+def _expand_nothing(data: bytes, expanded: Expanded) -> None:
+    expanded.add(data)
 
 
-def _expand_gzip(data: bytes, bytes_max: int) -> bytes:
+def _expand_gzip(data: bytes, expanded: Expanded) -> None:
     inflate = zlib.decompressobj(31)
-    expanded = _Expanded(bytes_max)
     try:
         # Fed piecemeal: whatever one step leaves unread is copied, and must not be the whole rest each time.
         for start in range(0, len(data), STEP_BYTES):
@@ -150,14 +205,12 @@ def _expand_gzip(data: bytes, bytes_max: int) -> bytes:
         raise _corrupt(GZIP, error) from None
     if not inflate.eof or inflate.unused_data:
         raise _corrupt(GZIP, "bytes follow its end" if inflate.eof else "it ends too early")
-    return expanded.join()
 
 
-def _expand_lz4(data: bytes, bytes_max: int) -> bytes:
+def _expand_lz4(data: bytes, expanded: Expanded) -> None:
     import lz4.frame
 
     frame = lz4.frame.LZ4FrameDecompressor()
-    expanded = _Expanded(bytes_max)
     try:
         for start in range(0, len(data), STEP_BYTES):
             if frame.eof:
@@ -172,29 +225,27 @@ def _expand_lz4(data: bytes, bytes_max: int) -> bytes:
         raise _corrupt(LZ4, error) from None
     if not frame.eof or frame.unused_data:
         raise _corrupt(LZ4, "bytes follow its end" if frame.eof else "it ends too early")
-    return expanded.join()
 
 
-def _expand_zstd(data: bytes, bytes_max: int) -> bytes:
+def _expand_zstd(data: bytes, expanded: Expanded) -> None:
     import zstandard
 
-    if not _zstd_frames_are_whole(data):
+    if not _zstd_frames_are_whole(data, expanded.effort):
         raise _corrupt(ZSTD, "it ends too early")
-    expanded = _Expanded(bytes_max)
     try:
         with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
             while part := reader.read(STEP_BYTES):
                 expanded.add(part)
     except zstandard.ZstdError as error:
         raise _corrupt(ZSTD, error) from None
-    return expanded.join()
 
 
-def _zstd_frames_are_whole(data: bytes) -> bool:
+def _zstd_frames_are_whole(data: bytes, effort: Effort) -> bool:
     """Whether the data ends where a frame ends: the library's reader takes a cut frame for its end (RFC 8878)."""
     position = 0
     size = len(data)
     while position < size:
+        effort.spend(1)
         if position + 5 > size:
             return False
         if data[position + 1 : position + 4] == b"\x2a\x4d\x18" and data[position] & 0xF0 == 0x50:  # Skippable.
@@ -203,6 +254,7 @@ def _zstd_frames_are_whole(data: bytes) -> bool:
         position, has_checksum = _zstd_blocks_start(data, position)
         last = False
         while not last:
+            effort.spend(1)
             if position + 3 > size:
                 return False
             block = int.from_bytes(data[position : position + 3], "little")
@@ -223,11 +275,10 @@ def _zstd_blocks_start(data: bytes, position: int) -> tuple[int, bool]:
     return start, descriptor >> 2 & 1 == 1
 
 
-def _expand_snappy(data: bytes, bytes_max: int) -> bytes:
-    expanded = _Expanded(bytes_max)
+def _expand_snappy(data: bytes, expanded: Expanded) -> None:
     if not data.startswith(_XERIAL_MAGIC):
-        expanded.add(_snappy_block(data, bytes_max))
-        return expanded.join()
+        _snappy_block(data, expanded)
+        return
     position = _XERIAL_HEADER_SIZE
     if len(data) < position:
         raise _corrupt(SNAPPY, "it ends too early")
@@ -238,12 +289,12 @@ def _expand_snappy(data: bytes, bytes_max: int) -> bytes:
         position += 4
         if length <= 0 or length > len(data) - position:
             raise _corrupt(SNAPPY, f"a block of {length} bytes with {len(data) - position} left")
-        expanded.add(_snappy_block(data[position : position + length], bytes_max - expanded.size))
+        expanded.effort.spend(1)
+        _snappy_block(data[position : position + length], expanded)
         position += length
-    return expanded.join()
 
 
-def _snappy_block(block: bytes, bytes_max: int) -> bytes:
+def _snappy_block(block: bytes, expanded: Expanded) -> None:
     import cramjam
 
     declared = shift = 0
@@ -256,10 +307,9 @@ def _snappy_block(block: bytes, bytes_max: int) -> bytes:
         raise _corrupt(SNAPPY, "a block without a size")
     if declared > len(block) * _SNAPPY_EXPANSION_MAX:
         raise _corrupt(SNAPPY, f"a block of {len(block)} bytes cannot hold {declared}")
-    if declared > bytes_max:
-        raise _too_large(bytes_max)
+    expanded.make_room(declared)
     try:
-        return bytes(cramjam.snappy.decompress_raw(block))
+        expanded.take(bytes(cramjam.snappy.decompress_raw(block)))
     except cramjam.DecompressionError as error:
         raise _corrupt(SNAPPY, error) from None
 
@@ -280,14 +330,14 @@ def _lz4_frame(data: bytes | bytearray | memoryview, level: int | None) -> bytes
     # Level 9 is the key's default and means lz4's fast mode, as in Apache Kafka (KIP-390).
     is_fast = level is None or level == _LZ4_LEVEL_DEFAULT
     # Independent blocks of 64 KiB without a content size: the one form every Kafka client reads.
-    frame = lz4.frame.compress(
-        data,
+    compressor = lz4.frame.LZ4FrameCompressor(
         compression_level=_LZ4_LEVEL_FAST if is_fast else min(level or 0, _LZ4_LEVEL_MAX),
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
         block_linked=False,
-        store_size=False,
     )
-    return bytes(frame)
+    parts = [compressor.begin()]
+    parts += map(compressor.compress, _pieces(data))
+    return b"".join([*parts, compressor.flush()])
 
 
 def lz4_header_mended(frame: bytes) -> bytes:
@@ -341,7 +391,7 @@ def _rotated(value: int, bits: int) -> int:
     return (value << bits | value >> 32 - bits) & 0xFFFFFFFF
 
 
-_EXPANDERS: Final[dict[int, Callable[[bytes, int], bytes]]] = {
+_EXPANDERS: Final[dict[int, Callable[[bytes, Expanded], None]]] = {
     NO_CODEC: _expand_nothing,
     GZIP: _expand_gzip,
     SNAPPY: _expand_snappy,

@@ -20,6 +20,13 @@ from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import compiled
+from sordini.protocol.records.effort import (
+    COMPILED_RECORDS_PER_STEP,
+    HEADER_STEPS,
+    RECORD_STEPS,
+    UNBOUNDED,
+    Effort,
+)
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint
 
 WALKED_RECORDS_MAX = 12
@@ -63,24 +70,25 @@ class _Shape(NamedTuple):
     has_key: bool
 
 
-def scan(body: bytes, count: int, *, want_keys: bool = False) -> Scanned:
+def scan(body: bytes, count: int, *, want_keys: bool = False, effort: Effort = UNBOUNDED) -> Scanned:
     """Check the expanded records of a batch; raises BrokerError INVALID_RECORD with the record's number.
 
-    Whether a key is null is only to be relied on with `want_keys`.
+    Whether a key is null is only to be relied on with `want_keys`. Raises TooLong when `effort` is spent; runs, and
+    batches of a few records without headers, are not charged.
     """
     # Seven bytes are the least a record takes, so a count that cannot fit is refused before anything is done.
     if count <= 0 or count * 7 > len(body):
         raise _invalid(f"{count} records in {len(body)} bytes")
     if count <= WALKED_RECORDS_MAX:
-        return _walk(body, 0, 0, count)
+        return _walk(body, 0, 0, count, effort)
     seen = _NOTHING
     position = first = short_runs = 0
     while first < count:
-        taken, end, run = _find_run(body, position, first, count - first)
+        taken, end, run = _find_run(body, position, first, count - first, effort)
         if taken < RUN_RECORDS_MIN:
             short_runs += 1
             if taken == 0 or short_runs > 1 + first // RECORDS_PER_SHORT_RUN:
-                rest = _shapeless(body, position, first, count, want_keys=want_keys)
+                rest = _shapeless(body, position, first, count, effort, want_keys=want_keys)
                 return _both(seen, rest)
         seen = _both(seen, run)
         position = end
@@ -101,18 +109,20 @@ def _both(one: Scanned, other: Scanned) -> Scanned:
     return min(one[0], other[0]), max(one[1], other[1]), one[2] or other[2]
 
 
-def _shapeless(body: bytes, position: int, first: int, count: int, *, want_keys: bool) -> Scanned:
+def _shapeless(body: bytes, position: int, first: int, count: int, effort: Effort, *, want_keys: bool) -> Scanned:
     if count - first > WALKED_RECORDS_MAX:
+        effort.spend(count // COMPILED_RECORDS_PER_STEP)
         seen = compiled.scan(body, count, want_keys=want_keys)
         if seen is not None:
             return seen
-    return _walk(body, position, first, count)
+        effort.spend((count - first) * RECORD_STEPS)
+    return _walk(body, position, first, count, effort)
 
 
 # -- runs
 
 
-def _find_run(body: bytes, start: int, first: int, count: int) -> tuple[int, int, Scanned]:
+def _find_run(body: bytes, start: int, first: int, count: int, effort: Effort = UNBOUNDED) -> tuple[int, int, Scanned]:
     """How many of the next `count` records have the shape of the one at `start`, where they end, what they hold.
 
     Induction makes it sound: the first record's length is checked against its content, the next record starts
@@ -121,7 +131,7 @@ def _find_run(body: bytes, start: int, first: int, count: int) -> tuple[int, int
     """
     if not _looks_alike(body, start):
         return 0, start, _NOTHING
-    shape = _shape_of(body, start, first)
+    shape = _shape_of(body, start, first, effort)
     if shape is None:
         return 0, start, _NOTHING
     size = shape.size
@@ -195,10 +205,10 @@ def _offsets_count_up(body: bytes, at: int, shape: _Shape, first: int, taken: in
     )
 
 
-def _shape_of(body: bytes, start: int, delta: int) -> _Shape | None:
+def _shape_of(body: bytes, start: int, delta: int, effort: Effort) -> _Shape | None:
     """The shape of the record at `start`, or None when it is wrong or beyond what a run can compare."""
     try:
-        time, has_key, end = _look_closely(body, start, delta)
+        time, has_key, end = _look_closely(body, start, delta, effort)
     except BrokerError:
         return None  # The walk will find it again and say what is wrong with it.
     time_at = read_varint(body, start)[1] + 1
@@ -235,16 +245,16 @@ def _shape_of(body: bytes, start: int, delta: int) -> _Shape | None:
 # -- walk
 
 
-def _walk(body: bytes, position: int, first: int, count: int) -> Scanned:
+def _walk(body: bytes, position: int, first: int, count: int, effort: Effort = UNBOUNDED) -> Scanned:
     """Follow records `first` to `count` one by one, the last of which must end with the body."""
     try:
-        return _walk_fast(body, position, first, count)
+        return _walk_fast(body, position, first, count, effort)
     except IndexError:
         # Misread on the fast way, or cut short: the close look tells.
-        return _walk_closely(body, position, first, count)
+        return _walk_closely(body, position, first, count, effort)
 
 
-def _walk_fast(body: bytes, position: int, first: int, count: int) -> Scanned:
+def _walk_fast(body: bytes, position: int, first: int, count: int, effort: Effort = UNBOUNDED) -> Scanned:
     """Read every number as one or two bytes; a record where that cannot be all goes to `_look_closely`.
 
     Raises IndexError when the body ends early.
@@ -293,7 +303,7 @@ def _walk_fast(body: bytes, position: int, first: int, count: int) -> Scanned:
             or (key & 1 and key != 1)
             or (value & 1 and value != 1)
         ):
-            time, has_key, end = _look_closely(body, start, delta)
+            time, has_key, end = _look_closely(body, start, delta, effort)
             has_null_key = has_null_key or not has_key
         else:
             time = (time >> 1) ^ -(time & 1)
@@ -309,10 +319,10 @@ def _walk_fast(body: bytes, position: int, first: int, count: int) -> Scanned:
     return time_min, time_max, has_null_key
 
 
-def _walk_closely(body: bytes, position: int, first: int, count: int) -> Scanned:
+def _walk_closely(body: bytes, position: int, first: int, count: int, effort: Effort = UNBOUNDED) -> Scanned:
     time_min, time_max, has_null_key = _NOTHING
     for delta in range(first, count):
-        time, has_key, position = _look_closely(body, position, delta)
+        time, has_key, position = _look_closely(body, position, delta, effort)
         time_min, time_max = min(time_min, time), max(time_max, time)
         has_null_key = has_null_key or not has_key
     if position != len(body):
@@ -320,7 +330,7 @@ def _walk_closely(body: bytes, position: int, first: int, count: int) -> Scanned
     return time_min, time_max, has_null_key
 
 
-def _look_closely(body: bytes, start: int, delta: int) -> tuple[int, bool, int]:
+def _look_closely(body: bytes, start: int, delta: int, effort: Effort = UNBOUNDED) -> tuple[int, bool, int]:
     """Check one record by the letter: its timestamp delta, whether it has a key, and where it ends."""
     try:
         length, position = read_varint(body, start)
@@ -337,6 +347,7 @@ def _look_closely(body: bytes, start: int, delta: int) -> tuple[int, bool, int]:
         # Two bytes are the least a header takes, so a count that cannot fit is refused before the loop.
         if headers < 0 or headers > (end - position) // 2:
             raise ValueError(f"{headers} headers in {end - position} bytes")
+        effort.spend(headers * HEADER_STEPS)
         for _ in range(headers):
             is_there, position = _pass_bytes(body, position, end)
             if not is_there:

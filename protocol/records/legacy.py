@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -42,6 +42,7 @@ from sordini.protocol.records.compression import (
     lz4_header_mended,
     unknown_codec,
 )
+from sordini.protocol.records.effort import RECORD_STEPS, UNBOUNDED, Effort
 
 _PREFIX = struct.Struct(">qi")
 _MAGIC_POSITION = 16
@@ -53,6 +54,9 @@ DEPTH_SENT = 1
 """What Apache Kafka takes: messages in a wrapper."""
 DEPTH_READ = 4
 """How deep a set may lie in a log that somebody else wrote."""
+WRAPPER_BYTES = 1024 * 1024
+"""A batch that expands to more is given to old clients in several wrappers, each of which reaches this size."""
+UNLIMITED = 2**63 - 1
 _FIELDS_START = {0: 18, 1: 26}
 """Where the key's length stands, by format, counted from the offset."""
 _CRC = struct.Struct(">I")
@@ -134,12 +138,16 @@ def message_header(buffer: bytes | memoryview, position: int, room: int) -> Batc
 
 
 def read_any(
-    data: bytes | memoryview, header: BatchHeader, expanded_bytes_max: int = EXPANDED_BYTES_MAX
+    data: bytes | memoryview,
+    header: BatchHeader,
+    expanded_bytes_max: int = EXPANDED_BYTES_MAX,
+    effort: Effort = UNBOUNDED,
 ) -> list[Record]:
     """The records of one whole batch or message of any format that begins `data`; raises BrokerError."""
     if header.magic == CURRENT_MAGIC:
-        return list(read_records(data, header, expanded_bytes_max=expanded_bytes_max))
-    return read_entry(data, Entry(0, header.size, header.magic), expanded_bytes_max, depth_max=DEPTH_READ)
+        return list(read_records(data, header, expanded_bytes_max=expanded_bytes_max, effort=effort))
+    entry = Entry(0, header.size, header.magic)
+    return read_entry(data, entry, expanded_bytes_max, depth_max=DEPTH_READ, effort=effort)
 
 
 def first_offset(data: bytes | memoryview, header: BatchHeader) -> int:
@@ -153,7 +161,12 @@ def first_offset(data: bytes | memoryview, header: BatchHeader) -> int:
 
 
 def read_entry(
-    buffer: bytes | memoryview, entry: Entry, expanded_bytes_max: int, *, depth_max: int = DEPTH_SENT
+    buffer: bytes | memoryview,
+    entry: Entry,
+    expanded_bytes_max: int,
+    *,
+    depth_max: int = DEPTH_SENT,
+    effort: Effort = UNBOUNDED,
 ) -> list[Record]:
     """Read a message of format 0 or 1, or those inside it, with absolute offsets.
 
@@ -171,23 +184,24 @@ def read_entry(
             continue
         if depth == depth_max:
             raise _invalid("a compressed message inside a compressed message")
-        inner, expanded_bytes = _unwrapped(message, attributes, entry.magic, expanded_bytes_max)
+        inner, expanded_bytes = _unwrapped(message, attributes, entry.magic, expanded_bytes_max, effort)
         expanded_bytes_max -= expanded_bytes
         pending += [(one, inner_attributes, depth + 1) for one, inner_attributes in reversed(inner)]
     return found
 
 
 def _unwrapped(
-    outer: Record, attributes: int, magic: int, expanded_bytes_max: int
+    outer: Record, attributes: int, magic: int, expanded_bytes_max: int, effort: Effort
 ) -> tuple[list[tuple[Record, int]], int]:
     """What a wrapper holds, each with its attributes, and how many bytes that took."""
     codec = attributes & CODEC_MASK
     if outer.value is None:
         raise _invalid("a compressed message without a value")
     data = lz4_header_mended(outer.value) if codec == LZ4 and magic == 0 else outer.value
-    expanded = decompress(codec, data, expanded_bytes_max)
+    expanded = decompress(codec, data, expanded_bytes_max, effort)
     inner = []
     for one in entries(expanded):
+        effort.spend(3 * RECORD_STEPS)
         if one.magic != magic:
             raise _invalid(f"a message of format {one.magic} inside one of format {magic}")
         codec_of(expanded, one)
@@ -260,50 +274,84 @@ def _invalid(why: str) -> BrokerError:
 
 
 def down_convert(
-    batches: bytes | memoryview, magic: int, *, start: int = 0, expanded_bytes_max: int = EXPANDED_BYTES_MAX
+    batches: bytes | memoryview,
+    magic: int,
+    *,
+    start: int = 0,
+    bytes_max: int = UNLIMITED,
+    expanded_bytes_max: int = EXPANDED_BYTES_MAX,
+    effort: Effort = UNBOUNDED,
 ) -> bytes:
     """Rewrite what a log holds in format 0 or 1, for Fetch versions 0-1 or 2-3.
 
     Offsets stay; headers and control batches are left out. Records below `start` are left out of a batch that
     was not compressed, because there an old client takes every message for asked for; a wrapper stays whole.
-    Batches whose format is old enough are copied. A batch cut off at the end is dropped. Raises BrokerError:
+    Batches whose format is old enough are copied. A batch cut off at the end is dropped. It ends with the message or
+    wrapper that reaches `bytes_max`. Raises TooLong when `effort` is spent, and BrokerError:
     UNSUPPORTED_COMPRESSION_TYPE for zstd, which the old formats do not have, and for damaged records.
     """
     assert magic in {0, 1}, magic
     view = memoryview(batches)
     parts: list[bytes] = []
+    size = 0
     for entry in entries(view):
         piece = view[entry.position : entry.position + entry.size]
+        effort.spend(RECORD_STEPS)
         if entry.magic <= magic:
-            parts.append(bytes(piece))
+            made: Iterable[bytes] = [bytes(piece)]
         elif entry.magic == CURRENT_MAGIC:
-            parts.append(_batch_as_messages(piece, magic, start, expanded_bytes_max))
+            made = _batch_as_messages(piece, magic, start, expanded_bytes_max, effort)
         else:
-            records = read_entry(view, entry, expanded_bytes_max, depth_max=DEPTH_READ)
-            codec = codec_of(view, entry)
-            parts.append(write_messages(_asked_for(records, codec, start), magic, codec=codec))
+            records = read_entry(view, entry, expanded_bytes_max, depth_max=DEPTH_READ, effort=effort)
+            made = _in_wrappers(records, magic, codec_of(view, entry), start, effort)
+        for part in made:
+            parts.append(part)
+            size += len(part)
+            if size >= bytes_max:
+                return b"".join(parts)
     return b"".join(parts)
 
 
-def _batch_as_messages(batch: memoryview, magic: int, start: int, expanded_bytes_max: int) -> bytes:
+def _batch_as_messages(
+    batch: memoryview, magic: int, start: int, expanded_bytes_max: int, effort: Effort
+) -> Iterator[bytes]:
     if len(batch) < HEADER_SIZE:
         raise _corrupt(f"a batch of {len(batch)} bytes")
     header = read_header(batch)
     if header.is_control:
-        return b""
+        return
     if header.codec >= ZSTD:
         raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {header.codec} has no message format {magic}")
-    records = list(read_records(batch, header, expanded_bytes_max=expanded_bytes_max))
-    return write_messages(
-        _asked_for(records, header.codec, start),
-        magic,
-        codec=header.codec,
-        log_append_time=header.is_log_append_time,
-    )
+    records = read_records(batch, header, expanded_bytes_max=expanded_bytes_max, effort=effort)
+    yield from _in_wrappers(records, magic, header.codec, start, effort, log_append_time=header.is_log_append_time)
 
 
-def _asked_for(records: list[Record], codec: int, start: int) -> list[Record]:
-    return records if codec != NO_CODEC else [record for record in records if record.offset >= start]
+def _in_wrappers(
+    records: Iterable[Record],
+    magic: int,
+    codec: int,
+    start: int,
+    effort: Effort,
+    *,
+    log_append_time: bool = False,
+) -> Iterator[bytes]:
+    """The records as messages or, compressed, in wrappers; those that hold nothing from `start` on are left out."""
+    taken: list[Record] = []
+    size = 0
+    for record in records:
+        effort.spend(2 * RECORD_STEPS)
+        if codec == NO_CODEC:
+            if record.offset >= start:
+                yield write_messages([record], magic, log_append_time=log_append_time)
+            continue
+        taken.append(record)
+        size += ENTRY_BYTES_MIN + len(record.key or b"") + len(record.value or b"")
+        if size >= WRAPPER_BYTES:
+            if record.offset >= start:
+                yield write_messages(taken, magic, codec=codec, log_append_time=log_append_time, effort=effort)
+            taken, size = [], 0
+    if taken:
+        yield write_messages(taken, magic, codec=codec, log_append_time=log_append_time, effort=effort)
 
 
 def write_messages(
@@ -313,6 +361,7 @@ def write_messages(
     codec: int = NO_CODEC,
     codec_level: int | None = None,
     log_append_time: bool = False,
+    effort: Effort = UNBOUNDED,
 ) -> bytes:
     """Write a message set of format 0 or 1; compressed records go into one wrapper. Headers are left out."""
     if not records:
@@ -322,7 +371,7 @@ def write_messages(
         return b"".join(_message(record, magic, attributes) for record in records)
     first = records[0].offset if magic else 0
     inner = b"".join(_message(record._replace(offset=record.offset - first), magic, attributes) for record in records)
-    data = compress(codec, inner, level=codec_level)
+    data = compress(codec, inner, level=codec_level, effort=effort)
     if codec == LZ4 and magic == 0:
         data = lz4_header_broken(data)
     timestamp = max(record.timestamp for record in records)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import struct
 import zlib
+from typing import NamedTuple
 
-from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
+from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import (
     CODEC_MASK,
@@ -26,15 +27,17 @@ from sordini.protocol.records.batch import (
     build_batch,
     read_records,
 )
-from sordini.protocol.records.compression import NO_CODEC, ZSTD, decompress
+from sordini.protocol.records.compression import NO_CODEC, ZSTD, charge_compression, decompress
+from sordini.protocol.records.effort import RECORD_STEPS, UNBOUNDED, Effort
 from sordini.protocol.records.produced import (
+    KEYLESS,
     CheckedBatches,
     ProduceRules,
     check_header,
     check_records,
     check_target,
     invalid,
-    keyless,
+    refusal_of,
     rewritten,
     times_are_bounded,
     too_large,
@@ -107,8 +110,27 @@ class OldMessages:
         return offset
 
 
+class Misplaced(Exception):
+    """Messages carry offsets for another place than the log's end."""
+
+
+class PlacedMessages(NamedTuple):
+    """Checked messages of format 0 or 1 that have their offsets; those that are indexed together have one header."""
+
+    buffer: memoryview
+    batches: list[tuple[int, BatchHeader]]
+    base_offset: int
+    end_offset: int
+
+    def place(self, base_offset: int) -> int:
+        """The offset behind them; raises Misplaced when they are not for `base_offset`."""
+        if base_offset != self.base_offset:
+            raise Misplaced
+        return self.end_offset
+
+
 def check_batch(
-    records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, produce_version: int
+    records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, produce_version: int, effort: Effort
 ) -> OldMessages:
     """Check the one version 2 batch that fills `records`, to be stored in format 0 or 1.
 
@@ -119,18 +141,19 @@ def check_batch(
         raise _unsupported("an idempotent producer", rules)
     body = bytes(records[HEADER_SIZE:])
     if codec != NO_CODEC:
-        body = decompress(codec, body, rules.expanded_bytes_max)
-    check_records(body, header, rules, now_ms)
+        body = decompress(codec, body, rules.expanded_bytes_max, effort)
+    check_records(body, header, rules, now_ms, effort)
+    effort.spend(header.record_count * 2 * RECORD_STEPS)
     messages = list(read_records(records, header, expanded_bytes_max=rules.expanded_bytes_max))
     if any(message.headers for message in messages):
         raise _unsupported("a record with headers", rules)
     _check_dates(messages)
-    return _stored(messages, codec, rules, now_ms)
+    return _stored(messages, codec, rules, now_ms, effort)
 
 
 def take_own(records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int) -> OldMessages:
     """A batch of the broker's own, for a topic that stores format 0 or 1; raises BrokerError MESSAGE_TOO_LARGE."""
-    return _stored(list(read_records(records, header)), header.codec, rules, now_ms)
+    return _stored(list(read_records(records, header)), header.codec, rules, now_ms, UNBOUNDED)
 
 
 def _unsupported(what: str, rules: ProduceRules) -> BrokerError:
@@ -140,7 +163,11 @@ def _unsupported(what: str, rules: ProduceRules) -> BrokerError:
 
 
 def check_messages(
-    records: memoryview, entries: list[legacy.Entry], rules: ProduceRules, now_ms: int
+    records: memoryview,
+    entries: list[legacy.Entry],
+    rules: ProduceRules,
+    now_ms: int,
+    effort: Effort = UNBOUNDED,
 ) -> CheckedBatches | OldMessages:
     """Check a message set of format 0 or 1, for a topic of any format; raises BrokerError as `check_produced`."""
     magic = entries[0].magic
@@ -149,17 +176,18 @@ def check_messages(
     for entry in entries:
         if entry.magic != magic:
             raise invalid(f"a message of format {entry.magic} among those of format {magic}")
-        messages += legacy.read_entry(records, entry, rules.expanded_bytes_max)
+        effort.spend(2 * RECORD_STEPS)
+        messages += legacy.read_entry(records, entry, rules.expanded_bytes_max, effort=effort)
     _check_each(messages, rules, now_ms)
     if rules.magic == CURRENT_MAGIC:
-        return _batched(messages, source, rules, now_ms)
+        return _batched(messages, source, rules, now_ms, effort)
     codec = source if rules.codec is None else rules.codec
     if magic == rules.magic and codec == source:
         # Some old clients do not count the messages in a wrapper from 0; those of format 0 never count so.
         counted = magic == 1 and [message.offset for message in messages] == list(range(len(messages)))
         if source == NO_CODEC or counted:
             return _as_they_are(records, entries, messages, rules, now_ms)
-    return _stored(messages, source, rules, now_ms)
+    return _stored(messages, source, rules, now_ms, effort)
 
 
 def _codec_of_set(records: memoryview, entries: list[legacy.Entry], rules: ProduceRules) -> int:
@@ -179,15 +207,14 @@ def _codec_of_set(records: memoryview, entries: list[legacy.Entry], rules: Produ
 def _check_each(messages: list[Record], rules: ProduceRules, now_ms: int) -> None:
     """The keys and times of old messages."""
     if rules.key_required:
-        wrong = [(index, why) for index, message in enumerate(messages) if (why := keyless(message)) is not None]
-        if wrong:
-            raise RecordsRefused(ErrorCode.INVALID_RECORD, wrong[0][1], wrong)
+        refusal = refusal_of(messages, ErrorCode.INVALID_RECORD, KEYLESS)
+        if refusal is not None:
+            raise refusal
     _check_dates(messages)
     if times_are_bounded(rules):
-        times = window(rules, now_ms)
-        wrong = [(index, why) for index, message in enumerate(messages) if (why := times.why_not(message)) is not None]
-        if wrong:
-            raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, wrong[0][1], wrong)
+        refusal = refusal_of(messages, ErrorCode.INVALID_TIMESTAMP, window(rules, now_ms))
+        if refusal is not None:
+            raise refusal
 
 
 def _check_dates(messages: list[Record]) -> None:
@@ -196,30 +223,44 @@ def _check_dates(messages: list[Record]) -> None:
             raise BrokerError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {message.timestamp}")
 
 
-def _batched(messages: list[Record], source: int, rules: ProduceRules, now_ms: int) -> CheckedBatches:
+def _batched(messages: list[Record], source: int, rules: ProduceRules, now_ms: int, effort: Effort) -> CheckedBatches:
     """One version 2 batch."""
     check_target(source, rules)
+    effort.spend(len(messages) * 2 * RECORD_STEPS)
     batch = build_batch(
         _numbered(messages, rules, now_ms),
         codec=source if rules.codec is None else rules.codec,
         codec_level=rules.codec_level,
         log_append_time=rules.log_append_time,
+        effort=effort,
     )
     return rewritten(bytearray(batch), rules)
 
 
-def _stored(messages: list[Record], source: int, rules: ProduceRules, now_ms: int) -> OldMessages:
+def _stored(messages: list[Record], source: int, rules: ProduceRules, now_ms: int, effort: Effort) -> OldMessages:
     """Messages of the topic's format and codec, all written anew."""
     codec = source if rules.codec is None else rules.codec
     if codec >= ZSTD:
         raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} has no message format {rules.magic}")
+    effort.spend(len(messages) * 2 * RECORD_STEPS)
     numbered = _numbered(messages, rules, now_ms)
     if codec != NO_CODEC and rules.magic == 0:
+        # Compressed when the log says where it ends: charged now.
+        charge_compression(codec, rules.codec_level, sum(map(_size, numbered)), effort)
         return OldMessages.unwritten(rules, numbered, codec)
     data = legacy.write_messages(
-        numbered, rules.magic, codec=codec, codec_level=rules.codec_level, log_append_time=rules.log_append_time
+        numbered,
+        rules.magic,
+        codec=codec,
+        codec_level=rules.codec_level,
+        log_append_time=rules.log_append_time,
+        effort=effort,
     )
     return OldMessages.written(rules, memoryview(bytearray(data)), len(numbered))
+
+
+def _size(message: Record) -> int:
+    return legacy.ENTRY_BYTES_MIN + len(message.key or b"") + len(message.value or b"")
 
 
 def _numbered(messages: list[Record], rules: ProduceRules, now_ms: int) -> list[Record]:

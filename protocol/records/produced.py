@@ -8,13 +8,13 @@ which code, and where we differ, stands in docs/record-checks.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from crc32c import crc32c
 
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
-from sordini.protocol.records import framing, legacy
+from sordini.protocol.records import compiled, framing, legacy
 from sordini.protocol.records.batch import (
     CHECKED_FROM,
     CODEC_MASK,
@@ -25,7 +25,6 @@ from sordini.protocol.records.batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    Record,
     assemble_batch,
     read_header,
     read_records,
@@ -33,6 +32,7 @@ from sordini.protocol.records.batch import (
     stamp_max_timestamp,
 )
 from sordini.protocol.records.compression import NO_CODEC, ZSTD, check_beginning, compress, decompress, unknown_codec
+from sordini.protocol.records.effort import RECORD_STEPS, UNBOUNDED, Effort
 
 if TYPE_CHECKING:
     from sordini.protocol.records.old_produced import OldMessages
@@ -78,21 +78,22 @@ class CheckedBatches(NamedTuple):
 
 
 def check_produced(
-    records: memoryview, rules: ProduceRules, now_ms: int, *, produce_version: int
+    records: memoryview, rules: ProduceRules, now_ms: int, *, produce_version: int, effort: Effort = UNBOUNDED
 ) -> CheckedBatches | OldMessages:
     """Check one partition's record set of a Produce request; raises BrokerError with Apache Kafka's code.
 
-    The answer's buffer is `records` itself unless it had to be rewritten. Offsets are not assigned yet.
+    The answer's buffer is `records` itself unless it had to be rewritten. Offsets are not assigned yet. Raises TooLong
+    when `effort` is spent; `records` is then as it was.
     """
     if len(records) >= HEADER_SIZE and rules.magic == CURRENT_MAGIC:
         header = read_header(records)
         if header.magic == CURRENT_MAGIC and header.size == len(records):
-            return _check_batch(records, header, rules, now_ms, produce_version)
-    return _check_other(records, rules, now_ms, produce_version)
+            return _check_batch(records, header, rules, now_ms, produce_version, effort)
+    return _check_other(records, rules, now_ms, produce_version, effort)
 
 
 def _check_other(
-    records: memoryview, rules: ProduceRules, now_ms: int, produce_version: int
+    records: memoryview, rules: ProduceRules, now_ms: int, produce_version: int, effort: Effort
 ) -> CheckedBatches | OldMessages:
     """Check a record set that is not just a batch, or is not to be stored as one."""
     # Late: few brokers ever meet an old format.
@@ -108,7 +109,7 @@ def _check_other(
     if first is None:
         return CheckedBatches(records[:0], [])
     if first.magic != CURRENT_MAGIC:
-        return old_produced.check_messages(records, [first, *entries], rules, now_ms)
+        return old_produced.check_messages(records, _charged([first], entries, effort), rules, now_ms, effort)
     if next(entries, None) is not None:
         raise invalid("there is more than one record batch")
     if first.size < HEADER_SIZE:
@@ -116,7 +117,14 @@ def _check_other(
     # Whatever follows is no whole batch; it is dropped, as a fetch may have cut it off.
     records = records[: first.size]
     check = _check_batch if rules.magic == CURRENT_MAGIC else old_produced.check_batch
-    return check(records, read_header(records), rules, now_ms, produce_version)
+    return check(records, read_header(records), rules, now_ms, produce_version, effort)
+
+
+def _charged(read: list[legacy.Entry], rest: Iterable[legacy.Entry], effort: Effort) -> list[legacy.Entry]:
+    for entry in rest:
+        effort.spend(1)
+        read.append(entry)
+    return read
 
 
 def take_own(batch: bytearray, rules: ProduceRules, now_ms: int) -> CheckedBatches | OldMessages:
@@ -127,7 +135,7 @@ def take_own(batch: bytearray, rules: ProduceRules, now_ms: int) -> CheckedBatch
 
         return old_produced.take_own(records, header, rules, now_ms)
     if rules.log_append_time or rules.codec not in (None, header.codec):
-        return _check_batch(records, header, rules, now_ms, _NEWEST_VERSION)  # It has to be rewritten.
+        return _check_batch(records, header, rules, now_ms, _NEWEST_VERSION, UNBOUNDED)  # It has to be rewritten.
     if header.size > rules.message_bytes_max:
         raise too_large(header.size, rules)
     return CheckedBatches(records, [(0, header)])
@@ -138,19 +146,19 @@ def invalid(why: str) -> BrokerError:
 
 
 def _check_batch(
-    records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, produce_version: int
+    records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, produce_version: int, effort: Effort
 ) -> CheckedBatches:
     """Check the one version 2 batch that fills `records`."""
     codec = check_header(records, header, rules, produce_version)
     target = codec if rules.codec is None else rules.codec
     if codec != target:
-        return _recompress(records, header, rules, now_ms)
+        return _recompress(records, header, rules, now_ms, effort)
     if codec == NO_CODEC:
         body = bytes(records[HEADER_SIZE:])
-        max_timestamp = check_records(body, header, rules, now_ms)
+        max_timestamp = check_records(body, header, rules, now_ms, effort)
     elif rules.check_compressed or rules.key_required:
-        body = decompress(codec, records[HEADER_SIZE:], rules.expanded_bytes_max)
-        max_timestamp = check_records(body, header, rules, now_ms)
+        body = decompress(codec, records[HEADER_SIZE:], rules.expanded_bytes_max, effort)
+        max_timestamp = check_records(body, header, rules, now_ms, effort)
     else:
         check_beginning(codec, records[HEADER_SIZE:])
         max_timestamp = header.max_timestamp
@@ -211,11 +219,15 @@ def too_large(size: int, rules: ProduceRules) -> BrokerError:
     )
 
 
-def check_records(body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int) -> int:
+def check_records(
+    body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int, effort: Effort = UNBOUNDED
+) -> int:
     """Check the expanded records; return the batch's true max timestamp."""
-    least, greatest, has_null_key = framing.scan(body, header.record_count, want_keys=rules.key_required)
+    least, greatest, has_null_key = framing.scan(body, header.record_count, want_keys=rules.key_required, effort=effort)
     if rules.key_required and has_null_key:
-        raise _refused(body, header, ErrorCode.INVALID_RECORD, keyless)
+        refusal = _refusal(body, header, ErrorCode.INVALID_RECORD, KEYLESS, effort)
+        assert refusal is not None, "a record without a key was found"
+        raise refusal
     least += header.base_timestamp
     greatest += header.base_timestamp
     if least < _INT64_MIN or greatest > _INT64_MAX:
@@ -224,9 +236,9 @@ def check_records(body: bytes, header: BatchHeader, rules: ProduceRules, now_ms:
         times = window(rules, now_ms)
         # A range says too little where records without a time stand among others.
         if not times.holds(least) or not times.holds(greatest) or least <= NO_TIMESTAMP <= greatest:
-            wrong = _listed(body, header, times.why_not)
-            if wrong:
-                raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, wrong[0][1], wrong)
+            refusal = _refusal(body, header, ErrorCode.INVALID_TIMESTAMP, times, effort)
+            if refusal is not None:
+                raise refusal
     return max(greatest, NO_TIMESTAMP)
 
 
@@ -247,6 +259,25 @@ def _check_ends(header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
             )
 
 
+class Dated(Protocol):
+    """A record, as far as these rules look at it."""
+
+    @property
+    def timestamp(self) -> int: ...
+
+    @property
+    def key(self) -> Any: ...
+
+
+class Rule(Protocol):
+    """What is asked of each record."""
+
+    def is_wrong(self, record: Dated) -> bool: ...
+
+    def why(self, record: Dated) -> str:
+        """What is wrong with a record that is."""
+
+
 class _Window(NamedTuple):
     """The times a topic takes now (KIP-937), both ends included; -1 is no time, and always taken."""
 
@@ -256,9 +287,10 @@ class _Window(NamedTuple):
     def holds(self, timestamp: int) -> bool:
         return timestamp == NO_TIMESTAMP or self.oldest_ms <= timestamp <= self.newest_ms
 
-    def why_not(self, record: Record) -> str | None:
-        if self.holds(record.timestamp):
-            return None
+    def is_wrong(self, record: Dated) -> bool:
+        return not self.holds(record.timestamp)
+
+    def why(self, record: Dated) -> str:
         return f"timestamp {record.timestamp} is not between {self.oldest_ms} and {self.newest_ms}"
 
 
@@ -266,36 +298,61 @@ def window(rules: ProduceRules, now_ms: int) -> _Window:
     return _Window(now_ms - rules.timestamp_before_ms_max, now_ms + rules.timestamp_after_ms_max)
 
 
-def keyless(record: Record) -> str | None:
-    return "a compacted topic takes no record without a key" if record.key is None else None
+class _Keyless:
+    """A compacted topic takes no record without a key."""
+
+    def is_wrong(self, record: Dated) -> bool:
+        return record.key is None
+
+    def why(self, record: Dated) -> str:
+        del record
+        return "a compacted topic takes no record without a key"
 
 
-def _listed(body: bytes, header: BatchHeader, why_not: Callable[[Record], str | None]) -> list[tuple[int, str]]:
-    """Which records of an expanded batch are wrong, and why."""
-    plain = assemble_batch(header._replace(attributes=0), body)
-    reasons = ((index, why_not(record)) for index, record in enumerate(read_records(plain, read_header(plain))))
-    return [(index, reason) for index, reason in reasons if reason is not None]
+KEYLESS = _Keyless()
 
 
-def _refused(
-    body: bytes, header: BatchHeader, code: ErrorCode, why_not: Callable[[Record], str | None]
-) -> RecordsRefused:
-    wrong = _listed(body, header, why_not)
-    return RecordsRefused(code, wrong[0][1], wrong)
+def refusal_of(records: Iterable[Dated], code: ErrorCode, rule: Rule) -> RecordsRefused | None:
+    """The refusal that lists the records a rule finds wrong; None when there are none."""
+    listed: list[tuple[int, str]] = []
+    count = 0
+    is_wrong = rule.is_wrong
+    for index, record in enumerate(records):
+        if is_wrong(record):
+            count += 1
+            if count <= RecordsRefused.LISTED_MAX:
+                listed.append((index, rule.why(record)))
+    return RecordsRefused(code, listed[0][1], listed, count) if listed else None
 
 
-def _recompress(records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int) -> CheckedBatches:
+def _refusal(body: bytes, header: BatchHeader, code: ErrorCode, rule: Rule, effort: Effort) -> RecordsRefused | None:
+    """As `refusal_of`, of the expanded records of a batch, which were checked."""
+    effort.spend(header.record_count * RECORD_STEPS)
+    records = None
+    if header.record_count > framing.WALKED_RECORDS_MAX:
+        records = compiled.each(body, header.record_count, header.base_timestamp)
+    if records is None:
+        plain = assemble_batch(header._replace(attributes=0), body)
+        records = read_records(plain, read_header(plain))
+    return refusal_of(records, code, rule)
+
+
+def _recompress(
+    records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, effort: Effort
+) -> CheckedBatches:
     """Rewrite the batch in the topic's codec, its records checked and copied as they are."""
     assert rules.codec is not None
     check_target(rules.codec, rules)
-    body = decompress(header.codec, records[HEADER_SIZE:], rules.expanded_bytes_max)
-    max_timestamp = check_records(body, header, rules, now_ms)
+    body = decompress(header.codec, records[HEADER_SIZE:], rules.expanded_bytes_max, effort)
+    if rules.codec == NO_CODEC and HEADER_SIZE + len(body) > rules.message_bytes_max:
+        raise too_large(HEADER_SIZE + len(body), rules)
+    max_timestamp = check_records(body, header, rules, now_ms, effort)
     attributes = header.attributes & ~CODEC_MASK | rules.codec
     if rules.log_append_time:
         attributes |= LOG_APPEND_TIME_BIT
         max_timestamp = now_ms
     header = header._replace(attributes=attributes, max_timestamp=max_timestamp)
-    batch = assemble_batch(header, compress(rules.codec, body, level=rules.codec_level))
+    batch = assemble_batch(header, compress(rules.codec, body, level=rules.codec_level, effort=effort))
     return rewritten(batch, rules)
 
 

@@ -10,6 +10,7 @@ from sordini.broker.server import Server
 from sordini.broker.startup import Ports, StartRefused
 from sordini.storage.errors import StorageError
 from tests.cleaning import CleaningHere
+from tests.opening import RecordsHere
 from tests.sim.disk import SimPageCache
 from tests.sim.world import ADDRESS, LOG_DIRECTORIES, World
 
@@ -42,6 +43,7 @@ class SimBroker:
             page_cache=SimPageCache(world.disk, world.seed),
             open_store=world.open_store,
             worker=CleaningHere(world.disk),
+            record_worker=RecordsHere(),
         )
         explicit = frozenset([*ENTRIES, *world.settings])
         self._world = world

@@ -12,6 +12,7 @@ from sordini.broker.configuration.config import build_config
 from sordini.broker.server import Ports, Server, StartRefused
 from sordini.protocol.types import BrokerId
 from tests.cleaning import CleaningHere
+from tests.opening import RecordsHere
 from tests.sim.cluster.zk_session import SimZkStore
 from tests.sim.disk import SimDisk, SimPageCache
 from tests.sim.loop import SimClock, SimProcess
@@ -91,6 +92,7 @@ class Node:
             page_cache=SimPageCache(self.disk, world.seed),
             open_store=self._open_store,
             worker=CleaningHere(self.disk),
+            record_worker=RecordsHere(),
         )
         self._stop = asyncio.Event()
         self.server = Server(config, frozenset(entries), ports, self.log)

@@ -36,6 +36,7 @@ from sordini.replication.ports import Session
 from sordini.storage.log_manager import Identity, LogManager
 from tests.cleaning import CleaningHere
 from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.opening import RecordsHere
 from tests.unit.broker.network.helpers import ListLog, StillClock
 
 ME = BrokerId(1)
@@ -130,6 +131,7 @@ class UnitBroker:
         identity = BrokerIdentity(ME, CLUSTER_ID)
         call_later = self.timers.call_later
         worker = CleaningHere(disk)
+        self.records = RecordsHere()
         around = Surroundings(
             self.dynamic,
             identity,
@@ -140,8 +142,13 @@ class UnitBroker:
             call_later,
             self.log,
             worker,
+<<<<<<< HEAD
             NoNetwork(),
             is_clustered,
+=======
+            self.records,
+            NoNetwork(),
+>>>>>>> 5c77ac6 (Records that take long to open are checked, converted and searched in child processes)
         )
         self.parts: Assembly = assemble(around, configs, self.logs)
         self.logs.on_offline = self.parts.replicas.directory_failed

@@ -1,0 +1,184 @@
+"""Jobs on records: which run, which wait, and which are refused.
+
+    handler ── job, allowance, address ──► waiting (by address, oldest first) ──► at most `workers` at once ──► outcome
+
+The bounds, all of them together and each by its name:
+  - `workers` jobs run at once (sordini.record.workers). One place is kept for other addresses: however many jobs one
+    address has waiting, a client at another one finds a place, if there is more than one;
+  - `waiting_bytes_max` bytes of records run or wait (sordini.record.waiting.bytes.max), and JOBS_MAX jobs. A job beyond
+    is refused at once, unless none is here: so every job that fits into a request can be done;
+  - a job that has waited for WAIT_S is refused;
+  - a request has an `Allowance` of processor time, which its jobs spend.
+
+Addresses take turns. One connection has one job at a time: its next request begins after that (see `ConnectionOrder`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from sordini.broker.network.ports import Log
+from sordini.broker.record_jobs.ports import RecordWorker, WorkerLost
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.records.jobs import Check, Convert, Job, Outcome
+
+JOBS_MAX: Final = 1_000
+WAIT_S: Final = 5.0
+CPU_MS_PER_MIB: Final = 1_000
+"""What the jobs of one request may take together, for each mebibyte of it that has begun."""
+RETRY = ErrorCode.NOT_ENOUGH_REPLICAS
+"""Refused for now: the one code upon which producers of every age send again (KIP-890 chose it for that)."""
+
+
+class Allowance:
+    """The processor time, in ms, that is left for the jobs of one request."""
+
+    __slots__ = ("left_ms",)
+
+    def __init__(self, request_bytes: int) -> None:
+        self.left_ms = CPU_MS_PER_MIB * max(-(-request_bytes // (1024 * 1024)), 1)
+
+
+class Figures:
+    """What has become of jobs since the start, for the metrics."""
+
+    __slots__ = ("cpu_ms", "done", "refused")
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.refused = 0
+        self.cpu_ms = 0
+
+
+class _Waiting(NamedTuple):
+    job: Job
+    size: int
+    address: str
+    start: asyncio.Future[None]
+
+
+class JobQueue:
+    """All jobs of one broker."""
+
+    def __init__(
+        self, worker: RecordWorker, workers: Callable[[], int], waiting_bytes_max: Callable[[], int], log: Log
+    ) -> None:
+        self.worker = worker
+        self.figures = Figures()
+        self._workers = workers
+        self._waiting_bytes_max = waiting_bytes_max
+        self._log = log
+        self._waiting: OrderedDict[str, deque[_Waiting]] = OrderedDict()
+        """By address; the one whose turn is next comes first."""
+        self._running: dict[str, int] = {}
+        self.waiting_count = 0
+        self.held_bytes = 0
+        """Of jobs that run or wait."""
+
+    @property
+    def running_count(self) -> int:
+        return sum(self._running.values())
+
+    async def run(self, job: Job, allowance: Allowance, address: str) -> Outcome:
+        """Have a job carried out; raises BrokerError, its own or the refusal of `RETRY` when it cannot be done now."""
+        size = _size(job)
+        self._check_room(job, size, allowance, address)
+        self.held_bytes += size
+        try:
+            await self._place(job, size, address)
+            try:
+                return await self._carry_out(job, allowance, address)
+            finally:
+                self._leave(address)
+        finally:
+            self.held_bytes -= size
+
+    def _check_room(self, job: Job, size: int, allowance: Allowance, address: str) -> None:
+        if allowance.left_ms <= 0:
+            raise self._refused(job, address, "the request's other records have taken all the time that it may take")
+        if self.waiting_count >= JOBS_MAX:
+            raise self._refused(job, address, f"{JOBS_MAX} jobs wait already")
+        if self.held_bytes and self.held_bytes + size > self._waiting_bytes_max():
+            raise self._refused(job, address, f"{self.held_bytes} bytes wait already")
+
+    async def _place(self, job: Job, size: int, address: str) -> None:
+        """Wait for a place, and take it."""
+        if self._may_run(address) and address not in self._waiting:
+            self._running[address] = self._running.get(address, 0) + 1
+            return
+        waiting = _Waiting(job, size, address, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(address, deque()).append(waiting)
+        self.waiting_count += 1
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await waiting.start
+        except BaseException as error:
+            if waiting.start.done() and not waiting.start.cancelled():
+                self._leave(address)  # The place came at the same moment.
+            else:
+                self._withdraw(waiting)
+            if isinstance(error, TimeoutError):
+                raise self._refused(job, address, f"it has waited for {WAIT_S:g} s") from None
+            raise
+
+    def _withdraw(self, waiting: _Waiting) -> None:
+        queue = self._waiting.get(waiting.address)
+        if queue is None or waiting not in queue:
+            return  # Its turn came after it was cancelled, and passed.
+        queue.remove(waiting)
+        self.waiting_count -= 1
+        if not queue:
+            del self._waiting[waiting.address]
+
+    def _leave(self, address: str) -> None:
+        """Give a place back, and give it on."""
+        self._running[address] -= 1
+        if not self._running[address]:
+            del self._running[address]
+        for other in list(self._waiting):
+            while other in self._waiting and self._may_run(other):
+                self._start_next(other)
+
+    def _start_next(self, address: str) -> None:
+        """Give a place to the oldest job of an address; one that was cancelled meanwhile takes none."""
+        queue = self._waiting[address]
+        waiting = queue.popleft()
+        self.waiting_count -= 1
+        if queue:
+            self._waiting.move_to_end(address)
+        else:
+            del self._waiting[address]
+        if not waiting.start.done():
+            self._running[address] = self._running.get(address, 0) + 1
+            waiting.start.set_result(None)
+
+    def _may_run(self, address: str) -> bool:
+        workers = self._workers()
+        return self.running_count < workers and self._running.get(address, 0) < max(workers - 1, 1)
+
+    async def _carry_out(self, job: Job, allowance: Allowance, address: str) -> Outcome:
+        try:
+            done = await self.worker.run(job, min(allowance.left_ms, CPU_MS_PER_MIB))
+        except WorkerLost as error:
+            allowance.left_ms -= CPU_MS_PER_MIB
+            raise self._refused(job, address, str(error)) from error
+        allowance.left_ms -= done.cpu_ms
+        self.figures.cpu_ms += done.cpu_ms
+        self.figures.done += 1
+        if isinstance(done.outcome, BaseException):
+            raise done.outcome
+        return done.outcome
+
+    def _refused(self, job: Job, address: str, why: str) -> BrokerError:
+        self.figures.refused += 1
+        self._log.warning("record job refused", peer=address, job=type(job).__name__.lower(), reason=why)
+        return BrokerError(RETRY, f"the records cannot be opened now: {why}")
+
+
+def _size(job: Job) -> int:
+    if isinstance(job, Check):
+        return len(job.records)
+    return len(job.batches) if isinstance(job, Convert) else len(job.batch)

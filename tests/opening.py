@@ -1,0 +1,53 @@
+"""Jobs on records without a second process: what unit tests and the simulation give the broker as its worker."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from sordini.broker.record_jobs.ports import Done
+from sordini.protocol.errors import BrokerError
+from sordini.protocol.records.jobs import (
+    Job,
+    Outcome,
+    carry_out,
+    job_as_wire,
+    job_from_wire,
+    outcome_as_wire,
+    outcome_from_wire,
+    refusal_as_wire,
+)
+
+
+def as_if_sent(job: Job) -> Outcome:
+    """Carry a job out on what arrives in another process, and give back what comes from there."""
+    about, data = job_as_wire(job)
+    try:
+        answer = outcome_as_wire(carry_out(job_from_wire(about, bytearray(data))))
+    except BrokerError as error:
+        answer = refusal_as_wire(error)
+    return outcome_from_wire(answer[0], bytearray(answer[1]))
+
+
+class RecordsHere:
+    """Does the real work, in no processor time unless a test says how much."""
+
+    died = 0
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.is_closed = False
+        self.cpu_ms = 0
+        self.before: Callable[[Job], Awaitable[None]] | None = None
+        """What else happens while the worker works."""
+
+    async def run(self, job: Job, cpu_ms: int) -> Done:
+        self.jobs.append(job)
+        if self.before is not None:
+            await self.before(job)
+        try:
+            return Done(as_if_sent(job), min(self.cpu_ms, cpu_ms))
+        except BrokerError as error:
+            return Done(error, min(self.cpu_ms, cpu_ms))
+
+    async def close(self) -> None:
+        self.is_closed = True
