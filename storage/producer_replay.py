@@ -12,6 +12,8 @@ from sordini.storage.producer_state import AbortedTransaction, ProducerState, Se
 from sordini.storage.segment import Segment
 
 REFILL_RECORDS = 1024
+MARKER_BYTES_MAX = 4096
+"""Expanded, of a control batch: a marker has six bytes."""
 REFILL_BYTES = 256 * 1024
 
 
@@ -41,7 +43,7 @@ def apply_control(
     if header.producer_id < 0:
         return None
     try:
-        marker = read_marker(next(read_records(batch, header)))
+        marker = read_marker(next(read_records(batch, header, expanded_bytes_max=MARKER_BYTES_MAX)))
     except (BrokerError, StopIteration):
         return None  # Not a record that can be read: it says nothing about producers.
     if marker.kind not in (ABORT, COMMIT):

@@ -16,9 +16,9 @@ from functools import partial
 from sordini.broker.groups.ports import Ports
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
-from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, crc_is_right, read_header
-from sordini.protocol.records.compression import EXPANDED_BYTES_MAX
-from sordini.protocol.records.pairs import Pair, read_pairs
+from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, crc_is_right, read_header
+from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
+from sordini.protocol.records.pairs import Pair, pairs_of
 from sordini.protocol.types import Offset
 from sordini.replication.commits import Commit
 from sordini.replication.partition import Partition
@@ -130,17 +130,22 @@ class _Loading:
         reached = -1
         try:
             for entry in legacy.entries(data):
-                reached = self._take_batch(data[entry.position : entry.position + entry.size], entry.magic)
-                if self._read >= RECORDS_PER_TURN:
-                    self._read = 0
-                    await asyncio.sleep(0)
-                    if not self._is_wanted():
-                        return None
+                reached = await self._take_batch(data[entry.position : entry.position + entry.size], entry.magic)
+                if not await self._goes_on():
+                    return None
         except BrokerError as error:
             self._damaged.append(str(error))
         return reached
 
-    def _take_batch(self, batch: memoryview, magic: int) -> int:
+    async def _goes_on(self) -> bool:
+        """Let others have their turn when enough was read; whether this is still wanted."""
+        if self._read >= RECORDS_PER_TURN:
+            self._read = 0
+            await asyncio.sleep(0)
+            return self._is_wanted()
+        return True
+
+    async def _take_batch(self, batch: memoryview, magic: int) -> int:
         """Keep what one batch says; the offset behind it."""
         if magic != CURRENT_MAGIC:
             return self._take_messages(batch, magic)
@@ -149,12 +154,26 @@ class _Loading:
             if not crc_is_right(batch, 0, header):
                 raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"the CRC of the batch at {header.base_offset} is wrong")
             if not header.is_control and not (header.is_transactional and self._is_undone(header)):
-                self._keep(read_pairs(batch, header))
+                await self._keep_batch(batch, header)
         except BrokerError as error:
             self._damaged.append(str(error))
             # Its header may be wrong, too; one step at least is made.
             return max(header.base_offset + 1, min(header.next_offset, self._end))
         return header.next_offset
+
+    async def _keep_batch(self, batch: memoryview, header: BatchHeader) -> None:
+        body = batch[HEADER_SIZE : header.size]
+        if header.codec != NO_CODEC:
+            # A client may have written it that calls itself an administrator, and it may expand to 64 MiB. On a thread:
+            # what expands it gives the interpreter away.
+            expanding = partial(decompress, header.codec, body, EXPANDED_BYTES_MAX)
+            expanded = await self._log.home.disk.offload(expanding)
+        else:
+            expanded = bytes(body)
+        for pairs in pairs_of(expanded, header.record_count, RECORDS_PER_TURN):
+            self._keep(pairs)
+            if not await self._goes_on():
+                return
 
     def _take_messages(self, message: memoryview, magic: int) -> int:
         """As `_take_batch`, for the formats before batches."""

@@ -19,8 +19,9 @@ from sordini.broker.metrics.cleaner_families import CLEANER_FAMILIES
 from sordini.broker.metrics.families import Durations, Family, Kind, Row, Sources
 from sordini.broker.metrics.latency import BITS
 from sordini.broker.metrics.log_families import LOG_FAMILIES
+from sordini.broker.metrics.record_families import RECORD_FAMILIES
 
-FAMILIES: tuple[Family, ...] = (*BROKER_FAMILIES, *LOG_FAMILIES, *CLEANER_FAMILIES)
+FAMILIES: tuple[Family, ...] = (*BROKER_FAMILIES, *LOG_FAMILIES, *CLEANER_FAMILIES, *RECORD_FAMILIES)
 
 ROWS_PER_TURN = 200
 """About a millisecond's work."""

@@ -7,6 +7,8 @@ bounds of records, keys and values are checked; times and offsets are stepped ov
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import HEADER_SIZE, BatchHeader
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
@@ -20,16 +22,23 @@ def read_pairs(batch: memoryview, header: BatchHeader) -> list[Pair]:
     body = bytes(batch[HEADER_SIZE : header.size])
     if header.codec != NO_CODEC:
         body = decompress(header.codec, body, EXPANDED_BYTES_MAX)
-    try:
-        return _pairs(body, header.record_count)
-    except (IndexError, ValueError) as error:
-        raise BrokerError(ErrorCode.INVALID_RECORD, f"a record is damaged: {error}") from None
+    return [pair for some in pairs_of(body, header.record_count, header.record_count) for pair in some]
 
 
-def _pairs(body: bytes, count: int) -> list[Pair]:
+def pairs_of(body: bytes, count: int, at_once: int) -> Iterator[list[Pair]]:
+    """The `count` expanded records of a batch, `at_once` at a time; raises BrokerError."""
+    position = 0
+    for first in range(0, count, max(at_once, 1)):
+        try:
+            pairs, position = _pairs(body, position, min(at_once, count - first))
+        except (IndexError, ValueError) as error:
+            raise BrokerError(ErrorCode.INVALID_RECORD, f"a record is damaged: {error}") from None
+        yield pairs
+
+
+def _pairs(body: bytes, position: int, count: int) -> tuple[list[Pair], int]:
     """Raises IndexError or ValueError. Numbers of one byte are read in place: the call would cost more than they do."""
     pairs: list[Pair] = []
-    position = 0
     size = len(body)
     for _ in range(count):
         length = body[position]
@@ -72,4 +81,4 @@ def _pairs(body: bytes, count: int) -> list[Pair]:
             raise ValueError(f"a value ends at byte {position}, its record at {end}")
         pairs.append((key, value))
         position = end
-    return pairs
+    return pairs, position

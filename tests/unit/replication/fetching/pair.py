@@ -14,10 +14,12 @@ from typing import Any
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Dispatcher
 from sordini.broker.fetch_sessions import FetchSessions
+from sordini.broker.handlers.conversions import Conversions
 from sordini.broker.handlers.fetch import CallLater, Closest, FetchHandler
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.network.ports import Pending
+from sordini.broker.record_jobs.queue import JobQueue
 from sordini.protocol import schema
 from sordini.protocol.api import APIS
 from sordini.protocol.headers import request_header
@@ -37,6 +39,7 @@ from sordini.replication.terms import Peers
 from sordini.storage.log_config import LogConfig
 from tests.build import a_batch
 from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.opening import RecordsHere
 from tests.sim.loop import SimClock, SimLoop, elapse, run
 from tests.unit.broker.network.helpers import ListLog
 from tests.unit.broker.parts import a_peer, read_answer
@@ -170,10 +173,18 @@ class LeaderSide:
         self.dispatcher = Dispatcher(asyncio.get_running_loop().create_task, self.log)
         followers = ReplicaFetches(check, quota or unlimited())
         call_later = call_later or asyncio.get_running_loop().call_later
+        jobs, later = JobQueue(RecordsHere(), lambda: 2, lambda: 2**20, self.log), self.dispatcher.later
         fetch = FetchHandler(
-            self.replicas, self.sessions, clock, call_later, followers=followers, closest=closest, bytes_max=2**30
+            self.replicas,
+            self.sessions,
+            clock,
+            call_later,
+            followers=followers,
+            closest=closest,
+            conversions=Conversions(jobs, later, bytes_max=2**20),
+            bytes_max=2**30,
         )
-        self.dispatcher.add([fetch.route(), *OffsetsHandler(self.replicas, check).routes()])
+        self.dispatcher.add([fetch.route(), *OffsetsHandler(self.replicas, later, jobs, check).routes()])
 
     def append(self, records: int = 3, name: TopicPartition = NAME, **fields: Any) -> None:
         partition = self.replicas.partition(*name)
