@@ -27,7 +27,7 @@ from sordini.protocol.records.jobs import Check, Convert, Job, Outcome
 
 JOBS_MAX: Final = 1_000
 WAIT_S: Final = 5.0
-CPU_MS_PER_MIB: Final = 1_000
+CPU_MS_PER_MIB: Final = 900
 """What the jobs of one request may take together, for each mebibyte of it that has begun."""
 RETRY = ErrorCode.NOT_ENOUGH_REPLICAS
 """Refused for now: the one code upon which producers of every age send again (KIP-890 chose it for that)."""

@@ -256,8 +256,9 @@ def read_records(
     *,
     expanded_bytes_max: int = EXPANDED_BYTES_MAX,
     effort: Effort = UNBOUNDED,
+    start: int = 0,
 ) -> Iterator[Record]:
-    """Yield the records of one whole batch, which starts at byte 0 of `batch`.
+    """Yield the records of one whole batch, which starts at byte 0 of `batch`; those below `start` are stepped over.
 
     Decompresses to at most `expanded_bytes_max` bytes. Raises BrokerError: INVALID_RECORD where records and
     header disagree, and what `decompress` raises.
@@ -265,8 +266,10 @@ def read_records(
     body = bytes(memoryview(batch)[HEADER_SIZE : header.size])
     if header.codec != NO_CODEC:
         body = decompress(header.codec, body, expanded_bytes_max, effort)
-    position = 0
-    for _ in range(header.record_count):
+    position = skipped = 0
+    if start > header.base_offset:
+        skipped, position = _skip(body, header, start)
+    for _ in range(header.record_count - skipped):
         try:
             record, position = _read_record(body, position, header)
         except (IndexError, ValueError) as error:
@@ -274,6 +277,22 @@ def read_records(
         yield record
     if position != len(body):
         raise BrokerError(ErrorCode.INVALID_RECORD, f"{len(body) - position} bytes follow the last record")
+
+
+def _skip(body: bytes, header: BatchHeader, start: int) -> tuple[int, int]:
+    """How many records lie below `start`, and where the next one begins; raises BrokerError as `read_records`."""
+    position = 0
+    delta = start - header.base_offset
+    try:
+        for number in range(header.record_count):
+            length, at = read_varint(body, position)
+            time_end = read_varint(body, at + 1, VARLONG_BYTES_MAX)[1]
+            if length < 0 or read_varint(body, time_end)[0] >= delta:
+                return number, position
+            position = at + length
+    except (IndexError, ValueError) as error:
+        raise BrokerError(ErrorCode.INVALID_RECORD, f"a record is damaged: {error}") from None
+    return header.record_count, position
 
 
 def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:

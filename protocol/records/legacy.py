@@ -42,7 +42,7 @@ from sordini.protocol.records.compression import (
     lz4_header_mended,
     unknown_codec,
 )
-from sordini.protocol.records.effort import RECORD_STEPS, UNBOUNDED, Effort
+from sordini.protocol.records.effort import RECORD_STEPS, UNBOUNDED, Effort, OutOfTime
 
 _PREFIX = struct.Struct(">qi")
 _MAGIC_POSITION = 16
@@ -57,6 +57,8 @@ DEPTH_READ = 4
 WRAPPER_BYTES = 1024 * 1024
 """A batch that expands to more is given to old clients in several wrappers, each of which reaches this size."""
 UNLIMITED = 2**63 - 1
+WHOLE_RECORDS_MAX = 10_000
+"""Of a compressed batch with more records, those before the offset that is asked for are stepped over."""
 _FIELDS_START = {0: 18, 1: 26}
 """Where the key's length stands, by format, counted from the offset."""
 _CRC = struct.Struct(">I")
@@ -304,11 +306,16 @@ def down_convert(
         else:
             records = read_entry(view, entry, expanded_bytes_max, depth_max=DEPTH_READ, effort=effort)
             made = _in_wrappers(records, magic, codec_of(view, entry), start, effort)
-        for part in made:
-            parts.append(part)
-            size += len(part)
-            if size >= bytes_max:
-                return b"".join(parts)
+        try:
+            for part in made:
+                parts.append(part)
+                size += len(part)
+                if size >= bytes_max:
+                    return b"".join(parts)
+        except OutOfTime:
+            if not parts:
+                raise
+            break  # The reader goes on from there.
     return b"".join(parts)
 
 
@@ -322,7 +329,9 @@ def _batch_as_messages(
         return
     if header.codec >= ZSTD:
         raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {header.codec} has no message format {magic}")
-    records = read_records(batch, header, expanded_bytes_max=expanded_bytes_max, effort=effort)
+    # Of a wrapper an old client takes what it asked for, so as much as fits into one is given to it whole.
+    skipped = start if header.record_count > WHOLE_RECORDS_MAX else 0
+    records = read_records(batch, header, expanded_bytes_max=expanded_bytes_max, effort=effort, start=skipped)
     yield from _in_wrappers(records, magic, header.codec, start, effort, log_append_time=header.is_log_append_time)
 
 

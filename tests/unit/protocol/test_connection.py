@@ -125,3 +125,20 @@ def test_whatever_is_answered_when_answers_keep_the_order_and_only_produces_over
         answer(turn, number)
     sent += order.take_answers()
     assert sent == list(range(started))
+
+
+def test_nothing_starts_behind_a_produce_that_is_still_to_be_written() -> None:
+    order = ConnectionOrder(10, 10**6)
+    first, second = Turn(), Turn()
+    second.holds = True
+    order.park(first, PRODUCE)
+    assert order.may_start(PRODUCE)
+    order.park(second, PRODUCE)
+    assert not order.may_start_any()
+    assert order.is_held()
+    first.is_answered = True
+    order.take_answers()
+    assert not order.may_start(PRODUCE)
+    second.holds = False
+    assert order.may_start(PRODUCE)
+    assert not order.is_held()
