@@ -138,6 +138,8 @@ class JobQueue:
         self._running[address] -= 1
         if not self._running[address]:
             del self._running[address]
+        if address in self._waiting:
+            self._waiting.move_to_end(address)  # Others come first.
         for other in list(self._waiting):
             while other in self._waiting and self._may_run(other):
                 self._start_next(other)

@@ -7,7 +7,7 @@ import os
 import select
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,13 @@ Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]
 SAYING = "import sys; sys.stdout.write('\\0\\0\\0\\2\\0\\0\\0\\0{}'); sys.stdout.flush(); sys.stdin.read()"
 OPENER = "sordini.broker.record_jobs.child"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SordiniProcess]:
+    """One for all attacks: it must outlive them."""
+    with SordiniProcess(tmp_path_factory.mktemp("attacked")) as attacked:
+        yield attacked
 
 
 def a_check(records: bytes, **rules: Any) -> Check:
@@ -69,8 +76,7 @@ def served_meanwhile(attacker: Client, neighbour: Client) -> int:
     return count
 
 
-def test_a_neighbour_is_served_on_while_bombs_are_opened(start_sordini: Start, connect: Connect) -> None:
-    broker = start_sordini()
+def test_a_neighbour_is_served_on_while_bombs_are_opened(broker: SordiniProcess, connect: Connect) -> None:
     attacker, neighbour = connect(broker), connect(broker)
     create(attacker, "dear", 20, cleanup_policy="compact", compression_type="gzip")
     before = children_of(broker)
@@ -83,14 +89,13 @@ def test_a_neighbour_is_served_on_while_bombs_are_opened(start_sordini: Start, c
     assert attacker.produce("dear", [a_batch(key=b"k")])[0].error_code == 0
 
 
-@pytest.mark.parametrize("codec", worst_batches.EVERY_CODEC)
+@pytest.mark.parametrize("codec", [worst_batches.NO_CODEC, worst_batches.ZSTD])
 def test_a_neighbour_is_served_on_while_keyless_records_are_counted(
-    codec: int, start_sordini: Start, connect: Connect
+    codec: int, broker: SordiniProcess, connect: Connect
 ) -> None:
-    broker = start_sordini()
     attacker, neighbour = connect(broker), connect(broker)
-    create(attacker, "keyed", cleanup_policy="compact")
-    send(attacker, ApiKey.PRODUCE, 9, a_produce("keyed", worst_batches.tiny_records(codec=codec, shapes=3)))
+    create(attacker, f"keyed{codec}", cleanup_policy="compact")
+    send(attacker, ApiKey.PRODUCE, 9, a_produce(f"keyed{codec}", worst_batches.tiny_records(codec=codec, shapes=3)))
     assert served_meanwhile(attacker, neighbour) >= 5
     [row] = answer_of(attacker, ApiKey.PRODUCE, 9).responses[0].partition_responses
     if row.error_code == ErrorCode.MESSAGE_TOO_LARGE:  # On a slow machine they take more than a second.
@@ -101,29 +106,27 @@ def test_a_neighbour_is_served_on_while_keyless_records_are_counted(
     assert f"{worst_batches.TINY_RECORDS[codec] - 1_000} more records" in row.error_message
 
 
-def test_old_consumers_that_have_much_converted_keep_nobody_waiting(start_sordini: Start, connect: Connect) -> None:
-    broker = start_sordini()
+def test_old_consumers_that_have_much_converted_keep_nobody_waiting(broker: SordiniProcess, connect: Connect) -> None:
     attacker, neighbour = connect(broker), connect(broker)
-    create(attacker, "dear")
-    assert attacker.produce("dear", [worst_batches.tiny_records(codec=1)])[0].error_code == 0
-    for version in range(4):
+    create(attacker, "old")
+    assert attacker.produce("old", [worst_batches.tiny_records(100_000, codec=1)])[0].error_code == 0
+    for version in (1, 3):
         wish = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=2**31 - 1)
-        fetch = FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic="dear", partitions=[wish])])
+        fetch = FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic="old", partitions=[wish])])
         send(attacker, ApiKey.FETCH, version, fetch)
         assert served_meanwhile(attacker, neighbour) >= 5
         [row] = answer_of(attacker, ApiKey.FETCH, version).responses[0].partitions
-        assert row.error_code in (0, ErrorCode.MESSAGE_TOO_LARGE)
-        assert len(row.records) < 5 * 1024 * 1024
+        assert row.error_code == 0
+        assert 0 < len(row.records) < 5 * 1024 * 1024
 
 
-def test_a_time_is_looked_up_in_a_bomb_while_a_neighbour_is_served(start_sordini: Start, connect: Connect) -> None:
-    broker = start_sordini()
+def test_a_time_is_looked_up_in_a_bomb_while_a_neighbour_is_served(broker: SordiniProcess, connect: Connect) -> None:
     attacker, neighbour = connect(broker), connect(broker)
-    create(attacker, "dear", 2)
+    create(attacker, "dated", 2)
     batches = [worst_batches.tiny_records(300_000), worst_batches.endless_zstd(1024**3)]
-    assert [row.error_code for row in attacker.produce("dear", batches)] == [0, 0]
+    assert [row.error_code for row in attacker.produce("dated", batches)] == [0, 0]
     wishes = [ListOffsetsPartition(partition_index=index, timestamp=worst_batches.TIMESTAMP) for index in range(2)]
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="dear", partitions=wishes)])
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="dated", partitions=wishes)])
     send(attacker, ApiKey.LIST_OFFSETS, 7, request)
     served_meanwhile(attacker, neighbour)
     rows = answer_of(attacker, ApiKey.LIST_OFFSETS, 7).topics[0].partitions

@@ -158,7 +158,7 @@ async def test_a_partition_named_twice_refuses_the_request_and_nothing_is_append
 async def test_an_answer_lists_a_thousand_bad_records_in_all() -> None:
     async with a_broker({"log.cleanup.policy": "compact"}) as broker:
         await broker.lead("orders", 3)
-        answer = await broker.ask_later(PRODUCE, 9, request(*[worst_batches.tiny_records(700, shapes=3)] * 3))
+        answer = broker.ask(PRODUCE, 9, request(*[worst_batches.tiny_records(700, shapes=3)] * 3))
         assert codes_of(answer) == [ErrorCode.INVALID_RECORD] * 3
         assert [len(row.record_errors) for row in rows_of(answer)] == [700, 300, 0]
 

@@ -10,7 +10,7 @@ from sordini.broker.record_jobs.ports import Done, WorkerLost
 from sordini.broker.record_jobs.queue import CPU_MS_PER_MIB, JOBS_MAX, RETRY, WAIT_S, Allowance, JobQueue
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.jobs import Found, Job, Search
-from tests.sim.loop import elapse, run
+from tests.sim.loop import SimLoop, elapse, run
 from tests.unit.broker.network.helpers import ListLog
 
 OUTCOME = Found(None)
@@ -138,7 +138,7 @@ def test_a_job_that_has_waited_for_long_is_refused() -> None:
         await first
         assert bench.is_empty()
 
-    run(main())
+    run(SimLoop(1), main())
 
 
 async def test_a_job_that_is_cancelled_leaves_its_place_to_the_next() -> None:
