@@ -31,7 +31,7 @@ from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
 from sordini.broker.handlers.conversions import Conversions
 from sordini.broker.handlers.coordinators import TRANSACTIONS_TOPIC, CoordinatorsHandler
-from sordini.broker.handlers.fetch import FetchHandler
+from sordini.broker.handlers.fetch import FetchHandler, Readers
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
 from sordini.broker.handlers.guard import BetweenBrokers, guarded
@@ -218,8 +218,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
             parts.sessions,
             clock,
             around.call_later,
-            followers=followers,
-            closest=None if config.replica_selector_class is None else ClosestReplicas(metadata),
+            readers=Readers(followers, None if config.replica_selector_class is None else ClosestReplicas(metadata)),
             conversions=Conversions(parts.record_jobs, later, bytes_max=config.fetch_converted_bytes_max),
             bytes_max=config.fetch_max_bytes,
         ).route(),

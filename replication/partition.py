@@ -13,7 +13,7 @@ from functools import partial
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.fetched import check_fetched
-from sordini.protocol.records.old_produced import OldMessages, PlacedMessages
+from sordini.protocol.records.old_produced import Storable
 from sordini.protocol.records.produced import CheckedBatches
 from sordini.protocol.types import BrokerId, Offset, TopicId, TopicPartition
 from sordini.replication.commits import Commits
@@ -178,9 +178,7 @@ class Partition:
 
     # Leading.
 
-    def append(
-        self, checked: CheckedBatches | OldMessages | PlacedMessages, now_ms: int, *, all_replicas: bool
-    ) -> Appended:
+    def append(self, checked: Storable, now_ms: int, *, all_replicas: bool) -> Appended:
         """Write checked batches to the end of the log.
 
         Raises BrokerError (not leader, too few in-sync replicas, producer out of order) and StorageError.

@@ -84,7 +84,9 @@ BANNED_IN_PURE = frozenset({"asyncio", "time", "random", "os", "logging", "socke
 # Who may touch the world, and how that shows in source code.
 OPENS_FILES = frozenset({"storage.disk", "broker.coordination.database"})  # The second through SQLite.
 OPENS_SOCKETS = "broker.network"
-READS_TIME = frozenset({"broker.clock", "storage.compaction.child"})  # The second is a process of its own.
+READS_TIME = frozenset(
+    {"broker.clock", "storage.compaction.child", "broker.record_jobs.child"}
+)  # The second is a process of its own.
 FILE_CALLS = frozenset({"read_text", "write_text", "read_bytes", "write_bytes", "fdopen", "mkstemp"})
 TIME_MODULES = frozenset({"time", "datetime"})
 

@@ -9,7 +9,7 @@ stand may be sent to a copy close by (KIP-392), and every copy here serves consu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
@@ -51,6 +51,15 @@ class Timer(Protocol):
 CallLater = Callable[[float, Callable[[], None]], Timer]
 
 
+class Readers(NamedTuple):
+    """How readers are served that are not consumers at the leader."""
+
+    followers: Followers | None = None
+    """Without it no fetch is served as a follower's."""
+    closest: Closest | None = None
+    """Without it no consumer is sent from the leader to another copy."""
+
+
 class FetchHandler:
     """Reads for clients: sessions, isolation levels, size limits and long polls."""
 
@@ -61,20 +70,16 @@ class FetchHandler:
         clock: Clock,
         call_later: CallLater,
         *,
-        followers: Followers | None = None,
-        closest: Closest | None = None,
+        readers: Readers,
         conversions: Conversions,
         bytes_max: int,
     ) -> None:
-        """`bytes_max` is fetch.max.bytes; `call_later` takes seconds, as the loop's does. Without `followers` nobody
-        is served as one; without `closest` nobody is sent from the leader to another copy.
-        """
+        """`bytes_max` is fetch.max.bytes; `call_later` takes seconds, as the loop's does."""
         self._replicas = replicas
         self._sessions = sessions
         self._clock = clock
         self._call_later = call_later
-        self._followers = followers
-        self._closest = closest
+        self._followers, self._closest = readers
         self._conversions = conversions
         self._bytes_max = bytes_max
 

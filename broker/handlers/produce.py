@@ -30,7 +30,7 @@ from sordini.protocol.messages.produce import (
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, read_header
 from sordini.protocol.records.effort import INLINE_STEPS, Effort, TooLong
 from sordini.protocol.records.jobs import Check
-from sordini.protocol.records.old_produced import Misplaced, OldMessages, PlacedMessages
+from sordini.protocol.records.old_produced import Misplaced, PlacedMessages, Storable
 from sordini.protocol.records.produced import CheckedBatches, check_produced
 from sordini.protocol.types import TopicId
 from sordini.replication.partition import Partition
@@ -175,7 +175,7 @@ class ProduceHandler:
                 raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request must bring records")
             if _is_transactional(data.records):
                 self._check_transaction(call.body)
-            ready: CheckedBatches | OldMessages | PlacedMessages
+            ready: Storable
             if checked is None:
                 ready = check_produced(
                     data.records, partition.settings.rules, now_ms, produce_version=call.version, effort=self._effort

@@ -129,6 +129,10 @@ class PlacedMessages(NamedTuple):
         return self.end_offset
 
 
+Storable = CheckedBatches | OldMessages | PlacedMessages
+"""What was checked and may be stored."""
+
+
 def check_batch(
     records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, produce_version: int, effort: Effort
 ) -> OldMessages:

@@ -15,7 +15,7 @@ from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Dispatcher
 from sordini.broker.fetch_sessions import FetchSessions
 from sordini.broker.handlers.conversions import Conversions
-from sordini.broker.handlers.fetch import CallLater, Closest, FetchHandler
+from sordini.broker.handlers.fetch import CallLater, Closest, FetchHandler, Readers
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.network.ports import Pending
@@ -179,8 +179,7 @@ class LeaderSide:
             self.sessions,
             clock,
             call_later,
-            followers=followers,
-            closest=closest,
+            readers=Readers(followers, closest),
             conversions=Conversions(jobs, later, bytes_max=2**20),
             bytes_max=2**30,
         )
