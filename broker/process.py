@@ -271,11 +271,8 @@ async def _run(given: Given, life: Life, descriptors: Descriptors) -> int:
         page_cache=SystemPageCache(clock, disk.offload),
         open_store=open_store,
         worker=CleaningChildren(),
-<<<<<<< HEAD
         descriptors=descriptors,
-=======
         record_worker=RecordChildren(),
->>>>>>> 5c77ac6 (Records that take long to open are checked, converted and searched in child processes)
     )
     server = Server(config, given.explicit, ports, log)
     stop, manager = asyncio.Event(), ServiceManager(os.environ)

@@ -211,11 +211,8 @@ class _Brokers:
             page_cache=SystemPageCache(self._clock, self._disk.offload),
             open_store=lease,
             worker=CleaningChildren(),
-<<<<<<< HEAD
             descriptors=self._descriptors,
-=======
             record_worker=RecordChildren(),
->>>>>>> 5c77ac6 (Records that take long to open are checked, converted and searched in child processes)
             is_store_shared=True,
         )
         return Server(config, explicit, ports, BrokerLog(self._log, number, stop))

@@ -83,12 +83,9 @@ class Ports(NamedTuple):
     open_store: Callable[[], Awaitable[CoordinationStore]]
     worker: Worker
     """Who compacts."""
-<<<<<<< HEAD
-    descriptors: Descriptors = Descriptors()
-=======
     record_worker: RecordWorker
     """Who opens records that take long."""
->>>>>>> 5c77ac6 (Records that take long to open are checked, converted and searched in child processes)
+    descriptors: Descriptors = Descriptors()
     is_store_shared: bool = False
     """Whether other brokers of this process have the same embedded store; a ZooKeeper is shared anyway."""
 

@@ -142,13 +142,9 @@ class UnitBroker:
             call_later,
             self.log,
             worker,
-<<<<<<< HEAD
-            NoNetwork(),
-            is_clustered,
-=======
             self.records,
             NoNetwork(),
->>>>>>> 5c77ac6 (Records that take long to open are checked, converted and searched in child processes)
+            is_clustered,
         )
         self.parts: Assembly = assemble(around, configs, self.logs)
         self.logs.on_offline = self.parts.replicas.directory_failed
