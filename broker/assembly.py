@@ -218,7 +218,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         ProducerIdHandler(peering.producer_ids, later).route(),
         *ControlHandler(parts.receiver, origin, brokers, later, around.log).routes(),
         *guarded(ControllerRequestsHandler(requests, later).routes(), brokers.check),
-        ApiVersionsHandler().route(),
+        ApiVersionsHandler(around.identity.cluster_id, broker_id).route(),
         *SaslHandler().routes(),
         *ClusterHandler(metadata).routes(),
         MetadataHandler(metadata, parts.offsets_topic.auto_create).route(),

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sordini.pipeline.jars import packages
-from tests.outside.needs import ROOT, SPARK, need_connector
+from tests.outside.needs import ROOT, need_connector
 from tests.outside.processes import DevProcess
+from tests.outside.versions import OLDEST_PYSPARK
 from tests.pipeline.topics import Place
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str
 
 def _connector() -> Mapping[str, str]:
     """Spark's own source: as its users have it with the older PySpark, as it is locked with that of this environment."""
-    if version("pyspark") == SPARK:
+    if version("pyspark") == OLDEST_PYSPARK:
         return {"spark.jars.packages": packages(), "spark.jars.ivy": str(ROOT / ".cache" / "spark" / "ivy")}
     return {"spark.jars": ",".join(map(str, need_connector()))}
 
@@ -94,7 +95,7 @@ def spark(spark_settings: Mapping[str, str]) -> Iterator[SparkSession]:
         for key, value in spark_settings.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
-    if version("pyspark") != SPARK:  # Which knows no streams that are told how much to read.
+    if version("pyspark") != OLDEST_PYSPARK:  # Which knows no streams that are told how much to read.
         register(session)
     yield session
     session.stop()

@@ -31,7 +31,7 @@ BATCH = a_batch()
 
 
 def described(
-    broker: UnitBroker, wanted: dict[str, list[int]] | None = None, version: int = 4
+    broker: UnitBroker, wanted: dict[str, list[int]] | None = None, version: int = 5
 ) -> list[DescribeLogDirsResult]:
     rows = None
     if wanted is not None:
@@ -57,7 +57,7 @@ async def a_filled_broker(broker: UnitBroker) -> None:
     broker.parts.replicas.partition("orders", 1).append(checked(BATCH), 0, all_replicas=False)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 async def test_every_directory_is_told_with_what_lies_in_it_and_how_much_room_there_is(version: int) -> None:
     async with a_broker(TWO) as broker:
         await a_filled_broker(broker)
