@@ -139,6 +139,8 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         dispatcher,
         World(around.network, clock, spawn, log),
     )
+    logs.cordon(config.cordoned_directories)
+    around.dynamic.on_change(lambda now: logs.cordon(now.cordoned_directories))
     replicas = ReplicaSet(
         broker_id,
         logs,

@@ -76,12 +76,13 @@ def need_python_clients() -> Path:
 
 
 def need_spark() -> tuple[Path, list[Path]]:
-    """The Python of the environment that holds PySpark, and the jars of its Kafka source."""
+    """The folder with the packages of the older PySpark's environment, and the jars of its Kafka source."""
     folder = ROOT / ".cache" / "spark" / OLDEST_PYSPARK
     jars = sorted((folder / "lib").glob("*.jar"))
     need_java()
     need(len(jars) == 4, f"Spark {OLDEST_PYSPARK}", f"`python3 scripts/outside.py spark {OLDEST_PYSPARK}` fetches it")
-    return folder / "venv" / "bin" / "python", jars
+    (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    return packages, jars
 
 
 def need_connector() -> list[Path]:
