@@ -42,11 +42,11 @@ LOCKED = (
         "4.2.0",
         "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
     ),
-    Jar(  # Not 4.2.0: not every repository has it, and nothing of it is used without delegation tokens.
+    Jar(
         "org.apache.spark",
         f"spark-token-provider-kafka-0-10_{SCALA}",
-        "4.0.0",
-        "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
+        "4.2.0",
+        "641c7947afc8aa1189e433b7c2d305293993c8691bc1c2062d6d4f513b12518c",
     ),
     Jar(
         "org.apache.kafka",

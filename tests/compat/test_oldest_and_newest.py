@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import pytest
 
+from sordini.pipeline.jars import LOCKED
 from tests.compat.releases.session import RETENTION_MS, Client, Settings, expected
 from tests.conftest import QUICK_GROUPS
 from tests.outside.java import ApacheKafkaProcess
@@ -25,8 +26,10 @@ from tests.outside.needs import ROOT, client_jars, need_java, need_python_client
 from tests.outside.processes import BrokerProcess, SordiniProcess
 from tests.outside.versions import (
     NEWEST_APACHE_KAFKA,
+    NEWEST_PYSPARK,
     NEWEST_PYTHON_CLIENTS,
     OLDEST_JAVA_CLIENT,
+    OLDEST_PYSPARK,
     OLDEST_PYTHON_CLIENTS,
 )
 
@@ -144,6 +147,11 @@ def test_its_administrator_makes_lists_and_describes_topics(kind: str, release: 
 @pytest.mark.parametrize(("client", "newest"), NEWEST_PYTHON_CLIENTS.items())
 def test_the_newest_python_clients_are_in_the_environment_of_the_tests(client: str, newest: str) -> None:
     assert _numbers(version(client)) >= _numbers(newest)
+
+
+def test_the_environment_has_the_newest_pyspark_and_the_connector_that_is_locked_is_the_oldests() -> None:
+    assert version("pyspark") in (NEWEST_PYSPARK, OLDEST_PYSPARK)  # The older one is put before it for some runs.
+    assert LOCKED[0].version == OLDEST_PYSPARK
 
 
 def _numbers(release: str) -> tuple[int, ...]:

@@ -48,8 +48,13 @@ TESTED = (
     _python("confluent-kafka", "confluent-kafka (librdkafka)", f"`test_confluent_kafka.py`, {_ENDS}"),
     Tested("Java (`kafka-clients`)", OLDEST_JAVA_CLIENT, NEWEST_APACHE_KAFKA, _ENDS),
     Tested("Java tools and group members", OLDER_APACHE_KAFKA, APACHE_KAFKA, "`test_java_*.py`, `tests/cluster/`"),
-    Tested("kcat", "Debian's", "Debian's", "`test_kcat*.py`"),
+    Tested("kcat", "1.7.1", "1.7.1", "`test_kcat*.py`"),
     Tested("PySpark, our source", OLDEST_PYSPARK, NEWEST_PYSPARK, "`tests/pipeline/`"),
-    Tested("PySpark, Spark's own source", OLDEST_PYSPARK, OLDEST_PYSPARK, "`tests/pipeline/test_jvm_*.py`"),
+    Tested(
+        "PySpark, Spark's own source",
+        OLDEST_PYSPARK,
+        f"{NEWEST_PYSPARK} with the connector of {OLDEST_PYSPARK}",
+        "`tests/pipeline/test_jvm_*.py`, `test_spark.py`",
+    ),
 )
 """What docs/compatibility.md says."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from tests.compat.sent import Sent, records
 
-SECONDS_MAX = 90
+SECONDS_MAX = 300
 PARTITIONS = 2
 BEFORE, AFTER = 60, 10
 RETENTION_MS = "86400000000"

@@ -5,15 +5,24 @@ from pathlib import Path
 from tests.compat.situations.catalogue import SITUATIONS
 from tests.compat.situations.differences import DIFFERENCES
 from tests.compat.situations.registry import KRAFT
+from tests.outside.versions import TESTED
 
 PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
 
 HEAD = """\
 # Compatibility
 
-Sordini is held against two judges: clients that nobody here wrote, and Apache Kafka 3.9.1 itself.
+Sordini is held against two judges: clients that nobody here wrote, and Apache Kafka itself, 3.9.1 and 4.4.0.
 
 ## Clients
+
+These releases are run, the oldest and the newest of each; `tests/outside/versions.py` is the one list of them.
+
+| client | oldest | newest | tests |
+| --- | --- | --- | --- |
+{tested}
+The newest Python clients are those that are installed when the tests run, at least the ones named here. The
+connector of PySpark 4.3.0 is not in every repository yet: there Spark's own source runs with that of 4.2.0.
 
 `tests/compat/` runs them against a live broker, unmodified: kafka-python 3 (idempotent and acks=all by default),
 aiokafka, confluent-kafka (librdkafka) and kcat, with every codec, keys, headers, timestamps, seeks by time and a
@@ -26,21 +35,21 @@ at what it was given. `consumer.topics()` before the first `poll` has it know th
 
 ## Spark's own source and sink
 
-`tests/pipeline/test_jvm_*.py` run them with PySpark 4.2.0 and the jars of `pipeline/jars/lock.py`. Batches: subscribed,
+`tests/pipeline/test_jvm_*.py` run them with PySpark 4.3.0 and the jars of `pipeline/jars/lock.py`. Batches: subscribed,
 assigned and by pattern; bounded by offsets and by timestamps, for all partitions or each; split by `minPartitions`;
 headers; every codec; `read_committed`. Streams: topics and partitions that come while a pattern is subscribed,
 `maxOffsetsPerTrigger`, restarts from a checkpoint, a broker killed meanwhile, retention that passes the reader, a topic
 made again, the gaps of compaction, offsets asked for in the deprecated way, continuous and real-time triggers. Writing:
 keys, headers, chosen partitions, zstd, topics that are made on demand. `make pipeline` runs all of it against one of our
-brokers, three, and an Apache Kafka as the judge, and against one also with PySpark 4.0.0 and its connector as Spark
+brokers, three, and an Apache Kafka as the judge, and against one also with PySpark 4.2.0 and its connector as Spark
 resolves it.
 
 ## Apache Kafka, asked the same
 
 {count} situations are played over raw sockets against both brokers, with a codec made from the message definitions
 inside Apache Kafka's own jar, and their answers compared field by field (`tests/compat/test_situations.py`). Apache
-Kafka runs with ZooKeeper; the {kraft} about requests that it serves only without are played against one without. Error
-texts are our own words and not compared. Groups have at most 4 members there and sessions of 100 ms, so that these
+Kafka is 3.9.1 with ZooKeeper there; in the {kraft} situations of requests and versions that this one does not serve it is
+4.4.0, which has no ZooKeeper. Error texts are our own words and not compared. Groups have at most 4 members there and sessions of 100 ms, so that these
 limits are reached soon. Sordini runs there with `sordini.validate.compressed=true`, since Apache
 Kafka opens every compressed batch; by default we open one only where a rule needs its records, see
 [record-checks.md](record-checks.md).
@@ -67,6 +76,8 @@ Beyond single answers:
   restart of the machine may empty.
 - **Coordination** is a file in the first log directory unless `zookeeper.connect` names a ZooKeeper. The tree in it is
   Apache Kafka's.
+- **A cordon** (`cordoned.log.dirs`) keeps new partitions out of some of a broker's directories. A whole broker cannot be
+  cordoned: one directory must be left.
 - **Taken and shown, without effect yet**: replication throttles. Tiered storage is refused where it would be switched
   on.
 - **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.
@@ -103,7 +114,8 @@ def page() -> str:
     rows = "".join(f"| {_cell(sentence)} | {_cell(why)} |\n" for sentence, why in reasons)
     listed = "".join(f"- {one.sentence}\n" for one in SITUATIONS)
     kraft = sum(one.judge == KRAFT for one in SITUATIONS)
-    return HEAD.format(count=len(SITUATIONS), kraft=kraft) + rows + TAIL + listed
+    tested = "".join(f"| {one.client} | {one.oldest} | {one.newest} | {one.where} |\n" for one in TESTED)
+    return HEAD.format(count=len(SITUATIONS), kraft=kraft, tested=tested) + rows + TAIL + listed
 
 
 def _cell(text: str) -> str:

@@ -71,3 +71,16 @@ def log_dirs(broker: Broker) -> Any:
     answer = broker.ask("DescribeLogDirs", 5, topics=[])
     rows = [(row["error_code"], row["topics"], row["is_cordoned"]) for row in answer["results"]]
     return {"error_code": answer["error_code"], "rows": rows}
+
+
+def _cordon(broker: Broker, entity: str, value: str) -> Any:
+    change = {"name": "cordoned.log.dirs", "config_operation": 0, "value": value}
+    resources = [{"resource_type": 4, "resource_name": entity, "configs": [change]}]
+    return broker.ask("IncrementalAlterConfigs", 1, resources=resources, validate_only=True)
+
+
+@situation("a cordon around directories of a broker: none, an unknown one, and all of them", judge=KRAFT)
+def cordons(broker: Broker) -> Any:
+    values = {"none": "", "unknown": "/nowhere", "all and more": "*,/nowhere", "all": "*"}
+    seen = {name: _cordon(broker, "0", value) for name, value in values.items()}
+    return seen | {"of all brokers": _cordon(broker, "", "*")}
