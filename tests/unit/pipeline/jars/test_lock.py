@@ -8,14 +8,15 @@ import pyspark
 
 from sordini.pipeline.jars import LOCKED, packages
 from sordini.pipeline.jars.lock import Jar
+from tests.outside.versions import OLDEST_PYSPARK
 
 
 def test_the_coordinate_follows_the_pyspark_that_is_installed() -> None:
     assert packages() == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
 
-def test_the_locked_connector_is_that_of_the_pyspark_that_the_tests_run() -> None:
-    assert LOCKED[0].coordinate == packages()
+def test_the_locked_connector_is_that_of_the_oldest_pyspark_that_the_tests_run() -> None:
+    assert LOCKED[0].coordinate == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{OLDEST_PYSPARK}"
 
 
 def test_every_locked_jar_has_a_hash_of_its_own() -> None:
