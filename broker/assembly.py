@@ -144,6 +144,8 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         dispatcher,
         World(around.network, clock, spawn, log),
     )
+    logs.cordon(config.cordoned_directories)
+    around.dynamic.on_change(lambda now: logs.cordon(now.cordoned_directories))
     replicas = ReplicaSet(
         broker_id,
         logs,
@@ -229,7 +231,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         ProducerIdHandler(peering.producer_ids, later).route(),
         *ControlHandler(parts.receiver, origin, brokers, later, around.log).routes(),
         *guarded(ControllerRequestsHandler(requests, later).routes(), brokers.check),
-        ApiVersionsHandler().route(),
+        ApiVersionsHandler(around.identity.cluster_id, broker_id).route(),
         *SaslHandler().routes(),
         *ClusterHandler(metadata).routes(),
         MetadataHandler(metadata, parts.offsets_topic.auto_create).route(),

@@ -162,7 +162,10 @@ def choose_loop(config: Config) -> type[asyncio.AbstractEventLoop] | None:
 def _absolute(given: Given, launch: Launch) -> tuple[Given, Launch]:
     """The same with whole paths: a daemon leaves the directory it was started in."""
     directories = [os.path.abspath(path) for path in given.config.log_directories]  # noqa: PTH100 - text, as configured.
-    config = dataclasses.replace(given.config, log_dirs=",".join(directories))
+    cordoned = [os.path.abspath(path) for path in given.config.cordoned_directories]  # noqa: PTH100
+    config = dataclasses.replace(
+        given.config, log_dirs=",".join(directories), cordoned_log_dirs=",".join(sorted(cordoned))
+    )
     log_file = os.path.abspath(launch.log_file or f"{directories[0]}/{LOG_FILE}")  # noqa: PTH100
     own_pid_file = launch.pid_file and os.path.abspath(launch.pid_file)  # noqa: PTH100
     return given._replace(config=config), launch._replace(log_file=log_file, pid_file=own_pid_file)

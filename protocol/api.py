@@ -1,7 +1,7 @@
 """Which requests there are, and which versions of them this broker serves.
 
 `APIS` is the one list: the dispatcher, the answer to ApiVersions, the headers and README's table follow it.
-What is served runs from the oldest version Apache Kafka 3.9 accepts to the newest of 4.2, and that is what
+What is served runs from the oldest version Apache Kafka 3.9 accepts to the newest of 4.4, and that is what
 each message is declared for. What brokers of a ZooKeeper cluster ask of one another ends with 3.9, as those do.
 """
 
@@ -73,7 +73,7 @@ from sordini.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, 
 
 
 class ApiKey(IntEnum):
-    """The number by which a request says what it is, for every request up to Apache Kafka 4.2."""
+    """The number by which a request says what it is, for every request up to Apache Kafka 4.4."""
 
     PRODUCE = 0
     FETCH = 1
@@ -168,6 +168,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 class Api(NamedTuple):

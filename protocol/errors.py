@@ -16,7 +16,7 @@ class WireError(Exception):
 
 
 class ErrorCode(IntEnum):
-    """Every error code up to Apache Kafka 4.2, under the name by which its tools and clients print it."""
+    """Every error code up to Apache Kafka 4.4, under the name by which its tools and clients print it."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -153,6 +153,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
 
 MESSAGE_CHARACTERS_MAX = 4_000

@@ -3,8 +3,10 @@
     python3 scripts/outside.py tests            all that `make test` uses
     python3 scripts/outside.py cluster          a ZooKeeper for `make cluster`, with Apache Kafka's jars
     python3 scripts/outside.py kafka 3.9.1      one Apache Kafka release with its tools
-    python3 scripts/outside.py clients 4.2.0    the jar of one release's Java client
-    python3 scripts/outside.py spark 4.0.0      PySpark with its Kafka source; about a minute and 500 MB
+    python3 scripts/outside.py newest           the newest Apache Kafka without its tools; 45 MB
+    python3 scripts/outside.py clients 1.1.1    the jar of one release's Java client
+    python3 scripts/outside.py python-clients   the oldest Python clients, in an environment of their own; 20 MB
+    python3 scripts/outside.py spark 4.2.0      an older PySpark with its Kafka source; about a minute and 500 MB
     python3 scripts/outside.py connector        the Kafka source of the PySpark in .venv, as pipeline/jars locks it
 
 Programs come from Debian (only root may install them), jars from Maven's configured repository into
@@ -24,21 +26,20 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.outside import versions  # noqa: E402  Found once the repository is on the path.
+
 JARS = ROOT / ".cache" / "kafka"
 SPARK = ROOT / ".cache" / "spark"
 CONNECTOR = SPARK / "connector"
+PYTHON_CLIENTS = ROOT / ".cache" / "python-clients"
 POM = ROOT / "tests" / "outside" / "kafka.pom.xml"
 SPARK_POM = POM.with_name("spark.pom.xml")
 PIP = [str(ROOT / ".venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
+# What kafka-python and aiokafka compress with.
+CODECS = ("lz4", "python-snappy", "zstandard", "crc32c")
 COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-
-# The release whose server, tools and answers the tests compare with; the clients' jars hold the
-# message definitions up to the newest version of each message that Sordini serves.
-KAFKA_VERSION = "3.9.1"
-# The older release that starts on our data directories, and we on its; 40 MB and a few seconds.
-OLDER_KAFKA_VERSION = "2.7.2"
-CLIENTS_VERSIONS = ("4.2.0",)
-SPARK_VERSION = "4.0.0"
 
 # Beginnings of the jars whose presence says that a folder is whole.
 MARKS = ("kafka_2.13", "spark-sql-kafka")
@@ -51,17 +52,22 @@ def main(arguments: list[str]) -> None:
         case ["tests"]:
             install_programs()
             if shutil.which("mvn"):
-                fetch_kafka(KAFKA_VERSION)
-                fetch_kafka(OLDER_KAFKA_VERSION)
-                for version in CLIENTS_VERSIONS:
-                    fetch_clients(version)
-                fetch_spark(SPARK_VERSION)
+                fetch_kafka(versions.APACHE_KAFKA)
+                fetch_kafka(versions.OLDER_APACHE_KAFKA)
+                fetch_newest()
+                fetch_clients(versions.OLDEST_JAVA_CLIENT)
+                fetch_spark(versions.OLDEST_PYSPARK)
                 fetch_connector()
+            fetch_python_clients()
         case ["cluster"]:
             install_programs(("java", "mvn"))
-            fetch_kafka(KAFKA_VERSION)
+            fetch_kafka(versions.APACHE_KAFKA)
         case ["kafka", version]:
             fetch_kafka(version)
+        case ["newest"]:
+            fetch_newest()
+        case ["python-clients"]:
+            fetch_python_clients()
         case ["clients", version]:
             fetch_clients(version)
         case ["spark", version]:
@@ -86,13 +92,18 @@ def install_programs(wanted: Iterable[str] = PACKAGES) -> None:
     run([*apt, "install", "-y", "--no-install-recommends", *missing], environment)
 
 
-def fetch_kafka(version: str) -> None:
+def fetch_kafka(version: str, *options: str) -> None:
     """Apache Kafka's server and tools of one release with all they depend on."""
     folder = JARS / version / "lib"
     if (folder / f"kafka_2.13-{version}.jar").exists():
         return
     goal = f"{COPY_PLUGIN}:copy-dependencies"
-    fetch(folder, [*maven(), "-f", str(POM), f"-Dkafka.version={version}", "-DincludeScope=runtime", goal])
+    fetch(folder, [*maven(), "-f", str(POM), f"-Dkafka.version={version}", "-DincludeScope=runtime", *options, goal])
+
+
+def fetch_newest() -> None:
+    """The newest release: its server, the definitions of its messages and its client."""
+    fetch_kafka(versions.NEWEST_APACHE_KAFKA, "-Dwithout.tools")
 
 
 def fetch_clients(version: str) -> None:
@@ -102,18 +113,37 @@ def fetch_clients(version: str) -> None:
     fetch(folder, [*maven(), f"-Dartifact=org.apache.kafka:kafka-clients:{version}", f"{COPY_PLUGIN}:copy"])
 
 
+def fetch_python_clients() -> None:
+    """The oldest Python clients that the tests run, as wheels: nothing is compiled."""
+    if sys.version_info[:2] > versions.OLDEST_CLIENTS_PYTHON:
+        last = ".".join(map(str, versions.OLDEST_CLIENTS_PYTHON))
+        print(f"the oldest Python clients are left out: they have wheels up to Python {last}", file=sys.stderr)
+        return
+    wanted = [f"{name}=={version}" for name, version in versions.OLDEST_PYTHON_CLIENTS.items()]
+    mark, text = PYTHON_CLIENTS / "installed", " ".join([*wanted, *CODECS])
+    if mark.exists() and mark.read_text(encoding="utf-8") == text:
+        return
+    shutil.rmtree(PYTHON_CLIENTS, ignore_errors=True)
+    install(PYTHON_CLIENTS / "venv", "--only-binary=:all:", *wanted, *CODECS)
+    mark.write_text(text, encoding="utf-8")
+
+
 def fetch_spark(version: str) -> None:
     """PySpark, which holds Spark itself, in an environment of its own, and after it the jars of its Kafka source."""
     folder = SPARK / version / "lib"
     if (folder / f"spark-sql-kafka-0-10_2.13-{version}.jar").exists():
         return
-    environment = SPARK / version / "venv"
-    print(f"installing PySpark {version} into {environment.relative_to(ROOT)}", file=sys.stderr)
-    run([sys.executable, "-m", "venv", "--without-pip", str(environment)], dict(os.environ))
-    python = str(environment / "bin" / "python")
-    run([*PIP, "--python", python, "install", "--no-compile", f"pyspark=={version}"], dict(os.environ))
+    install(SPARK / version / "venv", f"pyspark=={version}")
     goal = f"{COPY_PLUGIN}:copy-dependencies"
     fetch(folder, [*maven(), "-f", str(SPARK_POM), f"-Dspark.version={version}", "-DincludeScope=runtime", goal])
+
+
+def install(environment: Path, *requirements: str) -> None:
+    """Packages in an environment of their own."""
+    print(f"installing {' '.join(requirements)} into {environment.relative_to(ROOT)}", file=sys.stderr)
+    run([sys.executable, "-m", "venv", "--without-pip", str(environment)], dict(os.environ))
+    python = str(environment / "bin" / "python")
+    run([*PIP, "--python", python, "install", "--no-compile", *requirements], dict(os.environ))
 
 
 def fetch_connector() -> None:

@@ -61,6 +61,8 @@ class DirectorySurvey(NamedTuple):
     logs: tuple[Log, ...]
     total_bytes: int | None
     usable_bytes: int | None
+    is_cordoned: bool
+    """It takes no new partitions (KIP-1066)."""
 
 
 class LogManager:
@@ -84,6 +86,7 @@ class LogManager:
         self._config_of = config_of
         self._config = config
         self._directories = [LogDirectory(Home(disk, path, self.files, randomness)) for path in directories]
+        self._cordoned: frozenset[str] = frozenset()
         self._logs: dict[TopicPartition, Log] = {}
         self._condemned: list[tuple[int, str]] = []
         self._due_ms: dict[str, int] = {}
@@ -108,7 +111,9 @@ class LogManager:
 
     def surveys(self) -> list[DirectorySurvey]:
         """What lies in each directory, in the order in which they were given."""
-        return [_surveyed(directory) for directory in self._directories]
+        return [
+            _surveyed(directory, is_cordoned=directory.home.path in self._cordoned) for directory in self._directories
+        ]
 
     def logs(self) -> list[Log]:
         """Every log, those of offline directories included."""
@@ -137,13 +142,21 @@ class LogManager:
             raise
         return [finding for directory in self._directories for finding in directory.findings]
 
+    def cordon(self, paths: frozenset[str]) -> None:
+        """From now on these directories, and no others, take no new partitions."""
+        self._cordoned = paths
+
     def create(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
-        """Make a partition's log in the directory that has the fewest; raises BrokerError or StorageError."""
+        """Make a partition's log in the directory that has the fewest; raises BrokerError or StorageError.
+
+        A cordoned one takes it only where no other is online: what is assigned to this broker has to be somewhere.
+        """
         assert partition not in self._logs, f"{partition} has a log"
         usable = [directory for directory in self._directories if directory.home.failure is None]
         if not usable:
             raise StorageError(self._directories[0].home.path, "no log directory is online")
-        directory = min(usable, key=lambda candidate: len(candidate.logs))
+        free = [directory for directory in usable if directory.home.path not in self._cordoned]
+        directory = min(free or usable, key=lambda candidate: len(candidate.logs))
         for other in self._directories:
             if other is not directory:
                 other.keep_deleted(partition)
@@ -330,15 +343,14 @@ async def _flush(log: Log, *, whole: bool) -> None:
         await log_files.flush(log, rolled_only=not whole)
 
 
-def _surveyed(directory: LogDirectory) -> DirectorySurvey:
+def _surveyed(directory: LogDirectory, *, is_cordoned: bool) -> DirectorySurvey:
     home = directory.home
     if home.failure is not None:
-        return DirectorySurvey(home.path, False, (), None, None)
-    try:
-        total_bytes, usable_bytes = home.disk.space(home.path)
-    except OSError:
-        return DirectorySurvey(home.path, True, tuple(directory.logs.values()), None, None)
-    return DirectorySurvey(home.path, True, tuple(directory.logs.values()), total_bytes, usable_bytes)
+        return DirectorySurvey(home.path, False, (), None, None, is_cordoned)
+    space: tuple[int | None, int | None] = (None, None)
+    with contextlib.suppress(OSError):
+        space = home.disk.space(home.path)
+    return DirectorySurvey(home.path, True, tuple(directory.logs.values()), *space, is_cordoned)
 
 
 def _remove_files(disk: Disk, paths: list[str]) -> None:

@@ -160,7 +160,7 @@ async def delete_groups(cluster: Cluster, groups: Iterable[str]) -> list[dict[st
             link = await cluster.coordinator(group)
             answer: DeleteGroupsResponse = await link.ask(DeleteGroupsRequest(groups_names=[group]))
             for row in answer.results:
-                check_group(row.group_id, row.error_code)
+                check_group(row.group_id, row.error_code, row.error_message)
 
         error = None
         try:
@@ -193,12 +193,12 @@ async def delete_offsets(cluster: Cluster, group: str, partitions: Sequence[Topi
     await cluster.persist(attempt)
 
 
-def check_group(group: str, code: int) -> None:
-    """Raise Refused for a group that cannot be changed, with what to do about it."""
+def check_group(group: str, code: int, told: str | None = None) -> None:
+    """Raise Refused for a group that cannot be changed, with what to do about it, or else what the broker says."""
     reason = {
         ErrorCode.NON_EMPTY_GROUP.value: "it has members; stop them first",
         ErrorCode.GROUP_ID_NOT_FOUND.value: "there is no such group; `sordini groups list` shows those there are",
-    }.get(code)
+    }.get(code, told)
     check(f"group '{group}'", code, reason)
 
 

@@ -8,6 +8,7 @@ the two. Defaults that differ from Apache Kafka's are few and say why.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -143,6 +144,12 @@ class Config(
         return tuple(part.strip() for part in (self.log_dirs or self.log_dir).split(",") if part.strip())
 
     @property
+    def cordoned_directories(self) -> frozenset[str]:
+        """Those of `log_directories` that take no new partitions; other names in cordoned.log.dirs have no effect."""
+        named = {os.path.abspath(path) for path in self.cordoned_log_dirs.split(",") if path}  # noqa: PTH100 - text.
+        return frozenset(path for path in self.log_directories if os.path.abspath(path) in named)  # noqa: PTH100
+
+    @property
     def max_connections_by_ip(self) -> dict[str, int]:
         """Bounds for single addresses."""
         text = self.max_connections_per_ip_overrides
@@ -173,4 +180,20 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
         values[field] = declared.rule.read(key, text)
     config = Config(**values)
     check_cleaner(config)
+    check_cordoned(config)
     return config, unknown
+
+
+def check_cordoned(config: Config) -> None:
+    """Refuse a cordon around what is no log directory, or around all of them; raises ConfigError.
+
+    Apache Kafka takes a broker whose directories are all cordoned out of the placement of replicas, in the whole
+    cluster. Here a cordon is a broker's own affair, and its new partitions need a directory.
+    """
+    named, own = config.cordoned_log_dirs.split(","), config.cordoned_directories
+    directories = ", ".join(config.log_directories)
+    if config.cordoned_log_dirs and (len(own) < len(named) or len(own) == len(set(config.log_directories))):
+        raise ConfigError(
+            f"cordoned.log.dirs={config.cordoned_log_dirs!r} is not valid: allowed are directories among those of "
+            f"log.dirs ({directories}), but not all of them"
+        )

@@ -21,7 +21,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from sordini.broker.configuration.cleaner_keys import check_cleaner_change
-from sordini.broker.configuration.config import SETTINGS, Config
+from sordini.broker.configuration.config import SETTINGS, Config, check_cordoned
 from sordini.broker.configuration.protection import asked_for, is_without_effect
 from sordini.broker.configuration.settings import ConfigError, value_text
 
@@ -37,6 +37,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_BROKER_LOGGER = 6
 
 
+CORDON = "cordoned.log.dirs"
 LAYERS = (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 """The dynamic layers, the one that wins first."""
 
@@ -79,7 +80,7 @@ class DynamicConfig:
 
     def set_layer(self, source: ConfigSource, entries: Mapping[str, str]) -> list[PassedOver]:
         """Take a dynamic layer as it stands in the store now; what of it has no effect."""
-        passed_over = unusable(entries)
+        passed_over = unusable(entries) + _of_one_broker(source, entries)
         self._entries[source] = dict(entries)
         self._usable[source] = _usable(entries, passed_over)
         config = self._combine(self._usable)
@@ -92,7 +93,12 @@ class DynamicConfig:
     def check(self, source: ConfigSource, entries: Mapping[str, str]) -> None:
         """Raise ConfigError when a layer must not become what `entries` say while the broker runs."""
         usable = _usable(entries, unusable(entries))
-        check_cleaner_change(self.config, self._combine({**self._usable, source: usable}))
+        then = self._combine({**self._usable, source: usable})
+        check_cleaner_change(self.config, then)
+        if entries.get(CORDON) != self._entries[source].get(CORDON):
+            for entry in _of_one_broker(source, entries):
+                raise ConfigError(f"{entry.key} cannot be set for all brokers: {entry.reason}")
+            check_cordoned(then)
 
     def synonyms(self, keys: Sequence[str]) -> list[Synonym]:
         """Every value given to one of several keys that mean the same, the one in force first.
@@ -127,6 +133,12 @@ class DynamicConfig:
 def _usable(entries: Mapping[str, str], passed_over: Sequence[PassedOver]) -> dict[str, str]:
     useless = {entry.key for entry in passed_over}
     return {key: text for key, text in entries.items() if key in SETTINGS and key not in useless}
+
+
+def _of_one_broker(source: ConfigSource, entries: Mapping[str, str]) -> list[PassedOver]:
+    if source is ConfigSource.DYNAMIC_DEFAULT_BROKER and CORDON in entries:
+        return [PassedOver(CORDON, "it names directories of one broker")]
+    return []
 
 
 def unusable(entries: Mapping[str, str]) -> list[PassedOver]:

@@ -13,6 +13,7 @@ from sordini.broker.configuration.settings import (
     boolean,
     integer,
     long,
+    names,
     one_of,
     setting,
     some_of,
@@ -28,6 +29,13 @@ class LogSettings:
     log_dir: str = setting("log.dir", string, "data", "The directory of the logs, when log.dirs is not set.")
     log_dirs: str | None = setting(
         "log.dirs", string, None, "Directories of the logs, comma-separated; empty takes log.dir."
+    )
+    cordoned_log_dirs: str = setting(
+        "cordoned.log.dirs",
+        names,
+        "",
+        "Directories of the logs that take no new partitions, comma-separated (KIP-1066); not all of them.",
+        dynamic=True,
     )
     log_segment_bytes: int = setting(
         "log.segment.bytes", integer(14), 1073741824, "A segment larger than this is rolled.", dynamic=True

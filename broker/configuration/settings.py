@@ -123,6 +123,13 @@ def some_of(*words: str) -> Rule:
     return Rule(ValueKind.LIST, "a comma-separated list of " + ", ".join(words), parse)
 
 
+def _parse_names(text: str) -> str:
+    return ",".join(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+names = Rule(ValueKind.LIST, "a comma-separated list", _parse_names)
+
+
 def counts_by_address(text: str) -> dict[str, int]:
     """Read `address:count, ...`; raises ValueError when an entry is anything else."""
     import ipaddress  # Late: few need it.

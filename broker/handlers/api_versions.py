@@ -9,11 +9,20 @@ from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
+NODE_UNKNOWN = -1
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class ApiVersionsHandler:
-    """Answers from `protocol.api`'s table, and remembers what the client says of itself."""
+    """Answers from `protocol.api`'s table, and remembers what the client says of itself.
+
+    A client that names the cluster and the broker it means to reach, and has reached another, is refused with
+    REBOOTSTRAP_REQUIRED: its address book is wrong, and it begins again with its bootstrap addresses (KIP-1242).
+    """
+
+    def __init__(self, cluster_id: str, broker_id: int) -> None:
+        self._cluster_id = cluster_id
+        self._broker_id = broker_id
 
     def route(self) -> Route:
         return Route(ApiKey.API_VERSIONS, self.handle, self.refuse)
@@ -26,7 +35,23 @@ class ApiVersionsHandler:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "the client's software name or version is malformed")
             call.peer.software_name = name
             call.peer.software_version = version
+        self._check_destination(request)
         return ApiVersionsResponse(api_keys=served(), finalized_features_epoch=0)
+
+    def _check_destination(self, request: ApiVersionsRequest) -> None:
+        """Raise BrokerError unless the client means this broker, or names none (as in every version before 5)."""
+        cluster_id, node_id = request.cluster_id, request.node_id
+        if (cluster_id is None) != (node_id == NODE_UNKNOWN):
+            raise BrokerError(
+                ErrorCode.INVALID_REQUEST,
+                f"the cluster id is {cluster_id!r} and the node id is {node_id}: allowed are both or neither",
+            )
+        if cluster_id is not None and (cluster_id, node_id) != (self._cluster_id, self._broker_id):
+            raise BrokerError(
+                ErrorCode.REBOOTSTRAP_REQUIRED,
+                f"this is node {self._broker_id} of cluster {self._cluster_id}, "
+                f"not node {node_id} of cluster {cluster_id!r}",
+            )
 
     @staticmethod
     def refuse(request: ApiVersionsRequest | None, code: ErrorCode) -> ApiVersionsResponse:

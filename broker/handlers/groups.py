@@ -54,6 +54,14 @@ CLASSIC = "classic"
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 """What everybody may do with a group while nobody is asked who they are: READ, DELETE, DESCRIBE."""
 
+DELETION_REFUSED = {
+    ErrorCode.NON_EMPTY_GROUP: "the group has members: stop them, or wait until their sessions end",
+    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+    ErrorCode.NOT_COORDINATOR: "another broker is the group's coordinator, or none is at the moment",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the group is being read from the log: try again",
+}
+"""Why a group is not deleted. Other codes stand for themselves."""
+
 
 class GroupsHandler:
     """Serves consumers, and those who look after their groups."""
@@ -180,8 +188,7 @@ class GroupsHandler:
         def ended(group_id: str, code: ErrorCode) -> None:
             codes[group_id] = code
             if len(codes) == len(names):
-                results = [DeletableGroupResult(group_id=name, error_code=codes[name]) for name in names]
-                exchange.answer(DeleteGroupsResponse(results=results))
+                exchange.answer(DeleteGroupsResponse(results=[_deleted(name, codes[name]) for name in names]))
 
         for group_id in names:
             self._groups.delete(group_id, partial(ended, group_id))
@@ -215,9 +222,12 @@ class GroupsHandler:
 
     @staticmethod
     def refuse_delete(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
-        return DeleteGroupsResponse(
-            results=[DeletableGroupResult(group_id=group_id, error_code=code) for group_id in request.groups_names]
-        )
+        return DeleteGroupsResponse(results=[_deleted(group_id, code) for group_id in request.groups_names])
+
+
+def _deleted(group_id: str, code: ErrorCode) -> DeletableGroupResult:
+    reason = None if code == ErrorCode.NONE else DELETION_REFUSED.get(code, code.name)
+    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=reason)
 
 
 def _check_group_id(group_id: str) -> None:

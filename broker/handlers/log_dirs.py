@@ -109,13 +109,16 @@ def _absolute(path: str) -> str:
 def _result(survey: DirectorySurvey, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
     log_dir = _absolute(survey.path)
     if not survey.is_online:
-        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=log_dir)
+        return DescribeLogDirsResult(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=log_dir, is_cordoned=survey.is_cordoned
+        )
     logs = survey.logs if wanted is None else [log for log in survey.logs if log.topic_partition in wanted]
     return DescribeLogDirsResult(
         log_dir=log_dir,
         topics=_topics(logs),
         total_bytes=BYTES_UNKNOWN if survey.total_bytes is None else survey.total_bytes,
         usable_bytes=BYTES_UNKNOWN if survey.usable_bytes is None else survey.usable_bytes,
+        is_cordoned=survey.is_cordoned,
     )
 
 

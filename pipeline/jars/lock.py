@@ -49,11 +49,11 @@ _OF_4_2_0 = (
         "4.2.0",
         "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
     ),
-    Jar(  # Not 4.2.0: not every repository has it, and nothing of it is used without delegation tokens.
+    Jar(
         "org.apache.spark",
         f"spark-token-provider-kafka-0-10_{SCALA}",
-        "4.0.0",
-        "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
+        "4.2.0",
+        "641c7947afc8aa1189e433b7c2d305293993c8691bc1c2062d6d4f513b12518c",
     ),
     Jar(
         "org.apache.kafka",
@@ -69,14 +69,16 @@ _OF_4_2_0 = (
     ),
 )
 
-CONNECTORS: Final[Mapping[str, tuple[Jar, ...]]] = {"4.2.0": _OF_4_2_0}
+CONNECTORS: Final[Mapping[str, tuple[Jar, ...]]] = {"4.2.0": _OF_4_2_0, "4.3.0": _OF_4_2_0}
 """By version of PySpark: the connector first, then all that it needs beside what PySpark brings along.
+
+Maven Central has no connector of 4.3.0; the one of 4.2.0 runs with that PySpark, in the tests, too.
 
 The extra `spark` in pyproject.toml takes no PySpark that is newer than the newest minor version here.
 """
 
 LOCKED: Final = _OF_4_2_0
-"""The jars of the PySpark that the tests run."""
+"""The newest jars, with which the tests run every PySpark."""
 
 
 def locked(pyspark: str) -> tuple[Jar, ...]:
@@ -92,8 +94,8 @@ def locked(pyspark: str) -> tuple[Jar, ...]:
 
 
 def packages() -> str:
-    """What `spark.jars.packages` takes: the connector of the PySpark that is installed.
+    """What `spark.jars.packages` takes: the connector that was tested with the PySpark that is installed.
 
-    Raises PackageNotFoundError where there is none.
+    Raises PackageNotFoundError where there is no PySpark, and NoConnector as `locked` does.
     """
-    return f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{version('pyspark')}"
+    return locked(version("pyspark"))[0].coordinate

@@ -1,25 +1,28 @@
 """ApiVersions: which requests the broker serves, in which versions; the first thing most clients ask.
 
-v1 tells throttling; v3 is flexible, names the client's software and tells features (KIP-511, KIP-584); v4
-allows a feature's lowest version to be 0. The response header is never flexible: a client reads it before it
-knows which versions it may use.
+v1 tells throttling; v3 is flexible, names the client's software and tells features (KIP-511, KIP-584); v4 allows a
+feature's lowest version to be 0; v5 names the cluster and the node that the client means to reach, so that a misrouted
+connection is refused with REBOOTSTRAP_REQUIRED (KIP-1242). The response header is never flexible: a client reads it
+before it knows which versions it may use.
 """
 
 from __future__ import annotations
 
-from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, String
+from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, NullableString, String
 from sordini.protocol.schema import EMPTY, message, since, struct, tagged
 
 
-@message(versions=range(5), flexible=3)
+@message(versions=range(6), flexible=3)
 class ApiVersionsRequest:
     """Who is asking."""
 
     client_software_name: String = since(3, default="")
     client_software_version: String = since(3, default="")
+    cluster_id: NullableString = since(5, default=None)
+    node_id: Int32 = since(5, default=-1)  # -1 with a cluster_id of None: the client knows neither yet.
 
 
-@message(versions=range(5), flexible=3)
+@message(versions=range(6), flexible=3)
 class ApiVersionsResponse:
     """What is served."""
 

@@ -1,19 +1,22 @@
-"""DeleteGroups: forget groups that have no members, with all they have committed (KIP-229). v2 is flexible."""
+"""DeleteGroups: forget groups that have no members, with all they have committed (KIP-229).
+
+v2 is flexible; v3 adds a message to each group's error (KIP-1331).
+"""
 
 from __future__ import annotations
 
-from sordini.protocol.primitives import Array, Int16, Int32, String
-from sordini.protocol.schema import EMPTY, message, struct
+from sordini.protocol.primitives import Array, Int16, Int32, NullableString, String
+from sordini.protocol.schema import EMPTY, message, since, struct
 
 
-@message(versions=range(3), flexible=2)
+@message(versions=range(4), flexible=2)
 class DeleteGroupsRequest:
     """The groups to forget."""
 
     groups_names: Array[String] = EMPTY
 
 
-@message(versions=range(3), flexible=2)
+@message(versions=range(4), flexible=2)
 class DeleteGroupsResponse:
     """What became of each."""
 
@@ -27,3 +30,4 @@ class DeletableGroupResult:
 
     group_id: String = ""
     error_code: Int16 = 0
+    error_message: NullableString = since(3, default=None)  # None beside no error.

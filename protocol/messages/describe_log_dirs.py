@@ -1,7 +1,8 @@
 """DescribeLogDirs: a broker's log directories, what lies in them, and how full their disks are (KIP-113).
 
 v1 answers before it throttles; v2 is flexible; v3 can answer with an error for the whole request; v4 tells
-the sizes of the volumes (KIP-827).
+the sizes of the volumes (KIP-827); v5 tells whether a directory is cordoned, that is, takes no new partitions
+(KIP-1066).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, Nullab
 from sordini.protocol.schema import EMPTY, message, since, struct
 
 
-@message(versions=range(5), flexible=2)
+@message(versions=range(6), flexible=2)
 class DescribeLogDirsRequest:
     """The partitions that are asked for."""
 
@@ -25,7 +26,7 @@ class DescribableLogDirTopic:
     partitions: Array[Int32] = EMPTY
 
 
-@message(versions=range(5), flexible=2)
+@message(versions=range(6), flexible=2)
 class DescribeLogDirsResponse:
     """The log directories."""
 
@@ -43,6 +44,7 @@ class DescribeLogDirsResult:
     topics: Array[DescribeLogDirsTopic] = EMPTY
     total_bytes: Int64 = since(4, default=-1)
     usable_bytes: Int64 = since(4, default=-1)
+    is_cordoned: Bool = since(5, default=False)
 
 
 @struct

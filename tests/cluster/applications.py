@@ -19,8 +19,8 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
 
 from tests.cluster.loads import Worker
 from tests.outside.java import SHORT_LIVED, java_command, write_properties
-from tests.outside.needs import APACHE_KAFKA
 from tests.outside.processes import OutsideProcess
+from tests.outside.versions import APACHE_KAFKA
 
 At = tuple[int, int]
 """A partition's number and an offset."""

@@ -18,7 +18,7 @@ from tests.cluster.cluster import OURS, Cluster
 from tests.cluster.lending import Lender
 from tests.cluster.witness import Witness
 from tests.outside.java import ZooKeeperProcess
-from tests.outside.needs import APACHE_KAFKA, OLDER_APACHE_KAFKA
+from tests.outside.versions import APACHE_KAFKA, OLDER_APACHE_KAFKA
 
 EVERYTHING = os.environ.get("SORDINI_MIXED") == "all"
 PROTOCOLS = {APACHE_KAFKA: "3.9", OLDER_APACHE_KAFKA: "2.7"}

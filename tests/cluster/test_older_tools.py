@@ -13,8 +13,8 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from tests.cluster.cluster import OURS, SECONDS_MAX, Cluster, Partition, config_of
 from tests.cluster.conftest import PROTOCOLS
 from tests.cluster.keeping import assert_kept, folders, written
-from tests.outside.needs import OLDER_APACHE_KAFKA
 from tests.outside.tools import JavaTools
+from tests.outside.versions import OLDER_APACHE_KAFKA
 
 ADMIN = "kafka.admin"
 THROTTLE = 50_000_000

@@ -21,9 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from sordini.broker.__main__ import main
 from tests.cluster.cluster import OURS, SECONDS_MAX, Cluster, frozen
 from tests.cluster.conftest import EVERYTHING
-from tests.outside.needs import APACHE_KAFKA
 from tests.outside.ports import free_port
 from tests.outside.tools import JavaTools
+from tests.outside.versions import APACHE_KAFKA
 
 COMMON = {
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",

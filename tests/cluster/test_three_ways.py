@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.cluster import OURS, Cluster
 from tests.cluster.keeping import assert_kept, folders, written
 from tests.cluster.work import Work
-from tests.outside.needs import APACHE_KAFKA, OLDER_APACHE_KAFKA
+from tests.outside.versions import APACHE_KAFKA, OLDER_APACHE_KAFKA
 
 OLDER, NEWER, OWN = 1, 2, 4
 RULERS = {"2.7.2": OLDER, "3.9.1": NEWER, "ours": OWN}

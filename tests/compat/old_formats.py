@@ -21,7 +21,8 @@ from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager
 from tests.compat.situations.batches import THEN, batch, message, record
 from tests.compat.situations.wire import Broker
-from tests.outside.needs import OLDER_APACHE_KAFKA, need_program
+from tests.outside.needs import need_program
+from tests.outside.versions import OLDER_APACHE_KAFKA
 
 # As a cluster was between two steps of an upgrade; 3.9.1 with protocol 2.8 answered and stored the same.
 JUDGE = OLDER_APACHE_KAFKA

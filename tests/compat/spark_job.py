@@ -1,8 +1,8 @@
-"""A program for PySpark's own Python: read a topic as a batch, in three ways, and write some of it to another.
+"""A program for an older PySpark: read a topic as a batch, with Spark's source in three ways and with ours, and write.
 
     python spark_job.py BOOTSTRAP TOPIC TARGET JAR...
 
-The last line of standard output is JSON: the rows of each way of reading, as [partition, offset, timestamp in ms,
+Some of the topic is written to another. The last line of standard output is JSON: the rows of each way of reading, as [partition, offset, timestamp in ms,
 key, value, headers].
 """
 
@@ -14,6 +14,8 @@ import sys
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+
+from sordini.pipeline.source import register
 
 
 def session(jars: list[str]) -> SparkSession:
@@ -46,11 +48,17 @@ def main(bootstrap: str, topic: str, target: str, *jars: str) -> None:
         reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
         return reader.options(includeHeaders="true", **options).load()
 
+    def read_with_ours(**options: str) -> DataFrame:
+        register(spark)
+        reader = spark.read.format("sordini").option("kafka.bootstrap.servers", bootstrap)
+        return reader.options(includeHeaders="true", **options).load()
+
     everything = read(subscribe=topic)
     some = json.dumps({topic: {"0": 5, "1": -2}})  # -2: from the earliest.
     ends = json.dumps({topic: {"0": 8, "1": 3}})
     middle = 1_710_000_000_000 + 10_000
     found = {
+        "version": spark.version,
         "everything": rows(everything),
         "offsets": rows(read(subscribe=topic, startingOffsets=some, endingOffsets=ends)),
         "since": rows(read(assign=json.dumps({topic: [0]}), startingTimestamp=str(middle), minPartitions="3")),
@@ -59,6 +67,7 @@ def main(bootstrap: str, topic: str, target: str, *jars: str) -> None:
     writer = chosen.write.format("kafka").option("kafka.bootstrap.servers", bootstrap)
     writer.option("kafka.compression.type", "zstd").option("topic", target).save()
     found["written"] = rows(read(subscribe=target))
+    found["ours"] = rows(read_with_ours(subscribe=topic))
     spark.stop()
     sys.stdout.write(json.dumps(found) + "\n")
 

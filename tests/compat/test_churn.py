@@ -24,6 +24,7 @@ from tests.compat.situations.definitions import Definitions
 from tests.outside.needs import kafka_clients_jar
 from tests.outside.ports import free_port
 from tests.outside.processes import BrokerProcess
+from tests.outside.versions import NEWEST_APACHE_KAFKA
 
 KINDS = ("confluent", "kafka-python", "aiokafka")
 PROCESSES = 10
@@ -41,7 +42,7 @@ StartBroker = Callable[[dict[str, object]], BrokerProcess]
 def recorder(start_broker: StartBroker) -> Iterator[Recorder]:
     port = free_port()
     broker = start_broker({"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"})
-    with Recorder(port, broker.port, Definitions(kafka_clients_jar("4.2.0"))) as recorder:
+    with Recorder(port, broker.port, Definitions(kafka_clients_jar(NEWEST_APACHE_KAFKA))) as recorder:
         yield recorder
 
 

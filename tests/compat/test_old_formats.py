@@ -34,9 +34,10 @@ from tests.compat.situations.definitions import Definitions
 from tests.compat.situations.waiting import until
 from tests.compat.situations.wire import Broker
 from tests.outside.java import ApacheKafkaProcess
-from tests.outside.needs import APACHE_KAFKA, OLDER_APACHE_KAFKA, kafka_clients_jar, kafka_jars
+from tests.outside.needs import kafka_clients_jar, kafka_jars
 from tests.outside.processes import BrokerProcess, SordiniProcess
 from tests.outside.tools import JavaTools
+from tests.outside.versions import APACHE_KAFKA, OLDER_APACHE_KAFKA
 
 
 class Party(NamedTuple):

@@ -1,4 +1,4 @@
-"""The same raw conversation with Apache Kafka 3.9.1 and with Sordini: the answers must be the same."""
+"""The same raw conversation with Apache Kafka, 3.9.1 or 4.4.0, and with Sordini: the answers must be the same."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -15,8 +15,9 @@ from tests.compat.situations.registry import KRAFT, Situation, normalise
 from tests.compat.situations.waiting import until
 from tests.compat.situations.wire import Broker
 from tests.outside.java import ApacheKafkaProcess
-from tests.outside.needs import APACHE_KAFKA, kafka_clients_jar, kafka_jars
+from tests.outside.needs import kafka_clients_jar, kafka_jars
 from tests.outside.processes import BrokerProcess, SordiniProcess
+from tests.outside.versions import APACHE_KAFKA, NEWEST_APACHE_KAFKA
 
 # The records are from 2023 so that their bytes are always the same: no broker may find them too old.
 # Group members may fall silent for shorter than usual, and groups are small, so that both limits are soon reached.
@@ -57,26 +58,43 @@ def apache(zookeeper: str, definitions: Definitions, tmp_path_factory: pytest.Te
 
 
 @pytest.fixture(scope="module")
-def kraft(definitions: Definitions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with KRaftProcess(tmp_path_factory.mktemp("situations-kraft"), SETTINGS) as process:
-        broker = _broker(process, definitions)
+def newest_definitions() -> Definitions:
+    return Definitions(kafka_clients_jar(NEWEST_APACHE_KAFKA))
+
+
+@pytest.fixture(scope="module")
+def kraft(newest_definitions: Definitions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with KRaftProcess(tmp_path_factory.mktemp("situations-kraft"), SETTINGS, NEWEST_APACHE_KAFKA) as process:
+        broker = _broker(process, newest_definitions)
         yield broker
         broker.close()
 
 
 @pytest.fixture(scope="module")
-def sordini(definitions: Definitions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def our_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SordiniProcess]:
     with SordiniProcess(tmp_path_factory.mktemp("situations-sordini"), OUR_SETTINGS) as process:
-        broker = _broker(process, definitions)
-        yield broker
-        broker.close()
+        yield process
+
+
+@pytest.fixture(scope="module")
+def sordini(our_process: SordiniProcess, definitions: Definitions) -> Iterator[Broker]:
+    broker = _broker(our_process, definitions)
+    yield broker
+    broker.close()
+
+
+@pytest.fixture(scope="module")
+def newer_sordini(our_process: SordiniProcess, newest_definitions: Definitions) -> Iterator[Broker]:
+    """The same broker, spoken to with the newest definitions."""
+    broker = _broker(our_process, newest_definitions)
+    yield broker
+    broker.close()
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=[one.sentence for one in SITUATIONS])
-def test_the_same_answer_as_apache_kafka_when(
-    situation: Situation, sordini: Broker, request: pytest.FixtureRequest
-) -> None:
-    judge: Broker = request.getfixturevalue("kraft" if situation.judge == KRAFT else "apache")
+def test_the_same_answer_as_apache_kafka_when(situation: Situation, request: pytest.FixtureRequest) -> None:
+    names = ("kraft", "newer_sordini") if situation.judge == KRAFT else ("apache", "sordini")
+    judge, sordini = (request.getfixturevalue(name) for name in names)
     theirs = normalise(situation.play(judge), judge.prefix)
     ours = normalise(situation.play(sordini), sordini.prefix)
     complaints = compare(theirs, ours, allowed_in(situation.sentence))

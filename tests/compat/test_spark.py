@@ -1,9 +1,11 @@
-"""Spark 4.0 with its own Kafka source (a JVM program around the Java client): a batch read and a batch write."""
+"""The oldest Spark that our source supports: a batch read and written with its own Kafka source, and read with ours."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,10 +15,12 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from tests.compat.sent import START_MS
-from tests.outside.needs import need_spark
+from tests.outside.needs import ROOT, need_spark
+from tests.outside.versions import OLDEST_PYSPARK
 
 JOB = Path(__file__).with_name("spark_job.py")
 COUNT = 40
+SECONDS_MAX = 300
 
 
 @pytest.fixture
@@ -41,14 +45,19 @@ def test_spark_reads_rows_offsets_and_times_and_writes_a_batch(
     bootstrap: str, sent: tuple[str, list[list[Any]]], admin: KafkaAdminClient, tmp_path: Path
 ) -> None:
     topic, rows = sent
-    python, jars = need_spark()
+    packages, jars = need_spark()
     target = f"{topic}-target"
     admin.create_topics({target: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-    command = [str(python), str(JOB), bootstrap, topic, target, *map(str, jars)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, str(JOB), bootstrap, topic, target, *map(str, jars)]
+    # The older PySpark is found before the one of this environment, which has all else that our source imports.
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT / ".import")])}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=path, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+    )
     assert done.returncode == 0, done.stderr[-8_000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    assert found["everything"] == rows
+    assert found["version"] == OLDEST_PYSPARK
+    assert found["everything"] == found["ours"] == rows
     assert found["offsets"] == [row for row in rows if (5 if row[0] == 0 else 0) <= row[1] < (8 if row[0] == 0 else 3)]
     assert found["since"] == [row for row in rows if row[0] == 0 and row[2] >= START_MS + 10_000]
     written = sorted((key, value) for *_, key, value, _ in found["written"])

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from tests.outside.needs import APACHE_KAFKA, kafka_jars, need_java
+from tests.outside.needs import kafka_jars, need_java
 from tests.outside.ports import free_port
 from tests.outside.processes import BrokerProcess, OutsideProcess
+from tests.outside.versions import APACHE_KAFKA
 
 _LOG4J = Path(__file__).with_name("log4j.properties")
 # A short life: the quick compiler and the small collector start sooner and leave the cores to others.

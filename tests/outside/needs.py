@@ -13,15 +13,14 @@ from pathlib import Path
 import pytest
 
 from sordini.pipeline.jars import LOCKED
+from tests.outside.versions import (
+    APACHE_KAFKA,
+    OLDEST_CLIENTS_PYTHON,
+    OLDEST_PYSPARK,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
-
-# The Apache Kafka whose server and tools the tests run, and whose answers ours are compared with.
-APACHE_KAFKA = "3.9.1"
-# The older one whose data directories are exchanged with ours, too.
-OLDER_APACHE_KAFKA = "2.7.2"
-# The Spark that has its Kafka source from the repository as its users do, in an environment of its own.
-SPARK = "4.0.0"
+CLIENT_LIBRARIES = ("slf4j-api", "slf4j-reload4j", "reload4j", "lz4-java", "snappy-java", "zstd-jni")
 
 
 def need(present: object, what: str, cure: str) -> None:
@@ -61,13 +60,29 @@ def kafka_clients_jar(version: str) -> Path:
     return jar
 
 
+def client_jars(version: str) -> list[Path]:
+    """What a program of the Java client of one release needs: the client, and the libraries that came with the server."""
+    libraries = [jar for name in CLIENT_LIBRARIES for jar in kafka_jars(APACHE_KAFKA).glob(f"{name}-[0-9]*.jar")]
+    return [kafka_clients_jar(version), *libraries]
+
+
+def need_python_clients() -> Path:
+    """The Python of the environment that holds the oldest Python clients."""
+    python = ROOT / ".cache" / "python-clients" / "venv" / "bin" / "python"
+    last = ".".join(map(str, OLDEST_CLIENTS_PYTHON))
+    cure = f"`python3 scripts/outside.py python-clients` fetches them, with Python up to {last}"
+    need((python.parents[2] / "installed").exists(), "an environment with the oldest Python clients", cure)
+    return python
+
+
 def need_spark() -> tuple[Path, list[Path]]:
-    """The Python of the environment that holds PySpark, and the jars of its Kafka source."""
-    folder = ROOT / ".cache" / "spark" / SPARK
+    """The folder with the packages of the older PySpark's environment, and the jars of its Kafka source."""
+    folder = ROOT / ".cache" / "spark" / OLDEST_PYSPARK
     jars = sorted((folder / "lib").glob("*.jar"))
     need_java()
-    need(len(jars) == 4, f"Spark {SPARK}", f"`python3 scripts/outside.py spark {SPARK}` fetches it")
-    return folder / "venv" / "bin" / "python", jars
+    need(len(jars) == 4, f"Spark {OLDEST_PYSPARK}", f"`python3 scripts/outside.py spark {OLDEST_PYSPARK}` fetches it")
+    (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    return packages, jars
 
 
 def need_connector() -> list[Path]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from tests.outside.needs import APACHE_KAFKA, kafka_jars, need_java
+from tests.outside.needs import kafka_jars, need_java
+from tests.outside.versions import APACHE_KAFKA
 
 _RUNNER = Path(__file__).with_name("tool_runner.py")
 _LOG4J = Path(__file__).with_name("log4j.properties")

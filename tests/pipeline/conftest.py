@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sordini.pipeline.jars import packages
-from tests.outside.needs import ROOT, SPARK, need_connector
+from tests.outside.needs import ROOT, need_connector
 from tests.outside.processes import DevProcess
+from tests.outside.versions import OLDEST_PYSPARK
 from tests.pipeline.topics import Place
 
 if TYPE_CHECKING:
@@ -74,8 +75,11 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str
 
 
 def _connector() -> Mapping[str, str]:
-    """Spark's own source: as its users have it with the older PySpark, as it is locked with that of this environment."""
-    if version("pyspark") == SPARK:
+    """Spark's own source: as its users have it with the older PySpark, as it is locked with that of this environment.
+
+    The connector of the newer is not in every repository; that of the older serves both.
+    """
+    if version("pyspark") == OLDEST_PYSPARK:
         return {"spark.jars.packages": packages(), "spark.jars.ivy": str(ROOT / ".cache" / "spark" / "ivy")}
     return {"spark.jars": ",".join(map(str, need_connector()))}
 
@@ -94,8 +98,7 @@ def spark(spark_settings: Mapping[str, str]) -> Iterator[SparkSession]:
         for key, value in spark_settings.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
-    if version("pyspark") != SPARK:  # Which knows no streams that are told how much to read.
-        register(session)
+    register(session)
     yield session
     session.stop()
 

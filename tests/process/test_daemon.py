@@ -113,6 +113,15 @@ def test_a_daemon_has_left_its_starter_and_serves_when_the_starter_returns(daemo
     assert log.read_text().splitlines()[-1].split()[-1] == "stopped"
 
 
+def test_a_daemons_cordon_is_around_a_directory_beside_its_starter(daemon: Daemon) -> None:
+    started = daemon.start("--override", "log.dirs=data,spare", "--override", "cordoned.log.dirs=spare")
+    assert (started.returncode, started.stderr) == (0, "")
+    with Client("127.0.0.1", daemon.port) as client:
+        assert client.create("orders", "bills") == [0, 0]
+    held = {name: sorted(path.name for path in (daemon.directory / name).glob("*-0")) for name in ("data", "spare")}
+    assert held == {"data": ["bills-0", "orders-0"], "spare": []}
+
+
 def test_a_daemon_holds_nothing_that_its_starter_had_open(daemon: Daemon) -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as held:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.compat.interchange.cluster import Exchange
 from tests.compat.interchange.journeys import CleanJourney, KilledJourney, clean_journey, killed_journey
-from tests.outside.needs import APACHE_KAFKA, OLDER_APACHE_KAFKA
+from tests.outside.versions import APACHE_KAFKA, OLDER_APACHE_KAFKA
 
 EVERYTHING = os.environ.get("SORDINI_INTERCHANGE") == "all"
 VERSIONS = (APACHE_KAFKA, OLDER_APACHE_KAFKA) if EVERYTHING else (APACHE_KAFKA,)

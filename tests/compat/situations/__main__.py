@@ -5,15 +5,24 @@ from pathlib import Path
 from tests.compat.situations.catalogue import SITUATIONS
 from tests.compat.situations.differences import DIFFERENCES
 from tests.compat.situations.registry import KRAFT
+from tests.outside.versions import TESTED
 
 PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
 
 HEAD = """\
 # Compatibility
 
-Sordini is held against two judges: clients that nobody here wrote, and Apache Kafka 3.9.1 itself.
+Sordini is held against two judges: clients that nobody here wrote, and Apache Kafka itself, 3.9.1 and 4.4.0.
 
 ## Clients
+
+These releases are run, the oldest and the newest of each; `tests/outside/versions.py` is the one list of them.
+
+| client | oldest | newest | tests |
+| --- | --- | --- | --- |
+{tested}
+The newest Python clients are those that are installed when the tests run, at least the ones named here. The
+connector of PySpark 4.3.0 is not in every repository yet: there Spark's own source runs with that of 4.2.0.
 
 `tests/compat/` runs them against a live broker, unmodified: kafka-python 3 (idempotent and acks=all by default),
 aiokafka, confluent-kafka (librdkafka) and kcat, with every codec, keys, headers, timestamps, seeks by time and a
@@ -28,26 +37,26 @@ at what it was given. `consumer.topics()` before the first `poll` has it know th
 
 A batch is read with `spark.read.format("kafka")`, a stream with `spark.readStream.format("kafka")`, and the sink writes
 with `format("kafka")`, under the options of Spark's documentation; nothing is set for Sordini. The JAR comes with
-`spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION`, where VERSION is PySpark's
-([README](../README.md#from-topics-to-tables) has it as a command); without access to a Maven repository,
-`spark.jars` takes the files that `python -m sordini.pipeline.jars FOLDER` brings. No JAR is needed for
-`format("sordini")` ([spark-source.md](spark-source.md)).
+`spark-submit --packages COORDINATE`; `python -c 'from sordini.pipeline.jars import packages; print(packages())'` prints
+the coordinate that was tested with the PySpark that is installed ([README](../README.md#from-topics-to-tables) has it as
+a command). Without access to a Maven repository, `spark.jars` takes the files that `sordini pipeline jars FOLDER`
+brings. No JAR is needed for `format("sordini")` ([spark-source.md](spark-source.md)).
 
-`tests/pipeline/test_jvm_*.py` run them with PySpark 4.2.0 and the jars of `pipeline/jars/lock.py`. Batches: subscribed,
+`tests/pipeline/test_jvm_*.py` run them with PySpark 4.3.0 and the jars of `pipeline/jars/lock.py`. Batches: subscribed,
 assigned and by pattern; bounded by offsets and by timestamps, for all partitions or each; split by `minPartitions`;
 headers; every codec; `read_committed`. Streams: topics and partitions that come while a pattern is subscribed,
 `maxOffsetsPerTrigger`, restarts from a checkpoint, a broker killed meanwhile, retention that passes the reader, a topic
 made again, the gaps of compaction, offsets asked for in the deprecated way, continuous and real-time triggers. Writing:
 keys, headers, chosen partitions, zstd, topics that are made on demand. `make pipeline` runs all of it against one of our
-brokers, three, and an Apache Kafka as the judge, and against one also with PySpark 4.0.0 and its connector as Spark
+brokers, three, and an Apache Kafka as the judge, and against one also with PySpark 4.2.0 and its connector as Spark
 resolves it.
 
 ## Apache Kafka, asked the same
 
 {count} situations are played over raw sockets against both brokers, with a codec made from the message definitions
 inside Apache Kafka's own jar, and their answers compared field by field (`tests/compat/test_situations.py`). Apache
-Kafka runs with ZooKeeper; the {kraft} about requests that it serves only without are played against one without. Error
-texts are our own words and not compared. Groups have at most 4 members there and sessions of 100 ms, so that these
+Kafka is 3.9.1 with ZooKeeper there; in the {kraft} situations of requests and versions that this one does not serve it is
+4.4.0, which has no ZooKeeper. Error texts are our own words and not compared. Groups have at most 4 members there and sessions of 100 ms, so that these
 limits are reached soon. Sordini runs there with `sordini.validate.compressed=true`, since Apache
 Kafka opens every compressed batch; by default we open one only where a rule needs its records, see
 [record-checks.md](record-checks.md).
@@ -74,6 +83,8 @@ Beyond single answers:
   restart of the machine may empty.
 - **Coordination** is a file in the first log directory unless `zookeeper.connect` names a ZooKeeper. The tree in it is
   Apache Kafka's.
+- **A cordon** (`cordoned.log.dirs`) keeps new partitions out of some of a broker's directories. A whole broker cannot be
+  cordoned: one directory must be left.
 - **Tiered storage** is refused where it would be switched on. Replication throttles work as in Apache Kafka.
 - **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.
 - **The first FindCoordinator** waits for the topic it brings about (docs/benchmarks.md has a row of it); Apache Kafka
@@ -122,7 +133,8 @@ def page() -> str:
     rows = "".join(f"| {_cell(sentence)} | {_cell(why)} |\n" for sentence, why in reasons)
     listed = "".join(f"- {one.sentence}\n" for one in SITUATIONS)
     kraft = sum(one.judge == KRAFT for one in SITUATIONS)
-    return HEAD.format(count=len(SITUATIONS), kraft=kraft) + rows + TAIL + listed
+    tested = "".join(f"| {one.client} | {one.oldest} | {one.newest} | {one.where} |\n" for one in TESTED)
+    return HEAD.format(count=len(SITUATIONS), kraft=kraft, tested=tested) + rows + TAIL + listed
 
 
 def _cell(text: str) -> str:

@@ -15,6 +15,7 @@ from tests.compat.situations import (  # noqa: F401  (imported for what they reg
     list_offsets,
     malformed,
     metadata,
+    newest,
     offset_commits,
     offset_fetches,
     offset_records,

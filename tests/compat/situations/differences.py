@@ -1,4 +1,4 @@
-"""Where Sordini answers otherwise than Apache Kafka 3.9.1 on purpose: what, and why.
+"""Where Sordini answers otherwise than Apache Kafka on purpose: what, and why.
 
 This is the whole list; docs/compatibility.md is written from it. An entry for one situation whose difference
 no longer occurs is a failure too, so that the list cannot outlive its reasons.
@@ -47,6 +47,13 @@ DIFFERENCES: list[Difference] = [
         },
         "Of a listener that it does not have Apache Kafka stores whatever it is sent. A policy, a class or a password "
         "would be stored here, too, as if it protected: no class is loaded, and no password is kept in the store.",
+    ),
+    Difference(
+        "a cordon around directories of a broker: none, an unknown one, and all of them",
+        "all/responses/0/error_code",
+        42,
+        "Apache Kafka's controller places no replica on a broker whose directories are all cordoned. Our brokers keep "
+        "their cordons to themselves, so one directory must be left.",
     ),
     Difference(
         "Produce *",

@@ -1,7 +1,7 @@
 """Apache Kafka without ZooKeeper: the judge of the requests that a broker with ZooKeeper does not serve.
 
-DescribeTopicPartitions and ListConfigResources came when its controllers had become brokers themselves. One process
-is both here; its log directory is formatted by hand, which spares a Java program that would do nothing else.
+DescribeTopicPartitions and ListConfigResources came when its controllers had become brokers themselves, and what is
+newer than 3.9 came when there was no ZooKeeper any more. One process is both here; its log directory is formatted by hand, which spares a Java program that would do nothing else.
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.outside.java import ApacheKafkaProcess
 from tests.outside.ports import free_port, is_listening
+from tests.outside.versions import APACHE_KAFKA
 
 _CLUSTER_ID = "c2l0dWF0aW9ucy1rcmFmdA"
 _DIRECTORY_ID = "ZGlyZWN0b3J5LWtyYWZ0MQ"
@@ -19,8 +20,8 @@ class KRaftProcess(ApacheKafkaProcess):
 
     name = "apache-kafka-kraft"
 
-    def __init__(self, directory: Path, overrides: Mapping[str, object]) -> None:
-        super().__init__(directory, "", overrides)
+    def __init__(self, directory: Path, overrides: Mapping[str, object], version: str = APACHE_KAFKA) -> None:
+        super().__init__(directory, "", overrides, version=version)
         controller = f"127.0.0.1:{free_port()}"
         del self.settings["zookeeper.connect"], self.settings["zookeeper.session.timeout.ms"]
         self.settings |= {

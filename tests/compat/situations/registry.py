@@ -11,7 +11,7 @@ Play = Callable[[Broker], Any]
 
 
 ZOOKEEPER, KRAFT = "zookeeper", "kraft"
-"""How the Apache Kafka runs that judges."""
+"""Which Apache Kafka judges: 3.9.1 with ZooKeeper, or 4.4.0, which knows none."""
 
 
 class Situation(NamedTuple):

@@ -83,4 +83,4 @@ def all_topics(broker: Broker) -> Any:
 
 @situation("ListConfigResources v0 lists the client metrics resources", judge=KRAFT)
 def config_resources(broker: Broker) -> Any:
-    return broker.ask("ListClientMetricsResources", 0)
+    return broker.ask("ListConfigResources", 0)

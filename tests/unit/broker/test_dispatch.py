@@ -43,7 +43,7 @@ class Desk:
         self.log = ListLog()
         self.tasks: list[asyncio.Task[None]] = []
         self.dispatcher = Dispatcher(lambda work: self.tasks.append(asyncio.create_task(work)), self.log)
-        self.dispatcher.add([Route(COORDINATOR, handle, refuse), ApiVersionsHandler().route()])
+        self.dispatcher.add([Route(COORDINATOR, handle, refuse), ApiVersionsHandler("cluster", 0).route()])
 
     def serve(self, version: int = 0, key: ApiKey = COORDINATOR, request: Any = None) -> Any:
         message = FindCoordinatorRequest(key="group") if request is None else request
@@ -119,20 +119,20 @@ def test_a_body_that_is_cut_short_ends_the_connection_before_the_handler_sees_it
         desk.raw(struct.pack(">hhih", COORDINATOR, 0, 1, -1) + b"\x00\x05gro")
 
 
-@pytest.mark.parametrize("version", [5, 99, 0x7FFF, -1])
+@pytest.mark.parametrize("version", [6, 99, 0x7FFF, -1])
 def test_api_versions_from_the_future_is_answered_in_version_0_with_what_it_may_use(version: int) -> None:
     desk = Desk(raising(AssertionError()))
     head = struct.pack(">hhih", ApiKey.API_VERSIONS, version, 77, 4) + b"test"
     body = b"\x00\xff\xff\xff" if version > 0 else b""
     answer = read_answer(ApiKey.API_VERSIONS, 0, desk.raw(head + body))
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(ApiKey.API_VERSIONS, 0, 4)]
+    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(ApiKey.API_VERSIONS, 0, 5)]
     assert list(desk.dispatcher.lanes) == []
 
 
 def test_the_answer_to_api_versions_has_a_classic_header_in_every_version() -> None:
     desk = Desk(raising(AssertionError()))
-    for version in range(5):
+    for version in range(6):
         request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
         (frame,) = desk.serve(version, ApiKey.API_VERSIONS, request)
         body = memoryview(frame)[8:]

@@ -24,7 +24,7 @@ def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> Non
         "LIST_GROUPS": (0, 5, 3),
         "SASL_HANDSHAKE": (0, 1, NEVER),
         "SASL_AUTHENTICATE": (0, 2, 2),
-        "API_VERSIONS": (0, 4, 3),
+        "API_VERSIONS": (0, 5, 3),
         "CREATE_TOPICS": (0, 7, 5),
         "DELETE_TOPICS": (0, 6, 4),
         "INIT_PRODUCER_ID": (0, 6, 2),
@@ -33,11 +33,11 @@ def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> Non
         "ALTER_CONFIGS": (0, 2, 2),
         "INCREMENTAL_ALTER_CONFIGS": (0, 1, 1),
         "LIST_CONFIG_RESOURCES": (0, 1, 0),
-        "DELETE_GROUPS": (0, 2, 2),
+        "DELETE_GROUPS": (0, 3, 2),
         "OFFSET_DELETE": (0, 0, NEVER),
         "DESCRIBE_CLUSTER": (0, 2, 0),
         "DELETE_RECORDS": (0, 2, 2),
-        "DESCRIBE_LOG_DIRS": (0, 4, 2),
+        "DESCRIBE_LOG_DIRS": (0, 5, 2),
         "CREATE_PARTITIONS": (0, 3, 2),
         "ELECT_LEADERS": (0, 2, 2),
         "ALTER_PARTITION_REASSIGNMENTS": (0, 1, 0),
@@ -61,4 +61,4 @@ def test_an_api_is_found_by_the_number_on_the_wire() -> None:
 
 
 def test_keys_are_dense() -> None:
-    assert [key.value for key in ApiKey] == list(range(93))
+    assert [key.value for key in ApiKey] == list(range(95))

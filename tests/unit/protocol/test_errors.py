@@ -13,7 +13,7 @@ with warnings.catch_warnings():  # It loads its definitions through a deprecated
 
 
 def test_codes_are_dense() -> None:
-    assert sorted(ErrorCode) == list(range(-1, 134))
+    assert sorted(ErrorCode) == list(range(-1, 137))
 
 
 def test_codes_have_the_names_kafka_python_knows_them_by() -> None:

@@ -1,6 +1,6 @@
 """Every declaration against the definitions that Apache Kafka ships inside its `kafka-clients` jars.
 
-3.9.1 is the judge of the oldest versions, which later releases no longer define, and 4.2.0 of the newest. What brokers
+3.9.1 is the judge of the oldest versions, which later releases no longer define, and 4.4.0 of the newest. What brokers
 ask of one another is compared with 2.7.2, too: ours have to be understood by both.
 """
 
@@ -18,9 +18,11 @@ import pytest
 from sordini.protocol import primitives
 from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
 from sordini.protocol.declare import EMPTY, NEVER, ArrayOf, Field, Kind, Struct, flexible_from
+from sordini.protocol.errors import ErrorCode
+from tests.outside.versions import APACHE_KAFKA, NEWEST_APACHE_KAFKA, OLDER_APACHE_KAFKA
 from tests.unit.protocol.samples import present_fields
 
-OLDEST, OLD, NEW = "2.7.2", "3.9.1", "4.2.0"
+OLDEST, OLD, NEW = OLDER_APACHE_KAFKA, APACHE_KAFKA, NEWEST_APACHE_KAFKA
 ROOT = Path(__file__).parents[3]
 WORDS_AND_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*')
 apis = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.key.name)
@@ -189,11 +191,23 @@ def versions_in(definition: dict[str, Any], api: Api) -> range:
 
 
 @apis
-def test_versions_run_from_the_oldest_of_3_9_to_the_newest_of_4_2(api: Api) -> None:
+def test_versions_run_from_the_oldest_of_3_9_to_the_newest_of_4_4(api: Api) -> None:
     oldest = bounds(definitions(OLD)[api.request.__name__]["validVersions"])
     last = OLD if api.key in BETWEEN_BROKERS else NEW
     newest = bounds(definitions(last)[api.request.__name__]["validVersions"])
     assert (api.min_version, api.max_version) == (oldest[0], newest[-1])
+
+
+def test_every_error_of_the_newest_release_has_its_code() -> None:
+    """The texts of its enumeration's class file name the codes in their order, from -1 on, and little else."""
+    with zipfile.ZipFile(jar_of(NEW)) as jar:
+        constants = jar.read("org/apache/kafka/common/protocol/Errors.class")
+    texts = [
+        match[1].decode()
+        for match in re.finditer(rb"\x01\x00[\x04-\x40]([A-Z][A-Z_0-9]{3,63})(?=[\x00-\x12])", constants)
+    ]
+    assert [name for name in texts if name in ErrorCode.__members__] == list(ErrorCode.__members__)
+    assert set(texts) - set(ErrorCode.__members__) <= {"CLASS_TO_ERROR", "CODE_TO_ERROR"}
 
 
 @releases

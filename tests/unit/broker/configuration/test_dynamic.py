@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from sordini.broker.configuration.accepted import ACCEPTED_DYNAMIC, ACCEPTED_STATIC, WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
-from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig
+from sordini.broker.configuration.dynamic import CORDON, LAYERS, ConfigSource, DynamicConfig
+from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS
 
 OF_BROKER, OF_ALL = LAYERS
@@ -95,9 +96,11 @@ def test_a_coarser_keys_default_is_told_only_beside_a_value_that_was_set() -> No
 def test_every_dynamic_key_that_topics_do_not_inherit_has_somebody_who_hears_of_it() -> None:
     inherited = {key.key for topic in TOPIC_SETTINGS.values() for key in topic.inherits}
     alone = {key for key, (_, declared) in SETTINGS.items() if declared.is_dynamic} - inherited
-    # The queue of jobs on records and the cleaner listen to their own, the network to the next three, throttles and fetchers to those of replication, the
-    # settings of partitions take the others.
+    # The queue of jobs on records reads its own when a job comes, the cleaner listens to its own, the network to the next
+    # three, throttles and fetchers to those of replication, the log manager to the cordon, and the settings of
+    # partitions take the others.
     assert alone == {
+        "cordoned.log.dirs",
         "follower.replication.throttled.rate",
         "leader.replication.throttled.rate",
         "log.cleaner.backoff.ms",
@@ -122,3 +125,32 @@ def test_a_key_is_honoured_or_accepted_without_effect_and_never_both() -> None:
     assert not WITHOUT_EFFECT & SETTINGS.keys()
     assert not ACCEPTED_DYNAMIC & ACCEPTED_STATIC
     assert build_config(dict.fromkeys(WITHOUT_EFFECT, "anything")) == (Config(), [])
+
+
+TWO_DIRECTORIES = {"log_dirs": "/one,/two"}
+
+
+@pytest.mark.parametrize("text", ["/three", "*", "/one,/two", "/one,/three", "/one/../two,/one"])
+def test_a_cordon_around_every_directory_or_around_what_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"cordoned\.log\.dirs=.*/one, /two"):
+        build_config({"log.dirs": "/one,/two", CORDON: text})
+    with pytest.raises(ConfigError, match=r"cordoned\.log\.dirs=.*/one, /two"):
+        a_config(**TWO_DIRECTORIES).check(OF_BROKER, {CORDON: text})
+
+
+def test_a_cordon_names_directories_of_one_broker_however_they_are_spelt() -> None:
+    dynamic = a_config(**TWO_DIRECTORIES)
+    dynamic.check(OF_BROKER, {CORDON: " /one/ ,/one/"})
+    dynamic.check(OF_BROKER, {CORDON: ""})
+    with pytest.raises(ConfigError, match="one broker"):
+        dynamic.check(OF_ALL, {CORDON: "/one"})
+    (told,) = dynamic.set_layer(OF_ALL, {CORDON: "/one"})
+    assert (told.key, dynamic.config.cordoned_directories) == (CORDON, frozenset())
+    assert dynamic.set_layer(OF_BROKER, {CORDON: "/one/,/nowhere"}) == []  # As somebody wrote it past us.
+    assert dynamic.config.cordoned_directories == {"/one"}
+
+
+def test_a_wrong_cordon_in_the_store_hinders_no_other_change() -> None:
+    dynamic = a_config(**TWO_DIRECTORIES)
+    dynamic.set_layer(OF_BROKER, {CORDON: "/nowhere"})
+    dynamic.check(OF_BROKER, {CORDON: "/nowhere", BOUND: "100"})

@@ -195,6 +195,21 @@ async def test_only_groups_without_members_are_deleted() -> None:
         assert states(broker) == {}
 
 
+@pytest.mark.parametrize("version", range(4))
+async def test_from_version_3_on_a_message_says_why_a_group_is_not_deleted(version: int) -> None:
+    async with a_coordinator() as broker:
+        a_stable_group(broker)
+        commit(broker, {0: 1}, group_id="simple")
+        request = DeleteGroupsRequest(groups_names=["g", "simple", "ghost"])
+        held, gone, unknown = broker.ask(ApiKey.DELETE_GROUPS, version, request).results
+        assert gone.error_message is None
+        if version < 3:
+            assert (held.error_message, unknown.error_message) == (None, None)
+        else:
+            assert "has members" in held.error_message
+            assert "no such group" in unknown.error_message
+
+
 async def test_deleting_nothing_is_answered() -> None:
     async with a_coordinator() as broker:
         assert broker.ask(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest()).results == []
@@ -224,6 +239,8 @@ async def test_without_a_coordinator_every_request_says_so() -> None:
         assert (answer.error_code, answer.members) == (ErrorCode.NOT_COORDINATOR, [])
         answer = broker.ask(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=["g"]))
         assert [row.error_code for row in answer.results] == [ErrorCode.NOT_COORDINATOR]
+        answer = broker.ask(ApiKey.DELETE_GROUPS, 3, DeleteGroupsRequest(groups_names=["g"]))
+        assert "another broker" in answer.results[0].error_message
         assert states(broker) == {}
 
 

@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from sordini.broker.configuration.dynamic import CORDON, ConfigSource
 from sordini.broker.handlers.log_dirs import LogDirsHandler
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -31,7 +32,7 @@ BATCH = a_batch()
 
 
 def described(
-    broker: UnitBroker, wanted: dict[str, list[int]] | None = None, version: int = 4
+    broker: UnitBroker, wanted: dict[str, list[int]] | None = None, version: int = 5
 ) -> list[DescribeLogDirsResult]:
     rows = None
     if wanted is not None:
@@ -57,7 +58,7 @@ async def a_filled_broker(broker: UnitBroker) -> None:
     broker.parts.replicas.partition("orders", 1).append(checked(BATCH), 0, all_replicas=False)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 async def test_every_directory_is_told_with_what_lies_in_it_and_how_much_room_there_is(version: int) -> None:
     async with a_broker(TWO) as broker:
         await a_filled_broker(broker)
@@ -103,6 +104,34 @@ async def test_a_volume_that_does_not_say_how_large_it_is_takes_nothing_from_the
         (result,) = described(broker)
         assert (result.error_code, result.total_bytes, result.usable_bytes) == (0, -1, -1)
         assert len(held([result])["/logs"]) == 4
+
+
+async def test_a_cordoned_directory_takes_no_new_partitions_and_is_told_from_version_5_on() -> None:
+    async with a_broker({**TWO, "cordoned.log.dirs": "/two"}) as broker:
+        await a_filled_broker(broker)
+        results = described(broker)
+        assert [(result.log_dir, result.is_cordoned) for result in results] == [("/one", False), ("/two", True)]
+        assert held(results)["/two"] == {}
+        assert [result.is_cordoned for result in described(broker, version=4)] == [False, False]
+
+
+async def test_a_cordon_comes_and_goes_while_the_broker_runs() -> None:
+    async with a_broker(TWO) as broker:
+        broker.dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, {CORDON: "/one"})
+        await broker.lead("first", 2)
+        broker.dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, {})
+        await broker.lead("second")
+        assert held(described(broker)) == {"/one": {("second", 0): 0}, "/two": {("first", 0): 0, ("first", 1): 0}}
+
+
+async def test_a_cordoned_directory_takes_a_partition_when_no_other_is_online() -> None:
+    async with a_broker({**TWO, "cordoned.log.dirs": "/two"}) as broker:
+        await broker.lead("orders")
+        broker.parts.replicas.partition("orders", 0).log.home.fail(OSError(errno.EIO, "no such disk"))
+        await broker.lead("bills")
+        first, second = described(broker)
+        assert (first.error_code, first.is_cordoned) == (ErrorCode.KAFKA_STORAGE_ERROR, False)
+        assert [topic.name for topic in second.topics] == ["bills"]
 
 
 async def test_a_deleted_partition_is_not_told() -> None:

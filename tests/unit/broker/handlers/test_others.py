@@ -12,7 +12,7 @@ from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, D
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
 from sordini.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker
+from tests.unit.broker.parts import ADDRESS, CLUSTER_ID, ME, UnitBroker, a_broker
 
 
 async def test_a_client_says_what_it_is() -> None:
@@ -28,6 +28,34 @@ async def test_a_malformed_software_name_is_refused_and_not_remembered(name: str
         request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
         assert broker.ask(ApiKey.API_VERSIONS, 4, request).error_code == ErrorCode.INVALID_REQUEST
         assert broker.peer.software_name == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "code"),
+    [
+        (None, -1, ErrorCode.NONE),
+        (CLUSTER_ID, ME, ErrorCode.NONE),
+        ("another", ME, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("", ME, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (CLUSTER_ID, ME + 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (CLUSTER_ID, -2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (CLUSTER_ID, -1, ErrorCode.INVALID_REQUEST),
+        (None, ME, ErrorCode.INVALID_REQUEST),
+        ("", -1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_client_that_means_another_broker_is_sent_back_to_its_bootstrap_addresses(
+    cluster_id: str | None, node_id: int, code: ErrorCode
+) -> None:
+    """The codes are those of Apache Kafka 4.4.0 (KIP-1242)."""
+    request = ApiVersionsRequest(
+        client_software_name="c", client_software_version="1", cluster_id=cluster_id, node_id=node_id
+    )
+    async with a_broker() as broker:
+        answer = broker.ask(ApiKey.API_VERSIONS, 5, request)
+        assert answer.error_code == code
+        assert bool(answer.api_keys) == (code == ErrorCode.NONE)
+        assert broker.ask(ApiKey.API_VERSIONS, 4, request).error_code == ErrorCode.NONE  # It names neither.
 
 
 async def given_id(broker: UnitBroker) -> int:

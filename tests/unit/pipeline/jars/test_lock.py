@@ -12,19 +12,24 @@ from sordini.pipeline.jars import CONNECTORS, LOCKED, locked, packages
 from sordini.pipeline.jars.lock import Jar, NoConnector
 from sordini.pipeline.jobs.session import PYSPARK_MIN
 from tests.outside.needs import ROOT
+from tests.outside.versions import NEWEST_PYSPARK, OLDEST_PYSPARK
 
 
-def test_the_coordinate_follows_the_pyspark_that_is_installed() -> None:
-    assert packages() == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+def test_the_coordinate_is_that_of_the_connector_tested_with_the_pyspark_that_is_installed() -> None:
+    assert packages() == CONNECTORS[pyspark.__version__][0].coordinate
 
 
-def test_the_locked_connector_is_that_of_the_pyspark_that_the_tests_run() -> None:
-    assert LOCKED[0].coordinate == packages()
+def test_the_locked_connector_is_that_of_the_oldest_pyspark_that_the_tests_run() -> None:
+    assert LOCKED[0].coordinate == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{OLDEST_PYSPARK}"
 
 
-def test_each_locked_connector_is_of_the_pyspark_it_is_listed_under() -> None:
+def test_each_pyspark_that_the_tests_run_has_a_locked_connector_of_its_own_version_or_an_older_one() -> None:
+    assert set(CONNECTORS) == {OLDEST_PYSPARK, NEWEST_PYSPARK}
     for version, jars in CONNECTORS.items():
-        assert jars[0].coordinate == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
+        group, artifact, connector = jars[0].coordinate.split(":")
+        assert (group, artifact) == ("org.apache.spark", "spark-sql-kafka-0-10_2.13")
+        assert connector in CONNECTORS
+        assert connector <= version
         assert locked(version) == jars
 
 

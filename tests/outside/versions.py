@@ -1,0 +1,60 @@
+"""Which releases of other programs the tests run: the oldest and the newest of each client, and the judges.
+
+`scripts/outside.py` fetches what is named here, the tests start it, and docs/compatibility.md prints it. Nothing is
+imported, so that the script runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+APACHE_KAFKA = "3.9.1"
+"""The server whose answers ours are compared with, and its tools; the last one that runs on ZooKeeper."""
+OLDER_APACHE_KAFKA = "2.7.2"
+"""The server whose data directories are exchanged with ours, too."""
+NEWEST_APACHE_KAFKA = "4.4.0"
+"""The newest definitions of all messages, the newest Java client, and the judge of what came after 3.9."""
+OLDEST_JAVA_CLIENT = "1.1.1"
+NEWEST_PYSPARK = "4.3.0"
+"""What the environment of the tests has."""
+OLDEST_PYSPARK = "4.2.0"
+"""In an environment of its own; the first one that our source supports, and the newest whose Kafka connector is locked."""
+
+OLDEST_PYTHON_CLIENTS = {"kafka-python": "2.0.2", "aiokafka": "0.8.1", "confluent-kafka": "2.0.2"}
+"""In one environment of their own. The last Python for which all of them have wheels is `OLDEST_CLIENTS_PYTHON`."""
+OLDEST_CLIENTS_PYTHON = (3, 11)
+NEWEST_PYTHON_CLIENTS = {"kafka-python": "3.0.12", "aiokafka": "0.14.0", "confluent-kafka": "2.16.1"}
+"""At least these are in the environment of the tests."""
+
+
+class Tested(NamedTuple):
+    """One client, as its users call it, with the oldest and the newest release that the tests run."""
+
+    client: str
+    oldest: str
+    newest: str
+    where: str
+
+
+def _python(name: str, shown: str, where: str) -> Tested:
+    return Tested(shown, OLDEST_PYTHON_CLIENTS[name], NEWEST_PYTHON_CLIENTS[name], where)
+
+
+_ENDS = "`test_oldest_and_newest.py`"
+
+TESTED = (
+    _python("kafka-python", "kafka-python", f"`test_kafka_python.py`, {_ENDS}"),
+    _python("aiokafka", "aiokafka", f"`test_aiokafka.py`, {_ENDS}"),
+    _python("confluent-kafka", "confluent-kafka (librdkafka)", f"`test_confluent_kafka.py`, {_ENDS}"),
+    Tested("Java (`kafka-clients`)", OLDEST_JAVA_CLIENT, NEWEST_APACHE_KAFKA, _ENDS),
+    Tested("Java tools and group members", OLDER_APACHE_KAFKA, APACHE_KAFKA, "`test_java_*.py`, `tests/cluster/`"),
+    Tested("kcat", "1.7.1", "1.7.1", "`test_kcat*.py`"),
+    Tested("PySpark, our source", OLDEST_PYSPARK, NEWEST_PYSPARK, "`tests/pipeline/`"),
+    Tested(
+        "PySpark, Spark's own source",
+        OLDEST_PYSPARK,
+        f"{NEWEST_PYSPARK} with the connector of {OLDEST_PYSPARK}",
+        "`tests/pipeline/test_jvm_*.py`, `test_spark.py`",
+    ),
+)
+"""What docs/compatibility.md says."""
