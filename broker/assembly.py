@@ -26,6 +26,7 @@ from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.closest import ClosestReplicas
 from sordini.broker.handlers.cluster import ClusterHandler
 from sordini.broker.handlers.configs import ConfigsHandler
+from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
 from sordini.broker.handlers.coordinators import TRANSACTIONS_TOPIC, CoordinatorsHandler
@@ -195,6 +196,11 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
     def check_broker(call: Call) -> None:
         check_between_brokers(call, listener)
 
+    def coordinates_transactions() -> bool:
+        """Whether another broker may: on an embedded store all are ours, on ZooKeeper one may be Apache Kafka's."""
+        may_be_others = bool(config.zookeeper_connect) and len(metadata.brokers) > 1
+        return may_be_others or TRANSACTIONS_TOPIC in metadata.topics
+
     followers = ReplicaFetches(check_broker, parts.peering.quotas.leader)
     requests = ControllerRequests(lambda: parts.partition_admin.controller)
     return [
@@ -214,7 +220,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         *RecordsHandler(replicas).routes(),
         *LogDirsHandler(parts.logs, around.log).routes(),
         MarkersHandler(replicas, clock, listener, later, around.call_later).route(),
-        ProducerIdHandler(parts.peering.producer_ids, later).route(),
+        ProducerIdHandler(parts.peering.producer_ids, later, coordinates_transactions).route(),
         *ControlHandler(parts.receiver.receive, listener, later).routes(),
         *guarded(ControllerRequestsHandler(requests, later).routes(), check_broker),
         ApiVersionsHandler().route(),
@@ -226,7 +232,8 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         *PartitionsHandler(parts.topic_admin, parts.partition_admin, later).routes(),
         ConfigsHandler(broker_id, around.dynamic, metadata, parts.topic_configs.config_of, parts.loggers).route(),
         *AlterConfigsHandler(parts.config_admin, metadata, later).routes(),
-        CoordinatorsHandler(parts.offsets_topic, metadata).route(),
+        CoordinatorsHandler(parts.offsets_topic, metadata, coordinates_transactions=coordinates_transactions).route(),
+        ConsumerGroupsHandler().route(),
         *GroupsHandler(groups).routes(),
         *GroupOffsetsHandler(groups, metadata, clock, metadata_bytes_max=note_bytes_max).routes(),
     ]
