@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sordini.broker.logging import LogFile, Logger
+from sordini.broker.logging import CALLS_CHARACTERS_MAX, LogFile, Logger
 from sordini.storage.disk import Buffer, File, Newest, SystemDisk, SystemFile
 
 SOURCES = Path(__file__).resolve().parents[3] / ".import"
@@ -187,3 +187,11 @@ class SmallDisk(SystemDisk):
 def test_a_line_is_written_whole_however_little_the_disk_takes_at_once(tmp_path: Path) -> None:
     LogFile(SmallDisk(), str(tmp_path / "broker.log")).write("a whole line\n")
     assert (tmp_path / "broker.log").read_text() == "a whole line\n"
+
+
+def test_of_a_long_stack_the_end_is_kept() -> None:
+    text = io.StringIO()
+    Logger(file=text).warning("the loop is held up", calls="outer > " * 1000 + "guilty")
+    assert text.getvalue().rstrip().endswith("outer > guilty'")
+    assert "..." in text.getvalue()
+    assert len(text.getvalue()) < CALLS_CHARACTERS_MAX + 200
