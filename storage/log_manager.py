@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError
@@ -136,6 +136,17 @@ class LogManager:
                 directory.abandon()
             raise
         return [finding for directory in self._directories for finding in directory.findings]
+
+    async def forget_deleted(self, partitions: Collection[TopicPartition]) -> None:
+        """Write down that deleted logs of these names are gone, in the disk's threads.
+
+        `create` sees to that itself, on the loop; after this it finds nothing to do. What fails is left to it.
+        """
+        for directory in self._directories:
+            forget = directory.forgetting(partitions)
+            if forget is not None:
+                with contextlib.suppress(OSError):
+                    await self._disk.offload(forget)
 
     def create(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """Make a partition's log in the directory that has the fewest; raises BrokerError or StorageError."""
