@@ -156,7 +156,7 @@ class CommandReceiver:
         return self._refusal(command) or Answer(partitions=errors)
 
     def _learn(self, command: UpdateMetadata) -> Answer:
-        former = self._metadata.brokers.keys()
+        former, former_controller = self._metadata.brokers.keys(), self._metadata.controller_id
         self._metadata.set_brokers(
             command.controller_id,
             [
@@ -185,6 +185,8 @@ class CommandReceiver:
         for gone in command.deleted:
             self._metadata.drop_partition(*gone.topic_partition)
         self._metadata.changed()
+        if former != self._metadata.brokers.keys() or former_controller != self._metadata.controller_id:
+            self._replicas.reconsider()
         if former - self._metadata.brokers.keys():
             self._replicas.check_isr()  # Acknowledgements may wait for one that was on its way into a set.
         self.on_deleted([gone.topic_partition for gone in command.deleted])

@@ -19,7 +19,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 FORMATS = ("text", "json")
 FIELD_CHARACTERS_MAX = 256
 CALLS_CHARACTERS_MAX = 4096
-"""Of the field `calls`, a stack that this program makes itself; of a longer one the end is kept, the innermost calls."""
+"""Of the field `calls`, a stack of this program's own; of a longer one the end is kept, the innermost calls."""
 
 
 class Output(Protocol):

@@ -258,6 +258,12 @@ class ReplicaSet:
         for partition in list(self._partitions.values()):
             partition.check_isr(now_ms)
 
+    def reconsider(self) -> None:
+        """Brokers have come or gone, or the controller is another one: refused followers may be proposed again."""
+        for partition in self._partitions.values():
+            if partition.leader is not None:
+                partition.leader.reconsider()
+
     def suspend(self) -> None:
         """Stop leading for a while: this broker may have been replaced without knowing of it."""
         if self._is_suspended:

@@ -3,7 +3,8 @@
 A timer on the loop notes how much later than asked it runs: that is the lag, kept as plain integers. Beside the loop
 one thread waits (in a call that gives the interpreter away) and looks a few times a second whether the timer still
 runs; when it has not for longer than the threshold, the thread writes down where the loop's thread is at that
-moment, once per stall: the innermost calls, as `folder/file.py:line function`, the innermost last. A simulation has no thread: `threshold_ms` 0 leaves only the numbers.
+moment, once per stall: the innermost calls as `folder/file.py:line function`, the innermost last. A simulation has no
+thread: `threshold_ms` 0 leaves only the numbers.
 """
 
 from __future__ import annotations

@@ -210,6 +210,27 @@ async def rounds(counted: Coroutine[Any, Any, Any]) -> int:
     return count
 
 
+async def test_a_refused_follower_may_be_proposed_again_when_brokers_come_or_go_or_another_one_governs() -> None:
+    broker = Receiving()
+    me, other, third = (Broker(BrokerId(number), number, ()) for number in (ME, OTHER, 3))
+    state = PartitionState(ME, LeaderEpoch(0), (ME,), 1)
+    await broker.receive(telling(brokers=(me, other)))
+    await broker.receive(leading(info(replicas=(ME, OTHER), state=state)))
+    leader = broker.replicas.partition(*ORDERS).led()
+    for told, may_join in (
+        (telling(brokers=(me, other)), False),
+        (telling(brokers=(me, other, third)), True),
+        (telling(brokers=(me, other)), True),
+        (replace(telling(brokers=(me, other)), controller_id=OTHER), True),
+    ):
+        leader.fetched(OTHER, Offset(0), Offset(0), 0)
+        if leader.may_join(OTHER):
+            leader.ineligible(leader.expand(OTHER))
+        assert not leader.may_join(OTHER)
+        await broker.receive(told)
+        assert leader.may_join(OTHER) is may_join
+
+
 async def test_others_have_their_turn_after_each_log_that_a_command_makes_or_puts_away() -> None:
     broker = await knowing_orders()
     made: list[int] = []
