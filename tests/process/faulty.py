@@ -11,7 +11,6 @@ import signal
 import socket
 import struct
 import threading
-from collections.abc import Callable
 from enum import Enum
 
 from tests.outside.ports import free_port
@@ -27,6 +26,7 @@ class Fault(Enum):
     SILENCE = "the broker accepts connections and requests, and does not answer"
     HANG_UP = "the broker closes every connection instead of answering"
     GARBAGE = "the answer has a length, and what follows makes no sense"
+    LOSS = "one answer is lost with its connection; everything after it is as it should be"
     INTERRUPT = "Ctrl-C is pressed, and the broker does not answer any more"
 
 
@@ -60,7 +60,7 @@ class FaultyBroker:
     @property
     def has_failed(self) -> bool:
         """Whether the fault has come: no answer that makes sense comes any more."""
-        return self._fault is not Fault.NONE and self.answers > self._after
+        return self._fault not in (Fault.NONE, Fault.LOSS) and self.answers > self._after
 
     def close(self) -> None:
         self.plan(Fault.HANG_UP)
@@ -101,14 +101,14 @@ class FaultyBroker:
             is_due = self._fault is not Fault.NONE and self.answers >= self._after
             is_first = is_due and self.answers == self._after
             self.answers += 1
-            fault = self._fault if is_due else Fault.NONE
+            fault = self._fault if is_first or (is_due and self._fault is not Fault.LOSS) else Fault.NONE
         if fault is Fault.NONE:
             client.sendall(frame)
         elif fault is Fault.GARBAGE:
             client.sendall(_GARBAGE)
         elif fault is Fault.INTERRUPT and is_first:
             os.kill(os.getpid(), signal.SIGINT)
-        return fault is not Fault.HANG_UP
+        return fault not in (Fault.HANG_UP, Fault.LOSS)
 
 
 def _frame(connection: socket.socket) -> bytes:
@@ -131,6 +131,3 @@ def _hang_up(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
-
-
-Started = Callable[[], object]
