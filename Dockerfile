@@ -3,6 +3,10 @@
 #   docker build -t sordini .
 #   docker run -p 9092:9092 -v sordini:/var/lib/sordini sordini
 #
+# The target `pipeline` is an image with Java, Spark and `sordini pipeline` (some 1.5 GB), and without a broker's defaults:
+#   docker build --target pipeline -t sordini-pipeline .
+#   docker run -v ./jobs:/jobs -v tables:/tables sordini-pipeline load /jobs/views.yaml
+#
 # Any key of server.properties comes in by the environment, as KAFKA_ or SORDINI_ and the key in capitals:
 #   docker run -e KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://broker.example.org:9092 -e KAFKA_NUM_PARTITIONS=3 sordini
 # Where clients in the image find the broker, the health check included, is SORDINI_BOOTSTRAP.
@@ -21,7 +25,29 @@ COPY replication replication
 COPY storage storage
 RUN python -m pip wheel --no-cache-dir --wheel-dir /wheels .
 
-FROM python:3.11-slim
+FROM build AS build-pipeline
+COPY pipeline pipeline
+RUN python -m pip wheel --no-cache-dir --wheel-dir /wheels-pipeline '.[spark]'
+
+FROM python:3.11-slim AS pipeline
+LABEL org.opencontainers.image.title="Sordini pipeline" \
+      org.opencontainers.image.description="From topics of the Kafka protocol to tables, on Spark" \
+      org.opencontainers.image.licenses="Apache-2.0 AND LGPL-2.1-or-later"
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends default-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+RUN useradd --system --uid 10001 --create-home --shell /usr/sbin/nologin sordini \
+    && install -d -o sordini -g sordini -m 0750 /tables
+RUN --mount=type=bind,from=build-pipeline,source=/wheels-pipeline,target=/wheels-pipeline \
+    python -m pip install --no-cache-dir --no-index --find-links /wheels-pipeline 'sordini[spark]'
+USER 10001
+WORKDIR /tables
+VOLUME /tables
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["sordini", "pipeline"]
+CMD ["--help"]
+
+FROM python:3.11-slim AS broker
 LABEL org.opencontainers.image.title="Sordini" \
       org.opencontainers.image.description="A standalone broker that speaks the Kafka protocol" \
       org.opencontainers.image.licenses="Apache-2.0 AND LGPL-2.1-or-later"

@@ -9,6 +9,7 @@
 # make pipeline  Spark's own Kafka source and ours in all scenarios, tables killed while written; half an hour
 # make demo   visitors of a site, from topics through Spark to tables and a report with plots; five minutes or so
 # make sim    100 seeds of a simulated broker, 1,000 of a cluster; ARGS, CLUSTER_ARGS="--seeds 0-9999" for more
+# make soak   every API and version by chance for ten minutes, beside an honest client; ARGS="--minutes 2 --seed 7"
 # make lint   style, types, import contracts
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
 # make clean  forget the environment and all caches; ./data stays
@@ -19,7 +20,7 @@ ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed chaos pipeline demo sim lint bench clean
+.PHONY: help run cluster test crash model interchange mixed chaos pipeline demo sim soak lint bench clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -63,6 +64,9 @@ demo: .venv/.installed-dev
 sim: .venv/.installed-dev
 	$(BIN)/python -m tests.sim $(or $(ARGS),--seeds 100-199)
 	$(BIN)/python -m tests.sim.cluster $(or $(CLUSTER_ARGS),--seeds 0-999)
+
+soak: .venv/.installed-dev
+	$(BIN)/python -m tests.soak $(ARGS)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check

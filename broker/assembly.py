@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sordini.broker.cleaning import cleaner_of
 from sordini.broker.clock import Clock
+from sordini.broker.command_origin import CommandOrigin
 from sordini.broker.commands import CommandReceiver
 from sordini.broker.configuration.admin import ConfigAdmin
 from sordini.broker.configuration.config import Config
@@ -16,7 +17,7 @@ from sordini.broker.configuration.logger_levels import LoggerLevels
 from sordini.broker.configuration.receiver import ConfigReceiver, read_settings, warn_of_format
 from sordini.broker.configuration.settings import INT32_MAX
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.dispatch import Call, Dispatcher, Route
+from sordini.broker.dispatch import Dispatcher, Route
 from sordini.broker.fetch_sessions import FetchSessions
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.internal_topic import OffsetsTopic
@@ -33,7 +34,7 @@ from sordini.broker.handlers.coordinators import TRANSACTIONS_TOPIC, Coordinator
 from sordini.broker.handlers.fetch import FetchHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
-from sordini.broker.handlers.guard import check_between_brokers, guarded
+from sordini.broker.handlers.guard import BetweenBrokers, guarded
 from sordini.broker.handlers.log_dirs import LogDirsHandler
 from sordini.broker.handlers.markers import MarkersHandler
 from sordini.broker.handlers.metadata import MetadataHandler
@@ -82,6 +83,8 @@ class Surroundings(NamedTuple):
     log: Log
     worker: Worker
     network: Network
+    is_clustered: bool
+    """Whether other brokers may be there."""
 
     @property
     def config(self) -> Config:
@@ -175,7 +178,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         config_changes=config_changes,
         loggers=loggers,
         replicas=replicas,
-        sessions=FetchSessions(slots, lambda: draw(31), metadata.name_of),
+        sessions=FetchSessions(slots, lambda: draw(31), metadata.name_of, config.fetch_session_partitions_max),
         offsets_topic=offsets_topic,
         groups=groups,
         receiver=receiver,
@@ -191,17 +194,16 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
     """Who serves what: the table of all handlers."""
     config, clock, broker_id = around.config, around.clock, around.identity.broker_id
     metadata, replicas, groups, later = parts.metadata, parts.replicas, parts.groups, parts.dispatcher.later
-    note_bytes_max, listener = config.offset_metadata_max_bytes, parts.peering.listener
-
-    def check_broker(call: Call) -> None:
-        check_between_brokers(call, listener)
+    note_bytes_max, peering = config.offset_metadata_max_bytes, parts.peering
+    brokers = BetweenBrokers(peering.listener, peering.itself, is_clustered=around.is_clustered)
+    followers = ReplicaFetches(brokers.check_listener, peering.quotas.leader, privileged=around.is_clustered)
+    origin = CommandOrigin(around.session, broker_id)
 
     def coordinates_transactions() -> bool:
         """Whether another broker may: on an embedded store all are ours, on ZooKeeper one may be Apache Kafka's."""
         may_be_others = bool(config.zookeeper_connect) and len(metadata.brokers) > 1
         return may_be_others or TRANSACTIONS_TOPIC in metadata.topics
 
-    followers = ReplicaFetches(check_broker, parts.peering.quotas.leader)
     requests = ControllerRequests(lambda: parts.partition_admin.controller)
     return [
         ProduceHandler(
@@ -216,13 +218,13 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
             closest=None if config.replica_selector_class is None else ClosestReplicas(metadata),
             bytes_max=config.fetch_max_bytes,
         ).route(),
-        *OffsetsHandler(replicas, check_broker).routes(),
+        *OffsetsHandler(replicas, brokers.check_listener).routes(),
         *RecordsHandler(replicas).routes(),
         *LogDirsHandler(parts.logs, around.log).routes(),
-        MarkersHandler(replicas, clock, listener, later, around.call_later).route(),
-        ProducerIdHandler(parts.peering.producer_ids, later, coordinates_transactions).route(),
-        *ControlHandler(parts.receiver.receive, listener, later).routes(),
-        *guarded(ControllerRequestsHandler(requests, later).routes(), check_broker),
+        MarkersHandler(replicas, clock, brokers, later, around.call_later).route(),
+        ProducerIdHandler(peering.producer_ids, later, coordinates_transactions).route(),
+        *ControlHandler(parts.receiver, origin, brokers, later, around.log).routes(),
+        *guarded(ControllerRequestsHandler(requests, later).routes(), brokers.check),
         ApiVersionsHandler().route(),
         *SaslHandler().routes(),
         *ClusterHandler(metadata).routes(),
@@ -239,13 +241,14 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
     ]
 
 
-def network_limits(config: Config) -> tuple[NetworkLimits, ConnectionLimits]:
-    """The network's numbers, from the configuration."""
+def network_limits(config: Config, descriptors_max: int) -> tuple[NetworkLimits, ConnectionLimits]:
+    """The network's numbers, from the configuration and the descriptors that there are for connections."""
     return (
         NetworkLimits(
             processors=config.num_network_threads,
             processor_connections_max=config.processor_connections_max,
             connections_max=config.max_connections,
+            descriptors_max=descriptors_max,
             connections_per_address_max=config.max_connections_per_ip,
             connections_per_address_overrides=config.max_connections_by_ip,
             request_memory_bytes_max=config.queued_max_request_bytes,

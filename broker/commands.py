@@ -13,6 +13,7 @@ from typing import Any
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
 from sordini.broker.network.ports import Log
+from sordini.broker.put_off import PutOff
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.controller.cluster import (
@@ -26,7 +27,7 @@ from sordini.replication.controller.cluster import (
 )
 from sordini.replication.ports import ConnectionLoss, SessionExpired
 from sordini.replication.replica_set import ReplicaSet
-from sordini.storage.errors import StorageError
+from sordini.storage.errors import NotNow, StorageError
 
 RETRY_DELAY_S = 0.1
 """Between two attempts to read from a store that does not answer."""
@@ -50,6 +51,7 @@ class CommandReceiver:
         self._metadata = metadata
         self._topic_configs = topic_configs
         self._log = log
+        self.put_off = PutOff(log)
         self._turn = asyncio.Lock()  # Whoever waits for it longest has it next.
         self._controller_epoch = -1
         self.broker_epoch = -1
@@ -130,17 +132,22 @@ class CommandReceiver:
         """The error code, 0 for none."""
         try:
             self._replicas.become(info)
+        except NotNow as error:
+            self.put_off.refused(info.topic_partition, str(error))
+            return error.code
         except BrokerError as error:
             if error.code != ErrorCode.STALE_CONTROLLER_EPOCH:
                 self._log.warning("partition refused", partition=str(info.topic_partition), reason=str(error))
             return error.code
         except StorageError:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        self.put_off.taken(info.topic_partition)
         return ErrorCode.NONE
 
     async def _stop(self, command: StopReplica) -> Answer:
         errors: dict[TopicPartition, int] = {}
         async for stopped in self._sliced(command):
+            self.put_off.forget(stopped.topic_partition)
             try:
                 self._replicas.stop(stopped.topic_partition, leader_epoch=stopped.leader_epoch, delete=stopped.delete)
             except BrokerError as error:

@@ -79,6 +79,21 @@ def detach(broker: Callable[[PipeReport], int]) -> Outcome | int:
     return broker(PipeReport(writing))
 
 
+def open_missing_standard_files(disk: Disk) -> None:
+    """Give standard input, output and error a file each (/dev/null) where the starter closed them.
+
+    Otherwise a log or a socket gets one of these numbers, and what is meant for a terminal is written into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            nothing = disk.open(os.devnull)
+            if nothing.fileno() != number:
+                os.dup2(nothing.fileno(), number)
+                nothing.close()
+
+
 def take_over_standard_files(disk: Disk, output: int) -> None:
     """Read nothing, and write what the interpreter itself has to say to the descriptor `output`."""
     nothing = disk.open(os.devnull, writable=False)

@@ -2,7 +2,8 @@
 
 Pure: the time and the new session's number are arguments. A session remembers, per partition, what it last told the
 reader; an incremental answer holds only the partitions of which there is news. Followers' sessions are privileged:
-when there is no room, consumers' go first.
+when there is no room, consumers' go first. There is a bound on sessions and one on the partitions of all of them; a
+reader that gets no session names all of its partitions each time, and is served as well.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.types import TopicId
+from sordini.replication.controller.topics import NAME_LENGTH_MAX
 
 NO_SESSION = 0
 FIRST_EPOCH = 0
@@ -76,12 +78,26 @@ def target_key(target: Target, *, uses_topic_ids: bool) -> TargetKey:
     return (target.topic_id if uses_topic_ids else target.topic, target.wish.partition)
 
 
+def _names_what_cannot_be(request: FetchRequest) -> bool:
+    """Whether a topic's name is too long for one: a session would keep it, 32 KiB for each partition."""
+    return any(len(topic.topic) > NAME_LENGTH_MAX for topic in request.topics)
+
+
 class FetchSessions:
     """The sessions of one broker, in the order of their last use."""
 
-    def __init__(self, slots: int, new_number: Callable[[], int], names: Callable[[TopicId], str | None]) -> None:
+    def __init__(
+        self,
+        slots: int,
+        new_number: Callable[[], int],
+        names: Callable[[TopicId], str | None],
+        partitions_max: int = 2**31 - 1,
+    ) -> None:
         """`new_number` draws a positive 31-bit number; `names` finds a topic's name by its id."""
         self._slots = slots
+        self._partitions_max = partitions_max
+        self.partitions = 0
+        """Of all sessions together."""
         self._new_number = new_number
         self._names = names
         self._sessions: OrderedDict[int, Session] = OrderedDict()
@@ -97,10 +113,10 @@ class FetchSessions:
         uses_topic_ids = version >= 13
         if request.session_epoch in (FIRST_EPOCH, LAST_EPOCH):
             if request.session_id != NO_SESSION:
-                self._sessions.pop(request.session_id, None)
+                self._drop(request.session_id)
             targets = self._requested(request, uses_topic_ids=uses_topic_ids)
             session = None
-            if request.session_epoch == FIRST_EPOCH:
+            if request.session_epoch == FIRST_EPOCH and not _names_what_cannot_be(request):
                 session = self._open(targets, uses_topic_ids=uses_topic_ids, privileged=privileged, now_ms=now_ms)
             return FetchPlan(targets, session, incremental=False)
         return self._continue(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
@@ -115,7 +131,11 @@ class FetchSessions:
             raise BrokerError(
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"session {session.number} expects epoch {session.epoch}"
             )
+        if _names_what_cannot_be(request):
+            self._drop(session.number)
+            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "no session keeps a name that no topic can have")
         targets = session.targets
+        before = len(targets)
         for topic in request.topics:
             topic_id = TopicId(topic.topic_id)
             key_topic = topic_id if uses_topic_ids else topic.topic
@@ -131,9 +151,15 @@ class FetchSessions:
             named: str | TopicId = TopicId(forgotten.topic_id) if uses_topic_ids else forgotten.topic
             for index in forgotten.partitions:
                 session.targets.pop((named, index), None)
-        if not session.targets:
-            del self._sessions[session.number]
+        self.partitions += len(targets) - before
+        if not targets:
+            self._drop(session.number)
             return FetchPlan([], None, incremental=False)
+        if self.partitions > self._partitions_max and len(targets) > before:
+            self._drop(session.number)
+            raise BrokerError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch sessions hold {self._partitions_max} partitions at most"
+            )
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session.number)
@@ -159,20 +185,43 @@ class FetchSessions:
         for target in targets:
             session.targets[target_key(target, uses_topic_ids=uses_topic_ids)] = target
         self._sessions[number] = session
+        self.partitions += len(session.targets)
         return session
+
+    def _drop(self, number: int) -> None:
+        session = self._sessions.pop(number, None)
+        if session is not None:
+            self.partitions -= len(session.targets)
 
     def _make_room(self, size: int, now_ms: int, *, privileged: bool) -> bool:
         """Whether a session of `size` partitions may be kept; a stale or a lesser one may have to go for it."""
+        if not self._make_room_for_partitions(size, now_ms, privileged=privileged):
+            return False
         if len(self._sessions) < self._slots:
             return True
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.last_used_ms > EVICTION_MS:
-            del self._sessions[oldest.number]
+            self._drop(oldest.number)
             return True
         least = min(self._sessions.values(), key=lambda session: (session.is_privileged, len(session.targets)))
         if (least.is_privileged, len(least.targets)) < (privileged, size):
-            del self._sessions[least.number]
+            self._drop(least.number)
             return True
         return False
+
+    def _make_room_for_partitions(self, size: int, now_ms: int, *, privileged: bool) -> bool:
+        """The same for the sum over all sessions: stale ones go, and for a follower's the largest of consumers."""
+        if size > self._partitions_max:
+            return False
+        while self.partitions + size > self._partitions_max:
+            oldest = next(iter(self._sessions.values()))
+            if now_ms - oldest.last_used_ms > EVICTION_MS:
+                self._drop(oldest.number)
+                continue
+            lesser = [session for session in self._sessions.values() if privileged and not session.is_privileged]
+            if not lesser:
+                return False
+            self._drop(max(lesser, key=lambda session: len(session.targets)).number)
+        return True

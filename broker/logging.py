@@ -1,18 +1,21 @@
 """Log lines: one event, one line, its facts as fields. structlog is imported on the first line, not at the start.
 
 Whatever comes from a peer is written with its control characters escaped, so that nobody can forge a line. A line
-that cannot be written (a full disk, a reader that has gone) is counted and dropped: the log never stops the broker.
+that cannot be written (a full disk, a reader that has gone or does not read) is counted and dropped: the log never
+stops the broker (`log_writer.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 import sys
 from collections.abc import Callable
 from typing import Any, Protocol, TextIO, cast
 
+from sordini.broker.log_writer import LogWriter
 from sordini.storage.disk import Disk, File
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -23,7 +26,7 @@ CALLS_CHARACTERS_MAX = 4096
 
 
 class Output(Protocol):
-    """Where lines go: standard error, a LogFile, or a test's buffer."""
+    """Where lines go: a LogWriter, or a test's buffer."""
 
     def write(self, text: str, /) -> int: ...
 
@@ -35,7 +38,7 @@ class Output(Protocol):
 class Logger:
     """A logger that costs nothing until it has something to say."""
 
-    __slots__ = ("_file", "_form", "_level", "_logger", "lines_lost")
+    __slots__ = ("_file", "_form", "_level", "_logger", "_lost")
 
     def __init__(self, level: str = "info", file: Output | None = None, form: str = "text") -> None:
         """`form` is text for people or json for collectors: one object a line."""
@@ -44,7 +47,14 @@ class Logger:
         self._file = file
         self._form = form
         self._logger: Any = None
-        self.lines_lost = 0
+        self._lost = 0
+        if isinstance(file, LogWriter):
+            file.dropped_line = self._dropped_line
+
+    @property
+    def lines_lost(self) -> int:
+        """Lines that could not be written since the start."""
+        return self._lost + (self._file.lines_lost if isinstance(self._file, LogWriter) else 0)
 
     @property
     def level(self) -> str:
@@ -76,7 +86,12 @@ class Logger:
         try:
             getattr(self._logger, level)(event, **{name: _one_line(name, value) for name, value in fields.items()})
         except OSError:
-            self.lines_lost += 1
+            self._lost += 1
+
+    def _dropped_line(self, count: int) -> str:
+        buffer = io.StringIO()
+        _structlog(buffer, self._form).warning("log lines dropped", count=count)
+        return buffer.getvalue()
 
 
 class LogFile:
@@ -92,22 +107,6 @@ class LogFile:
 
     def fileno(self) -> int:
         return self._file.fileno()
-
-    def write(self, text: str, /) -> int:
-        data = text.encode(errors="backslashreplace")
-        written = self._file.append([data])
-        while written < len(data):  # A disk that is nearly full takes a part.
-            more = self._file.append([data[written:]])
-            if not more:
-                break
-            written += more
-        return len(text)
-
-    def flush(self) -> None:
-        """Lines are with the system as soon as they are written."""
-
-    def isatty(self) -> bool:
-        return False
 
     def reopen(self) -> None:
         """Go on in the file that has the path now, or a new one. Raises OSError; then nothing has changed."""

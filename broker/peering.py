@@ -56,6 +56,8 @@ class Peering(NamedTuple):
 
     listener: str
     """The name of the one that brokers use among themselves."""
+    itself: Peer
+    """What this broker's own requests to itself come from."""
     versions: InterBrokerVersions
     wire: ControlWire
     dial: Dial
@@ -119,6 +121,7 @@ def peering_of(
         take_block = BlocksInStore(me.session, me.broker_id).take
     return Peering(
         listener=listener,
+        itself=itself,
         versions=versions,
         wire=ControlWire(versions, listener),
         dial=dial,

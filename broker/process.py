@@ -12,21 +12,23 @@ import dataclasses
 import gc
 import os
 import random
-import resource
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sordini.broker import pid_file
 from sordini.broker.child_processes import CleaningChildren
+from sordini.broker.cli.terminal import shown_lines
 from sordini.broker.clock import SystemClock
-from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.environment import environment_entries, unknown_names
+from sordini.broker.configuration.protection import is_without_effect
 from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.places import STORE_FILE, refuse_moved
-from sordini.broker.daemon import Report, detach, redirect_output, take_over_standard_files
+from sordini.broker.daemon import Report, detach, open_missing_standard_files, redirect_output, take_over_standard_files
+from sordini.broker.descriptors import Descriptors, allow_open_files
+from sordini.broker.log_writer import file_output, say_at_last, standard_error, standard_output
 from sordini.broker.logging import LogFile, Logger
 from sordini.broker.network.notify import ServiceManager
 from sordini.broker.network.page_cache import SystemPageCache
@@ -40,12 +42,6 @@ from sordini.storage.disk import SystemDisk
 
 LOG_FILE = "sordini.log"
 """In the first log directory, for a daemon that was given no other."""
-
-CONNECTIONS_EXPECTED = 1000
-"""So many descriptors are wanted for connections, where `max.connections` does not say fewer."""
-
-OTHER_FILES = 128
-"""Descriptors for everything that is neither a segment's file nor a connection."""
 
 EXIT_CLEAN, EXIT_FAILED, EXIT_CONFIG = 0, 1, 2
 
@@ -89,19 +85,19 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
     if outcome.is_ready:
         sys.stdout.write(outcome.line)
         return EXIT_CLEAN
-    sys.stderr.write(outcome.line or f"sordini: the broker ended before it was ready: {launch.log_file} may say why\n")
+    silent = f"sordini: the broker ended before it was ready: {launch.log_file} may say why\n"
+    sys.stderr.write(shown_lines(outcome.line or silent))
     return EXIT_FAILED
 
 
 class StandardReport:
-    """A broker in the foreground tells its terminal."""
+    """A broker in the foreground tells its terminal, or the pipe in its place, which need not be read."""
 
     def ready(self, line: str) -> None:
-        sys.stdout.write(line)
-        sys.stdout.flush()
+        standard_output().write(line)
 
     def failed(self, line: str) -> None:
-        sys.stderr.write(line)
+        sys.stderr.write(shown_lines(line))
 
 
 def read_entries(properties: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -135,7 +131,7 @@ def given_by(entries: Mapping[str, str]) -> Given:
         config,
         frozenset(entries) & SETTINGS.keys(),
         unknown + unknown_names(os.environ),
-        sorted(WITHOUT_EFFECT.intersection(entries)),
+        sorted(filter(is_without_effect, entries)),
     )
 
 
@@ -174,12 +170,14 @@ def _absolute(given: Given, launch: Launch) -> tuple[Given, Launch]:
 def _run_process(given: Given, launch: Launch, report: Report) -> int:
     """The life of the process that is the broker, from its first open file on; the exit code."""
     disk = SystemDisk()
+    open_missing_standard_files(disk)
+    errors = standard_error()
     try:
         log_file = _open_log_file(disk, given.config, launch)
     except OSError as error:
         report.failed(f"sordini: {launch.log_file}: {error.strerror}\n")
         return EXIT_FAILED
-    log = Logger(launch.log_level, log_file, launch.log_form)
+    log = Logger(launch.log_level, file_output(log_file.fileno) if log_file else errors, launch.log_form)
     warn_of_keys(given, log)
     block_signals()
     try:
@@ -249,30 +247,15 @@ def _run_loop(given: Given, life: Life) -> int:
     except ConfigError as error:
         life.report.failed(f"sordini: {error}\n")
         return EXIT_CONFIG
-    allow_open_files(given.config, life.log)
+    descriptors = allow_open_files(given.config, life.log)
     # What was imported lives for ever: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(_run(given, life))
+        return runner.run(_run(given, life, descriptors))
 
 
-def allow_open_files(config: Config, log: Logger) -> None:
-    """Raise the soft bound on descriptors to the hard one: logs and connections need more than the usual 1024."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    wanted = config.open_segments_max + min(config.max_connections, CONNECTIONS_EXPECTED) + OTHER_FILES
-    if hard != resource.RLIM_INFINITY and hard < wanted:
-        log.warning(
-            "few files may be open at once",
-            limit=hard,
-            wanted=wanted,
-            cure="raise the hard limit (LimitNOFILE= in the unit, ulimit -Hn, docker run --ulimit nofile=...) "
-            "or lower sordini.open.segments.max and max.connections",
-        )
-
-
-async def _run(given: Given, life: Life) -> int:
+async def _run(given: Given, life: Life, descriptors: Descriptors) -> int:
     config, log, clock, disk = given.config, life.log, SystemClock(), life.disk
     loop = asyncio.get_running_loop()
 
@@ -287,6 +270,7 @@ async def _run(given: Given, life: Life) -> int:
         page_cache=SystemPageCache(clock, disk.offload),
         open_store=open_store,
         worker=CleaningChildren(),
+        descriptors=descriptors,
     )
     server = Server(config, given.explicit, ports, log)
     stop, manager = asyncio.Event(), ServiceManager(os.environ)
@@ -356,10 +340,8 @@ def _reopen(life: Life) -> None:
 
 
 def _last_words(server: Server, reason: str) -> None:
-    """Written past every buffer: the process ends right after it."""
-    line = f"sordini: stop forced after {reason}, not finished: {server.doing}; the next start recovers it\n"
-    with contextlib.suppress(OSError):
-        os.write(2, line.encode())
+    """The process ends right after it."""
+    say_at_last(f"sordini: stop forced after {reason}, not finished: {server.doing}; the next start recovers it\n")
 
 
 async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock) -> CoordinationStore:

@@ -161,16 +161,18 @@ class Server:
             log,
             ports.worker,
             ports.network,
+            self._is_clustered,
         )
         parts = assemble(around, topic_configs, logs)
         self.metadata = parts.metadata
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs, session)
         metrics = await listen_for_metrics(self._config, parts.dispatcher, log)
         service = parts.dispatcher if metrics is None else metrics.service
-        limits = network_limits(self._dynamic.config)
+        descriptors_max = ports.descriptors.connections
+        limits = network_limits(self._dynamic.config, descriptors_max)
         sockets = SocketServer(ports.network, service, ports.clock, ports.page_cache, log, *limits)
         logs.on_cut(sockets.reset_holders)
-        self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed)[0]))
+        self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed, descriptors_max)[0]))
         self.bound, advertised = bind(self._config, sockets)
         me = cluster.Broker(self.identity.broker_id, 0, advertised, self._config.broker_rack)
         await join_company(self._config, session, me)
@@ -185,7 +187,7 @@ class Server:
             self.watchdog.start()
             # The cleaner's children are gone by the time that open requests are answered.
             serving += map(self._spawn, (running.ties.membership.run(), running.parts.cleaner.run()))
-            self._spawn(self._tick(running.parts.logs))
+            self._spawn(self._tick(running))
             self._spawn(self._check_isr(running.parts.replicas))
             running.sockets.start()
             if running.metrics is not None:
@@ -300,10 +302,14 @@ class Server:
         elif self._is_clustered:
             self._spawn(tell_of_failed_directory(session, self.identity.broker_id))
 
-    async def _tick(self, logs: LogManager) -> None:
+    async def _tick(self, running: Running) -> None:
+        assert self.identity is not None
+        clock = self._ports.clock
         while True:
             await asyncio.sleep(TICK_S)
-            await logs.tick(self._ports.clock.now_ms())
+            await running.parts.logs.tick(clock.now_ms())
+            if running.parts.receiver.put_off.is_due(clock.monotonic_ms()):
+                self._spawn(tell_of_failed_directory(running.session, self.identity.broker_id))
 
     async def _check_isr(self, replicas: ReplicaSet) -> None:
         while True:

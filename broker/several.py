@@ -11,7 +11,6 @@ so is its loop. That is what a cluster of processes is for.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import random
@@ -25,6 +24,8 @@ from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.places import STORE_FILE, refuse_moved
 from sordini.broker.coordination.shared import Lease
+from sordini.broker.descriptors import Descriptors, allow_open_files
+from sordini.broker.log_writer import say_at_last
 from sordini.broker.logging import Logger
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
@@ -34,7 +35,6 @@ from sordini.broker.process import (
     EXIT_FAILED,
     Given,
     StandardReport,
-    allow_open_files,
     choose_loop,
     given_by,
     read_entries,
@@ -128,12 +128,12 @@ def run_brokers(plan: Plan, overrides: Sequence[str], log: Logger, started_ms: i
     except OSError as error:
         report.failed(f"sordini: {plan.directory}: {error.strerror}\n")
         return EXIT_FAILED
-    allow_open_files(given[1].config, log)
+    descriptors = allow_open_files(given[1].config, log, plan.brokers)
     gc.collect()
     gc.freeze()
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(_Brokers(plan, given, disk, log, started_ms).run())
+            runner.run(_Brokers(plan, given, disk, log, started_ms, descriptors).run())
     except (StartRefused, StoreUnusable) as error:
         report.failed(f"sordini: {error}\n")
         return EXIT_FAILED
@@ -145,12 +145,21 @@ def run_brokers(plan: Plan, overrides: Sequence[str], log: Logger, started_ms: i
 class _Brokers:
     """The brokers of one process. `run` is their whole life."""
 
-    def __init__(self, plan: Plan, given: Mapping[int, Given], disk: SystemDisk, log: Logger, started_ms: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        given: Mapping[int, Given],
+        disk: SystemDisk,
+        log: Logger,
+        started_ms: int,
+        descriptors: Descriptors,
+    ) -> None:
         self._plan = plan
         self._given = given
         self._disk = disk
         self._log = log
         self._started_ms = started_ms
+        self._descriptors = descriptors
         self._clock = SystemClock()
         self._servers: dict[int, Server] = {}
 
@@ -201,6 +210,7 @@ class _Brokers:
             page_cache=SystemPageCache(self._clock, self._disk.offload),
             open_store=lease,
             worker=CleaningChildren(),
+            descriptors=self._descriptors,
             is_store_shared=True,
         )
         return Server(config, explicit, ports, BrokerLog(self._log, number, stop))
@@ -226,8 +236,7 @@ class _Brokers:
 
     def _last_words(self, reason: str) -> None:
         doing = ", ".join(f"broker {number} {server.doing}" for number, server in self._servers.items())
-        with contextlib.suppress(OSError):
-            os.write(2, f"sordini: stop forced after {reason}, not finished: {doing}\n".encode())
+        say_at_last(f"sordini: stop forced after {reason}, not finished: {doing}\n")
 
 
 class BrokerLog:

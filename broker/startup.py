@@ -17,6 +17,7 @@ from sordini.broker.configuration.settings import INT64_MAX, ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.delete_policies import load_policies
+from sordini.broker.descriptors import Descriptors
 from sordini.broker.identity import BrokerIdentity
 from sordini.broker.network.limits import Listener
 from sordini.broker.network.ports import Log, Network, PageCache, SocketOptions
@@ -81,6 +82,7 @@ class Ports(NamedTuple):
     open_store: Callable[[], Awaitable[CoordinationStore]]
     worker: Worker
     """Who compacts."""
+    descriptors: Descriptors = Descriptors()
     is_store_shared: bool = False
     """Whether other brokers of this process have the same embedded store; a ZooKeeper is shared anyway."""
 
@@ -100,7 +102,7 @@ def open_logs(
         lambda partition: topic_configs.settings_of(partition.topic).log,
         ports.randomness,
         StoreConfig(
-            open_files_max=config.open_segments_max,
+            open_files_max=min(config.open_segments_max, ports.descriptors.log_files),
             retention_check_interval_ms=config.log_retention_check_interval_ms,
             recovery_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
             log_start_checkpoint_interval_ms=config.log_flush_start_offset_checkpoint_interval_ms,

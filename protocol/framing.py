@@ -105,6 +105,15 @@ class FrameReader:
         """Bytes that arrived and were not handed out yet."""
         return len(self._rest) if self._buffer is None else self._end - self._start
 
+    @property
+    def declared_bytes(self) -> int:
+        """The length that the frame at the front declares; 0 while its four bytes are not there."""
+        if self.unread_bytes < LENGTH_BYTES:
+            return 0
+        buffer, start = (self._rest, 0) if self._buffer is None else (self._buffer, self._start)
+        size: int = _LENGTH.unpack_from(buffer, start)[0]
+        return size
+
     def space(self) -> bytearray | memoryview:
         """Where the next bytes are to be received; never empty."""
         buffer = self._buffer

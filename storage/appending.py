@@ -10,22 +10,26 @@ from typing import TYPE_CHECKING
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader
 from sordini.storage import aborts, producer_replay
-from sordini.storage.log_files import takes_the_directory
+from sordini.storage.home import condemns
 from sordini.storage.log_values import Appended
-from sordini.storage.producer_state import ProducerState, SentBatch
+from sordini.storage.producer_state import SentBatch
 from sordini.storage.segment import OFFSETS_MAX, Segment, age_from
 
 if TYPE_CHECKING:
     from sordini.storage.log import Log
 
 
-def sent_before(producers: ProducerState, header: BatchHeader) -> SentBatch | None:
-    """The batch that this one repeats. Raises BrokerError for a producer that is fenced or out of order."""
+def sent_before(log: Log, header: BatchHeader, now_ms: int) -> SentBatch | None:
+    """The batch that this one repeats. Raises BrokerError for a producer that is fenced, out of order or too many."""
     if header.is_control or header.base_sequence < 0:
         return None
+    producers = log.producers
     sent = producers.check(header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
     if sent is None:
         producers.check_transaction(header.producer_id, is_transactional=header.is_transactional)
+        if len(producers) >= log.config.producers_max and not producers.knows(header.producer_id):
+            producers.mark(now_ms, log.log_end_offset)
+            producers.make_room(now_ms, log.config.producers_max)
     return sent
 
 
@@ -111,5 +115,5 @@ def index_batch(log: Log, segment: Segment, position: int, header: BatchHeader, 
         )
     except OSError as error:
         segment.unindexed_bytes += header.size
-        if takes_the_directory(error):
+        if condemns(error):
             raise log.home.fail(error) from error

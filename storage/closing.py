@@ -83,7 +83,7 @@ def _finish_indexes(log: Log) -> bool:
     """Give the indexes their last entries and take their padding away; whether there was nothing to do."""
     active = log.segments.active
     close_index(log, active)
-    active.give_back()
+    log.home.reservations.give_back(log.topic_partition)
     for segment in log.segments.all():
         # The marker vouches for every index, and Apache Kafka deletes a segment whose padding it takes for entries.
         if segment.may_be_padded(log.config.segment_index_bytes):

@@ -3,6 +3,9 @@
 `Disk` and `File` are shaped like system calls, so that a simulated disk can stand in for the real one with every
 line above it unchanged. `append` and `write_at` promise the page cache; only `sync` promises the disk, and a name
 is only promised once its directory was synced too.
+
+What is made here is its owner's alone, whatever the umask: files 0600, directories 0700. Files and directories that
+exist keep the mode that an operator gave them.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Protocol, TypeVar
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
+FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
 SYNCS_AT_ONCE = 16
 """Sixteen at once took a thirtieth of the time of one after the other on ext4; more gained nothing."""
 NEWEST_BYTES_MAX = 8 * 1024
@@ -116,6 +120,15 @@ class Disk(Protocol):
         """
 
 
+def open_again_without_blocking(descriptor: int) -> int:
+    """A second descriptor of a pipe or terminal, whose writes answer BlockingIOError instead of waiting.
+
+    It is an open file of its own: the first one, which other processes may share, stays as it is. Raises OSError where
+    the system has no such names, for a pipe without a reader, and for what belongs to another user.
+    """
+    return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+
 class Newest:
     """What was appended last, to whichever file, if it was small: those who wait for it want it at once."""
 
@@ -207,6 +220,11 @@ class SystemFile:
             os.close(descriptor)
 
 
+def make_private_file(path: str) -> None:
+    """Make an empty file, for a library that would open it with another mode. Silent when it is there."""
+    os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, FILE_MODE))
+
+
 class SystemDisk:
     """The machine's file systems; `offload` waits in a small pool of threads that only make system calls."""
 
@@ -217,7 +235,7 @@ class SystemDisk:
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return SystemFile(path, os.open(path, flags, 0o644), self._newest)
+        return SystemFile(path, os.open(path, flags, FILE_MODE), self._newest)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)  # noqa: PTH110 - a Path object costs more than the call.
@@ -249,7 +267,17 @@ class SystemDisk:
         return os.path.isdir(path)  # noqa: PTH112 - as above.
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)  # noqa: PTH103 - as above.
+        try:
+            os.mkdir(path, DIRECTORY_MODE)  # noqa: PTH102 - as above.
+        except FileNotFoundError:
+            parent = os.path.dirname(path.rstrip("/"))  # noqa: PTH120 - as above.
+            if not parent:
+                raise
+            self.make_directory(parent)
+            self.make_directory(path)
+        except FileExistsError:
+            if not self.is_directory(path):
+                raise
 
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new)  # noqa: PTH104 - as above.
@@ -280,7 +308,7 @@ class SystemDisk:
     def lock(self, path: str) -> File:
         # A link that somebody left in the file's place is not followed (ELOOP): what is locked is written to.
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW
-        file = SystemFile(path, os.open(path, flags, 0o644), self._newest)
+        file = SystemFile(path, os.open(path, flags, FILE_MODE), self._newest)
         try:
             # Java locks files with fcntl; `flock` would not see it, nor it us.
             fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sordini.protocol.errors import BrokerError, ErrorCode
+
 
 class StorageError(Exception):
     """The log directory `directory` failed or holds what must not be touched: it goes offline, the broker lives.
@@ -12,6 +14,13 @@ class StorageError(Exception):
     def __init__(self, directory: str, message: str) -> None:
         super().__init__(f"{directory}: {message}")
         self.directory = directory
+
+
+class NotNow(BrokerError):
+    """A full disk, or no descriptor left: the call is refused, and a later one may succeed (KAFKA_STORAGE_ERROR)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
 class WrongDirectory(StorageError):

@@ -21,7 +21,7 @@ class FileSlice:
     def __init__(
         self, handle: Handle, position: int, size: int, base: int, end_offset: int, topic_partition: TopicPartition
     ) -> None:
-        self.file: File = handle.pin()
+        self.file: File = handle.pin_to_send()
         self._handle: Handle | None = handle
         self.position = position
         self.size = size

@@ -6,16 +6,40 @@ import errno
 from collections.abc import Callable
 from typing import Protocol
 
-from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.storage.disk import Disk, File
-from sordini.storage.errors import StorageError
+from sordini.storage.errors import NotNow, StorageError
 from sordini.storage.open_files import OpenFiles
+from sordini.storage.preallocation import Reservations
 from sordini.storage.retention import Retention
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 PASSING = frozenset({errno.ENOSPC, errno.EDQUOT}) | NO_DESCRIPTOR
 """A full disk, and no descriptor left: the call is refused, and a later one may succeed."""
+REFUSED = frozenset(
+    {
+        errno.EBADF,
+        errno.EEXIST,
+        errno.EFBIG,
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.EMLINK,
+        errno.ENAMETOOLONG,
+        errno.ENOMEM,
+        errno.ENOTDIR,
+        errno.ENOTEMPTY,
+        errno.EOVERFLOW,
+        errno.EXDEV,
+    }
+)
+"""What was asked for cannot be done: a name, a size, a descriptor, or what lies in the way. The call is refused, and
+says nothing about the disk. A sync or a cut that fails with one of these is a failed sync or cut all the same."""
+
+
+def condemns(error: OSError) -> bool:
+    """Whether a failed call means that the log directory can no longer be trusted."""
+    return error.errno not in PASSING and error.errno not in REFUSED
 
 
 class Randomness(Protocol):
@@ -32,6 +56,7 @@ class Home:
         self.path = path
         self.files = files
         self.randomness = randomness
+        self.reservations = Reservations(disk, path)
         self.failure: StorageError | None = None
         self.on_failure: Callable[[StorageError], None] = _ignore
         self.retention = Retention()
@@ -46,8 +71,13 @@ class Home:
         """What the disk says of a partition, or may say once a write that runs has ended."""
 
     def wrong(self, error: OSError) -> BrokerError | StorageError:
-        """What to raise for a failed call: a full disk refuses and heals, anything else takes the directory away."""
+        """What to raise for a failed call: a refusal, unless it means that the directory can no longer be trusted.
+
+        A full disk, or no descriptor left, is a NotNow: a later call may succeed.
+        """
         if error.errno in PASSING:
+            return NotNow(f"{self.path}: {error}")
+        if not condemns(error):
             return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path}: {error}")
         return self.fail(error)
 

@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -122,7 +123,7 @@ class Log:
         for position, header in batches:
             if header.producer_id >= 0:
                 idempotent = True
-                sent = appending.sent_before(self.producers, header)
+                sent = appending.sent_before(self, header, now_ms)
                 if sent is not None:
                     return appending.duplicate(self, sent)
             stamp(buffer, position, offset, leader_epoch)
@@ -188,7 +189,7 @@ class Log:
         try:
             active.load(self._interval_bytes)
             aborts.close_index(self, active)
-            active.give_back()
+            self.home.reservations.give_back(self.topic_partition)
             self.segments.roll(self.log_end_offset, now_ms)
             self.reserve()
         except OSError as error:
@@ -200,9 +201,9 @@ class Log:
         return True
 
     def reserve(self) -> None:
-        """With `preallocate`, take the room that the active segment may come to need."""
+        """With `preallocate`, take the room that the active segment may come to need, if there is plenty."""
         if self._config.preallocate:
-            self.segments.active.reserve(self._config.segment_bytes)
+            self.home.reservations.take(self.topic_partition, self.segments.active, self._config.segment_bytes)
 
     async def flush(self) -> None:
         """Sync everything appended before the call, in a thread, and move the recovery point.
@@ -355,11 +356,14 @@ class Log:
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that were silent for too long; how many."""
+        self.producers.mark(now_ms, self.log_end_offset)
         return self.producers.expire(now_ms, self._config.producer_expiration_ms)
 
     def abandon(self) -> None:
         """Let every file go as it is: the log was deleted, or its directory failed."""
         self.is_closed = True
+        with contextlib.suppress(OSError):  # What cannot be freed now is freed with the file.
+            self.home.reservations.give_back(self.topic_partition)
         self.segments.release()
 
     # Helpers, in the order in which they are called above.

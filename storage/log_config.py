@@ -31,6 +31,8 @@ class LogConfig(NamedTuple):
     """Whether records may be missing between two others, which elsewhere means that they were lost."""
     log_append_time: bool = False
     producer_expiration_ms: int = 86_400_000
+    producers_max: int = 20_000
+    """Producers that one partition remembers."""
     min_cleanable_dirty_ratio: float = 0.5
     """The share of a compacted log that has to be dirty before it is cleaned."""
     min_compaction_lag_ms: int = 0

@@ -109,15 +109,17 @@ class LogDirectory:
                 cleaner_offsets.get(partition),
             )
             log = open_log(self.home, opening, now_ms)
+            if opening.config.preallocate and not is_clean:
+                log.segments.active.give_back_unknown()  # What was reserved before a crash is still there.
             log.last_flush_ms = now_ms
             log.compaction.first_dirty_offset = cleaner_offsets.get(partition)
             log.high_watermark = max(min(high_watermarks.get(partition, 0), log.log_end_offset), log.log_start_offset)
             self.logs[partition] = log
 
     def create(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
-        """Make an empty log; raises BrokerError or StorageError."""
+        """Make an empty log; raises BrokerError, also for a name that would be no directory here, or StorageError."""
         home = self.home
-        directory = f"{home.path}/{partition}"
+        directory = f"{home.path}/{names.directory_name(partition)}"
         try:
             self._forget_former(partition)
             home.disk.make_directory(directory)

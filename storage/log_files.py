@@ -9,7 +9,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.storage.checkpoints import sync_topic_id, write_epochs
 from sordini.storage.compaction.swap import withdraw
 from sordini.storage.disk import Disk, File
-from sordini.storage.home import NO_DESCRIPTOR, PASSING, Home
+from sordini.storage.home import NO_DESCRIPTOR, Home, condemns
 from sordini.storage.open_files import Handle
 from sordini.storage.producer_replay import refill_windows, replay
 from sordini.storage.producer_state import ProducerState
@@ -19,11 +19,6 @@ from sordini.storage.snapshots import newest_snapshot, remove_snapshots, snapsho
 
 if TYPE_CHECKING:
     from sordini.storage.log import Log
-
-
-def takes_the_directory(error: OSError) -> bool:
-    """Whether a failed call means more than a full disk."""
-    return error.errno not in PASSING
 
 
 def write(home: Home, segment: Segment, buffer: memoryview, size: int) -> None:
@@ -125,7 +120,7 @@ def _save_epochs(disk: Disk, directory: str, epochs: list[tuple[int, int]]) -> b
     try:
         write_epochs(disk, directory, epochs)
     except OSError as error:
-        if takes_the_directory(error):
+        if condemns(error):
             raise
         return False
     return True
@@ -147,7 +142,7 @@ def take_snapshot(log: Log) -> None:
     try:
         write_snapshot(log.home.disk, log.directory, log.log_end_offset, log.producers)
     except OSError as error:
-        if takes_the_directory(error):
+        if condemns(error):
             raise log.home.fail(error) from error
 
 

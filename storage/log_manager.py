@@ -19,7 +19,7 @@ from sordini.storage import log_files, names
 from sordini.storage.checkpoints import DamagedFile
 from sordini.storage.disk import Disk, File
 from sordini.storage.errors import StorageError, WrongDirectory
-from sordini.storage.home import Home, Randomness
+from sordini.storage.home import Home, Randomness, condemns
 from sordini.storage.log import Log
 from sordini.storage.log_config import NEVER, LogConfig
 from sordini.storage.log_directory import LogDirectory
@@ -206,7 +206,7 @@ class LogManager:
             try:
                 await self._disk.offload(write)
             except OSError as error:
-                if log_files.takes_the_directory(error):
+                if condemns(error):
                     directory.home.fail(error)
 
     async def close(self, *, clean: bool = True) -> None:
@@ -329,7 +329,7 @@ class LogManager:
                 try:
                     await self._disk.offload(lambda home=home, here=here: _remove_directories(home, here))  # type: ignore[misc]
                 except OSError as error:
-                    if log_files.takes_the_directory(error):
+                    if condemns(error):
                         home.fail(error)
 
 

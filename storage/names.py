@@ -2,12 +2,17 @@
 
 A segment is named by its own first offset in 20 digits. A partition's directory is `<topic>-<partition>`; one that
 waits to be removed is `<topic>-<partition>.<32 hex digits>-delete`, the topic shortened so that 255 bytes suffice.
+
+`directory_name` and `condemned_name` are the only ways from a topic's name to a path, and both check it: whatever asked
+for the partition, its directory is one step below its log directory.
 """
 
 from __future__ import annotations
 
 import re
 
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.topic_names import why_no_partition
 from sordini.protocol.types import TopicPartition
 
 LOG = ".log"
@@ -52,9 +57,20 @@ def offset_of(name: str, suffix: str) -> int | None:
 def partition_of(directory: str) -> TopicPartition | None:
     """The partition that a directory name stands for, or None when it is something else."""
     match = _PARTITION.fullmatch(directory)
-    if match is None or int(match[2]) > 2**31 - 1:
+    if match is None or why_no_partition(match[1], int(match[2])) is not None:
         return None
     return TopicPartition(match[1], int(match[2]))
+
+
+def directory_name(partition: TopicPartition) -> str:
+    """The name of a partition's directory: `orders-3`.
+
+    Raises BrokerError INVALID_TOPIC_EXCEPTION for what no partition may be called.
+    """
+    reason = why_no_partition(*partition)
+    if reason is not None:
+        raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"No directory for {str(partition)!r}: {reason}.")
+    return str(partition)
 
 
 def is_condemned(directory: str) -> bool:
@@ -63,6 +79,10 @@ def is_condemned(directory: str) -> bool:
 
 
 def condemned_name(partition: TopicPartition, unique: int) -> str:
-    """The name under which a partition's directory waits for its removal; `unique` is a random 128-bit number."""
+    """The name under which a partition's directory waits for its removal; `unique` is a random 128-bit number.
+
+    Raises BrokerError as `directory_name`.
+    """
+    directory_name(partition)
     suffix = f"-{partition.partition}.{unique:032x}{DELETE_DIRECTORY}"
     return partition.topic[: NAME_BYTES_MAX - len(suffix)] + suffix

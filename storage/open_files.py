@@ -10,9 +10,19 @@ Belongs to one thread at a time: a thread that syncs files is given pinned ones 
 
 from __future__ import annotations
 
+import errno
 from collections import deque
+from typing import Final
 
 from sordini.storage.disk import Disk, File
+
+PINNED_BEYOND_MAX: Final = 64
+"""See `pinned_beyond`."""
+
+
+def pinned_beyond(limit: int) -> int:
+    """How many files readers may have open past the limit; then what is not open cannot be read (EMFILE)."""
+    return min(PINNED_BEYOND_MAX, limit // 4 + 1)
 
 
 class Handle:
@@ -32,6 +42,11 @@ class Handle:
     def is_pinned(self) -> bool:
         return self._pins > 0
 
+    @property
+    def is_condemned(self) -> bool:
+        """Whether the file is deleted, or will be with its last pin."""
+        return self._condemned
+
     def reopen(self, *, create: bool = False) -> File:
         """The open file, opened now if it was not; raises OSError."""
         self.used = True
@@ -49,6 +64,12 @@ class Handle:
         self.used = True
         self._pins += 1
         return file
+
+    def pin_to_send(self) -> File:
+        """Keep the file open until a reader has it; raises OSError EMFILE when readers hold too many others open."""
+        if self.file is None and not self.files.has_room_for_readers():
+            raise OSError(errno.EMFILE, "too many log files are being read at once", self.path)
+        return self.pin()
 
     def unpin(self) -> None:
         assert self._pins > 0, f"{self.path} was unpinned more often than pinned"
@@ -72,7 +93,7 @@ class Handle:
 
 
 class OpenFiles:
-    """All handles of a store; at most `limit` files stay open, pinned ones aside."""
+    """All handles of a store; at most `limit` files stay open, and more only while they are pinned."""
 
     def __init__(self, disk: Disk, limit: int) -> None:
         assert limit > 0
@@ -88,11 +109,23 @@ class OpenFiles:
     def open(self, handle: Handle, *, create: bool) -> File:
         """Open a handle's file for it, closing others if there are too many."""
         if self._open >= self._limit:
-            self._sweep()
-        file = self.disk.open(handle.path, create=create)
+            self._sweep(self._limit - 1)
+        try:
+            file = self.disk.open(handle.path, create=create)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._sweep(self._open - 1):
+                raise
+            file = self.disk.open(handle.path, create=create)
         self._open += 1
         self._ring.append(handle)
         return file
+
+    def has_room_for_readers(self) -> bool:
+        """Whether one more file may be opened for a reader, who may keep it open for long."""
+        bound = self._limit + pinned_beyond(self._limit)
+        if self._open >= bound:
+            self._sweep(self._limit - 1)
+        return self._open < bound
 
     def closed(self) -> None:
         self._open -= 1
@@ -100,10 +133,12 @@ class OpenFiles:
         if len(self._ring) > 2 * self._limit + 64:
             self._ring = deque(dict.fromkeys(handle for handle in self._ring if handle.file is not None))
 
-    def _sweep(self) -> None:
+    def _sweep(self, open_max: int) -> bool:
+        """Close files that are not pinned until `open_max` are open, if there are so many; whether any was closed."""
+        before = self._open
         for _ in range(2 * len(self._ring)):
-            if self._open < self._limit:
-                return
+            if self._open <= open_max:
+                break
             handle = self._ring.popleft()
             if handle.file is None:
                 continue
@@ -112,3 +147,4 @@ class OpenFiles:
                 self._ring.append(handle)
             else:
                 handle.close()
+        return self._open < before

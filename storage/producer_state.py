@@ -4,6 +4,12 @@ A producer numbers its records per partition. The last five batches of each are 
 five requests in flight), so that a resent one is answered with the offset it already has. Open transactions are
 kept here too, because they bound what a read_committed reader may see.
 
+How many producers are remembered has a bound. Forgetting one is safe when no retry of its batches can be under way:
+the next batch of a producer that is not known is taken with any number (KIP-360). So at the bound a leader forgets
+producers that have been silent for SILENT_MS, longest first, and refuses a new one when there are none. How long a
+producer is silent is seen by where its last batch lies in the log; its timestamps are a client's own. Followers and
+recovery refuse nothing: they keep the producers with the latest batches, which a leader's are among.
+
 Invariants:
   - `check` changes nothing; `apply` is called for every batch that is in the log, in order, and for nothing else;
   - so the state is a fold over the log, and a snapshot at an offset plus the batches from there give it again.
@@ -21,6 +27,11 @@ SEQUENCE_MAX = 2**31 - 1
 NO_SEQUENCE = -1
 NO_EPOCH = -1
 NO_OFFSET = -1
+
+SILENT_MS = 600_000
+"""Five times the `delivery.timeout.ms` of Apache Kafka's producer, after which a client sends a batch no more."""
+REFUSAL_MS = 1000
+"""How long new producers are refused without looking again: a look takes all producers."""
 
 
 class SentBatch(NamedTuple):
@@ -58,7 +69,15 @@ class AbortedTransaction(NamedTuple):
 class Producer:
     """One producer's state; `sent` holds its newest batches, oldest first."""
 
-    __slots__ = ("coordinator_epoch", "epoch", "last_sequence", "sent", "timestamp", "transaction_first_offset")
+    __slots__ = (
+        "coordinator_epoch",
+        "epoch",
+        "last_sequence",
+        "marker_offset",
+        "sent",
+        "timestamp",
+        "transaction_first_offset",
+    )
 
     def __init__(self) -> None:
         self.epoch = NO_EPOCH
@@ -67,6 +86,12 @@ class Producer:
         self.timestamp = -1
         self.coordinator_epoch = -1
         self.transaction_first_offset = NO_OFFSET
+        self.marker_offset = NO_OFFSET
+
+    @property
+    def last_offset(self) -> int:
+        """Of its last batch or marker that is remembered."""
+        return max(self.sent[-1].last_offset if self.sent else NO_OFFSET, self.marker_offset)
 
 
 def sequence_after(sequence: int, count: int) -> int:
@@ -77,7 +102,7 @@ def sequence_after(sequence: int, count: int) -> int:
 class ProducerState:
     """All producers of one log."""
 
-    __slots__ = ("_closed", "_open", "_producers")
+    __slots__ = ("_closed", "_full_since_ms", "_newer_mark", "_older_mark", "_open", "_producers")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._producers: dict[int, Producer] = {}
@@ -85,6 +110,9 @@ class ProducerState:
         """Producer id -> first offset of its open transaction, in the order in which they began."""
         self._closed: list[tuple[int, int]] = []
         """(first, last offset) of ended transactions whose marker may not be replicated yet."""
+        self._older_mark = self._newer_mark = (0, 0)
+        """Two moments, in milliseconds, and where the log ended then; the older is SILENT_MS ago or longer."""
+        self._full_since_ms: int | None = None
         for entry in sorted(entries, key=lambda entry: entry.transaction_first_offset):
             self._restore(entry)
 
@@ -140,11 +168,49 @@ class ProducerState:
         if producer is not None and producer.sent and producer.sent[-1][:4] == batches[-1][:4]:
             producer.sent = batches[-WINDOW:]
 
+    def knows(self, producer_id: int) -> bool:
+        return producer_id in self._producers
+
+    def mark(self, now_ms: int, end_offset: int) -> None:
+        """Note where the log ends now. To be called every now and then, and before `make_room`."""
+        if abs(now_ms - self._newer_mark[0]) >= SILENT_MS:
+            self._older_mark, self._newer_mark = self._newer_mark, (now_ms, end_offset)
+
+    def make_room(self, now_ms: int, producers_max: int) -> None:
+        """Forget silent producers, as a leader takes a new one past `producers_max`.
+
+        Raises BrokerError KAFKA_STORAGE_ERROR when none is silent: clients try again, and nothing was appended.
+        """
+        if self._full_since_ms is None or not 0 <= now_ms - self._full_since_ms < REFUSAL_MS:
+            silent = self._by_last_offset(below=self._older_mark[1])
+            for producer_id in silent[: len(self._producers) - producers_max + 1 + producers_max // 16]:
+                del self._producers[producer_id]
+            self._full_since_ms = None if silent else now_ms
+        if self._full_since_ms is not None:
+            raise BrokerError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the partition has {producers_max} producers (sordini.partition.producers.max), and none is silent",
+            )
+
+    def trim(self, producers_max: int) -> None:
+        """Keep the bound where batches are taken as they come, with some slack so that it is seldom looked at."""
+        surplus = len(self._producers) - producers_max
+        if surplus > producers_max // 4 and len(self._producers) - len(self._open) > producers_max // 4:
+            for producer_id in self._by_last_offset()[:surplus]:
+                del self._producers[producer_id]
+
     def check_transaction(self, producer_id: int, *, is_transactional: bool) -> None:
         """Refuse a batch outside the transaction that its producer has open (INVALID_TXN_STATE)."""
         if not is_transactional and producer_id in self._open:
             raise BrokerError(
                 ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has a transaction open in this partition"
+            )
+
+    def check_open(self, producer_id: int) -> None:
+        """Refuse to end a transaction that is not open (CLUSTER_AUTHORIZATION_FAILED): only a coordinator may."""
+        if producer_id not in self._open:
+            raise BrokerError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"producer {producer_id} has no transaction open here"
             )
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
@@ -195,6 +261,7 @@ class ProducerState:
             producer.last_sequence = NO_SEQUENCE
         producer.timestamp = timestamp
         producer.coordinator_epoch = coordinator_epoch
+        producer.marker_offset = offset
         first_offset = producer.transaction_first_offset
         if first_offset == NO_OFFSET:
             return None
@@ -243,6 +310,16 @@ class ProducerState:
                 producer.coordinator_epoch,
                 producer.transaction_first_offset,
             )
+
+    def _by_last_offset(self, below: int | None = None) -> list[int]:
+        """Producers without an open transaction, the one that has been silent for longest first."""
+        offsets = {
+            producer_id: producer.last_offset
+            for producer_id, producer in self._producers.items()
+            if producer_id not in self._open
+        }
+        found = [producer_id for producer_id, offset in offsets.items() if below is None or offset < below]
+        return sorted(found, key=offsets.__getitem__)
 
     def _of(self, producer_id: int) -> Producer:
         producer = self._producers.get(producer_id)

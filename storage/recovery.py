@@ -75,6 +75,7 @@ def open_log(home: Home, opening: Opening, now_ms: int) -> Log:
     snapshots = snapshot_offsets(file_names)
     producers = _producers(disk, opening, segments, snapshots, end_offset, recovered_from)
     producers.expire(now_ms, opening.config.producer_expiration_ms)
+    producers.trim(opening.config.producers_max)
     refill_windows(producers, segments, opening.config.index_interval_bytes)
     recovery_point = end_offset if recovered_from is None else min(opening.recovery_point, end_offset)
     if recovered_from is not None and opening.config.flush_messages != NEVER:

@@ -65,6 +65,7 @@ def _append_run(log: Log, buffer: memoryview, run: Batches, now_ms: int) -> None
         appending.index_batch(log, segment, start + position - begin, header, header.last_offset)
         if header.producer_id >= 0:
             appending.note_producers(log, segment, buffer, [(position, header)], header.base_offset)
+    log.producers.trim(log.config.producers_max)
 
 
 def _note_epoch(log: Log, header: BatchHeader) -> None:

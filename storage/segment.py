@@ -229,6 +229,10 @@ class Segment:
             self.file().give_back()
             self.is_reserved = False
 
+    def give_back_unknown(self) -> None:
+        """Free what an earlier process may have reserved; raises OSError."""
+        self.file().give_back()
+
     def find(self, offset: int, interval_bytes: int) -> tuple[int, int, int] | None:
         """(position, base offset, size) of the batch that holds `offset`, or of the first one after it.
 

@@ -20,13 +20,13 @@ DOCUMENTS = {
     "003": "003_55895e90fe7786e1.txt",
     "004": "004_6e69026bef7c5ed3.txt",
 }
-WORKS = ("replication", "controller", "transactions", "pipeline", "mirroring")
+WORKS = ("transactions", "mirroring")
 
 _HEADING = re.compile(r"^## Document (\d{3}): .*`(\S+\.txt)`\)$", re.MULTILINE)
 _ROW_NUMBER = re.compile(r"\d{3}-\d{2,}")
 # A path in backticks, perhaps with what is in it (`a/b.py::C.d`) and with one case of a test (`...[case]`).
 _REFERENCE = re.compile(r"`([\w./-]+/[\w.-]+\.\w+)(?:::([\w.]+))?(?:\[([^`]*)\])?`")
-_POINTER = re.compile(r"(?:as|row|against|As) (\d{3}-\d{2,})|\((\d{3}-\d{2,})\)")
+_POINTER = re.compile(r"(?:as|row|rows|and|against|As) (\d{3}-\d{2,})|\((\d{3}-\d{2,})\)")
 _TEST = re.compile(r"`tests/[\w/]+\.py::test_\w+(?:\[[^`]*\])?`")
 
 
@@ -156,6 +156,13 @@ def test_what_is_built_names_code_and_a_test_and_what_is_not_names_the_work() ->
         if not (is_waiting or is_clients or row.is_pointer or _TEST.search(row.shown_by)):
             findings.append(f"{row.number} does not say which test shows it")
     none_of(findings, "fill the row in")
+
+
+def test_what_was_replaced_names_the_row_of_its_replacement() -> None:
+    replaced = [row for row in rows() if row.built.startswith("replaced by")]
+    assert replaced
+    findings = [row.number for row in replaced if not re.match(r"replaced by rows? \d{3}-\d{2,}", row.built)]
+    none_of(findings, "begin the cell with: replaced by row NNN-NN")
 
 
 def test_rows_point_at_rows_that_say_it_themselves() -> None:

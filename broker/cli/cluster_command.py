@@ -18,6 +18,7 @@ from sordini.broker.cli.options import (
     json_option,
 )
 from sordini.broker.cli.output import counted, print_json, table
+from sordini.broker.cli.terminal import echo, echo_lines
 
 if TYPE_CHECKING:
     from sordini.broker.coordination.moving import Outcome, Place
@@ -89,20 +90,20 @@ def _tell_status(told: Mapping[str, Any]) -> None:
     from sordini.broker.cli.cluster_status import is_under_replicated
 
     controller = "no controller" if told["controller"] is None else f"controller {told['controller']}"
-    click.echo(f"cluster {told['cluster_id']}, {controller}")
+    echo(f"cluster {told['cluster_id']}, {controller}")
     keys = ("broker", "address", "rack", "state", "leads", "replicas", "in_sync", "lag")
     rows = [
         {**row, "address": None if row["host"] is None else f"{row['host']}:{row['port']}"} for row in told["brokers"]
     ]
-    click.echo(table([key.replace("_", " ").upper() for key in keys], [[row[key] for key in keys] for row in rows]))
-    click.echo(
+    echo_lines(table([key.replace("_", " ").upper() for key in keys], [[row[key] for key in keys] for row in rows]))
+    echo(
         f"{counted(told['topics'], 'topic')} with {counted(len(told['partitions']), 'partition')}: "
         f"{told['offline_partitions']} without a leader, {told['under_replicated_partitions']} under-replicated"
     )
     lacking = [row for row in told["partitions"] if row["leader"] is None or is_under_replicated(row)]
     if lacking:
         head = ["PARTITION", "LEADER", "REPLICAS", "IN SYNC", "LAGS"]
-        click.echo(table(head, map(_lacking, lacking)))
+        echo_lines(table(head, map(_lacking, lacking)))
 
 
 def _lacking(row: Mapping[str, Any]) -> list[object]:
@@ -236,10 +237,10 @@ def _tell(told: Mapping[str, Any], source: Location, target: Location) -> None:
     shape = f"{counted(told['topics'], 'topic')} with {counted(told['partitions'], 'partition')}"
     there = f", {told['nodes'] - told['copied']} of them there already" if told["copied"] < told["nodes"] else ""
     does = "can be moved" if told["dry_run"] else "moved"
-    click.echo(f"cluster {told['cluster_id']} {does} from {told['from']} to {told['to']}")
-    click.echo(f"{shape}; {told['nodes']} nodes{there}{'' if told['dry_run'] else ', read back and equal'}")
+    echo(f"cluster {told['cluster_id']} {does} from {told['from']} to {told['to']}")
+    echo(f"{shape}; {told['nodes']} nodes{there}{'' if told['dry_run'] else ', read back and equal'}")
     for line in _advice(told, source, target):
-        click.echo(line, err=True)
+        echo(line, err=True)
 
 
 def _advice(told: Mapping[str, Any], source: Location, target: Location) -> Iterator[str]:

@@ -11,6 +11,7 @@ import click
 from sordini.broker.cli.config_requests import BROKER, DEFAULT, TOPIC, Resource
 from sordini.broker.cli.options import Client, ClientGroup, client_options
 from sordini.broker.cli.output import print_json, table
+from sordini.broker.cli.terminal import echo, echo_lines
 from sordini.broker.cli.values import SETTING
 
 
@@ -81,10 +82,11 @@ def describe(client: Client, resources: list[Resource], *, everything: bool) -> 
         return
     for resource, rows in zip(resources, shown, strict=True):
         if len(resources) > 1:
-            click.echo(f"{resource}:")
-        click.echo(
-            _table(rows, everything=everything) if rows else f"All settings of {resource} are at their defaults."
-        )
+            echo(f"{resource}:")
+        if rows:
+            echo_lines(_table(rows, everything=everything))
+        else:
+            echo(f"All settings of {resource} are at their defaults.")
 
 
 def _table(rows: list[dict[str, Any]], *, everything: bool) -> str:
@@ -145,4 +147,4 @@ def _change(
         print_json({"resources": [str(resource) for resource in resources], "changed": not validate_only})
         return
     for resource in resources:
-        click.echo(f"{resource} {'could be changed so' if validate_only else 'changed'}")
+        echo(f"{resource} {'could be changed so' if validate_only else 'changed'}")

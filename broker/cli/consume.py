@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sordini.broker.cli.options import Client, ClientCommand, bootstrap_option, json_option
+from sordini.broker.cli.terminal import raw_option
 from sordini.broker.cli.values import START, Start
 
 CONNECT_SECONDS_MAX = 30.0
@@ -60,6 +61,7 @@ CONNECT_SECONDS_MAX = 30.0
     help="Between key and value; \\t is a tab.",
 )
 @click.option("--null-value", metavar="TEXT", default="null", show_default=True, help="Print a null key or value so.")
+@raw_option
 @bootstrap_option
 @json_option
 def consume(
@@ -75,12 +77,14 @@ def consume(
     form: str | None,
     key_separator: str,
     null_value: str,
+    raw: bool,
     bootstrap: str,
     as_json: bool,
 ) -> None:
     """Print the records of a topic, until Ctrl-C unless something else ends it.
 
-    In JSON, keys and values that are not UTF-8 stand as {"base64": "..."}. --json is --format json.
+    On a terminal what cannot be printed is escaped, so that no record takes it over; --raw does without. In JSON, keys
+    and values that are not UTF-8 stand as {"base64": "..."}. --json is --format json.
 
     \b
       sordini consume orders --from beginning
@@ -110,4 +114,4 @@ def consume(
     )
     form = "json" if as_json else form or "value"
     separator = key_separator.replace("\\t", "\t").encode()
-    receive(Client(bootstrap, as_json, CONNECT_SECONDS_MAX), request, form, separator, null_value.encode())
+    receive(Client(bootstrap, as_json, CONNECT_SECONDS_MAX), request, form, separator, null_value.encode(), raw=raw)

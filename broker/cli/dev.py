@@ -7,6 +7,7 @@ import sys
 import click
 
 from sordini.broker.cli.options import ClientCommand
+from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
 
 STARTED_MS = SystemClock().monotonic_ms()
@@ -76,12 +77,15 @@ def dev(count: int, port: int, host: str, directory: str, overrides: tuple[str, 
       sordini dev --override min.insync.replicas=2 --log-level info
     """
     from sordini.broker.configuration.settings import ConfigError
+    from sordini.broker.log_writer import standard_error
     from sordini.broker.logging import Logger
     from sordini.broker.several import Plan, run_brokers  # Late: --help does not need a broker.
 
     try:
-        code = run_brokers(Plan(count, directory, host, port), overrides, Logger(log_level), STARTED_MS)
+        code = run_brokers(
+            Plan(count, directory, host, port), overrides, Logger(log_level, standard_error()), STARTED_MS
+        )
     except ConfigError as error:
-        click.echo(f"sordini: {error}", err=True)
+        echo(f"sordini: {error}", err=True)
         sys.exit(2)
     sys.exit(code)

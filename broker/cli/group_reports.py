@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from sordini.broker.cli.cluster import Cluster
 from sordini.broker.cli.describing import partitions_of
 from sordini.broker.cli.group_requests import (
@@ -20,6 +18,7 @@ from sordini.broker.cli.offsets import ends_of
 from sordini.broker.cli.options import Failure
 from sordini.broker.cli.output import print_json, table
 from sordini.broker.cli.reset import Planned, write_csv
+from sordini.broker.cli.terminal import echo, echo_data, echo_lines, shown
 from sordini.broker.cli.values import Wanted
 from sordini.protocol.types import TopicPartition
 
@@ -98,8 +97,8 @@ def _members(described: Described) -> list[dict[str, Any]]:
 def report_text(group: dict[str, Any]) -> str:
     """One group for people."""
     by = f" by {group['assignor']}" if group["assignor"] else ""
-    lines = [f"Group        {group['group']}", f"State        {group['state']}{by}"]
-    lines += [f"Coordinator  {group['coordinator']}", ""]
+    lines = [f"Group        {shown(group['group'])}", f"State        {shown(group['state'] + by)}"]
+    lines += [f"Coordinator  {shown(str(group['coordinator']))}", ""]
     if group["offsets"]:
         columns = ("topic", "partition", "committed_offset", "end_offset", "lag", "client_id", "host")
         head = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT", "HOST"]
@@ -155,13 +154,13 @@ def echo_plan(group: str, lines: Sequence[Planned], *, execute: bool, as_csv: bo
         )
         return
     if as_csv:
-        click.echo(write_csv(lines), nl=False)
+        echo_data(write_csv(lines))
     else:
         rows = [[*line.partition, line.current, line.new, line.lag_after] for line in lines]
-        click.echo(table(["TOPIC", "PARTITION", "CURRENT", "NEW", "LAG AFTER"], rows))
+        echo_lines(table(["TOPIC", "PARTITION", "CURRENT", "NEW", "LAG AFTER"], rows))
     for line in lines:
         if line.is_clamped:
             end = "begins" if line.new > line.wanted else "ends"
-            click.echo(f"Notice: {line.partition} {end} at {line.new}, not at {line.wanted}.", err=True)
+            echo(f"Notice: {line.partition} {end} at {line.new}, not at {line.wanted}.", err=True)
     if not execute:
-        click.echo("This is only a plan: nothing was changed. --execute does it.", err=True)
+        echo("This is only a plan: nothing was changed. --execute does it.", err=True)

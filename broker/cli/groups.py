@@ -6,6 +6,7 @@ import click
 
 from sordini.broker.cli.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
 from sordini.broker.cli.output import print_json, table
+from sordini.broker.cli.terminal import echo, echo_lines
 from sordini.broker.cli.values import DURATION, INSTANT, PARTITIONS, Wanted
 
 
@@ -42,9 +43,9 @@ def list_(client: Client, *, states: tuple[str, ...]) -> None:
         print_json(rows)
     elif rows:
         cells = [[row["group"], row["state"], row["protocol"] or None, row["coordinator"]] for row in rows]
-        click.echo(table(["GROUP", "STATE", "PROTOCOL", "COORDINATOR"], cells))
+        echo_lines(table(["GROUP", "STATE", "PROTOCOL", "COORDINATOR"], cells))
     else:
-        click.echo("There are no such groups. A consumer that names its group makes one.", err=True)
+        echo("There are no such groups. A consumer that names its group makes one.", err=True)
 
 
 @groups.command()
@@ -62,7 +63,7 @@ def describe(client: Client, names: tuple[str, ...]) -> None:
     if client.as_json:
         print_json(found)
     else:
-        click.echo("\n\n".join(report_text(group) for group in found))
+        echo_lines("\n\n".join(report_text(group) for group in found))
 
 
 @groups.command()
@@ -112,7 +113,7 @@ def delete_offsets(client: Client, name: str, *, wanted: tuple[Wanted, ...], yes
     if client.as_json:
         print_json([{"topic": topic, "partition": partition, "deleted": True} for topic, partition in rows])
     else:
-        click.echo(f"{name} has forgotten {', '.join(map(str, rows))}")
+        echo(f"{name} has forgotten {', '.join(map(str, rows))}")
 
 
 @groups.command()

@@ -14,6 +14,8 @@ from sordini.broker.cli.output import bytes_from_json, bytes_in_json, json_line
 from sordini.protocol.records.batch import NO_TIMESTAMP
 
 Headers = list[tuple[str, bytes | None]]
+Show = Callable[[bytes], bytes]
+"""What becomes of a key or value on its way out."""
 
 
 class Outgoing(NamedTuple):
@@ -95,14 +97,14 @@ def _headers(written: bytes) -> Headers:
     return headers
 
 
-def value_line(record: Any, null: bytes) -> bytes:
+def value_line(record: Any, null: bytes, show: Show = bytes) -> bytes:
     """The value alone."""
-    return (null if record.value is None else bytes(record.value)) + b"\n"
+    return (null if record.value is None else show(record.value)) + b"\n"
 
 
-def key_value_line(record: Any, separator: bytes, null: bytes) -> bytes:
+def key_value_line(record: Any, separator: bytes, null: bytes, show: Show = bytes) -> bytes:
     """Key and value with a separator between."""
-    return (null if record.key is None else bytes(record.key)) + separator + value_line(record, null)
+    return (null if record.key is None else show(record.key)) + separator + value_line(record, null, show)
 
 
 def record_line(record: Any) -> bytes:

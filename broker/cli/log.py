@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sordini.broker.cli.options import DONE, FAILED, USAGE, ClientCommand, ClientGroup, Failure
+from sordini.broker.cli.terminal import echo_lines, raw_option
 
 if TYPE_CHECKING:
     from sordini.broker.cli.logs.dump.files import DumpOptions
@@ -68,6 +69,7 @@ def _decoder_name(_context: click.Context, _parameter: click.Parameter, value: s
     help="Apache Kafka 3.9.1's text, that of 2.0 with all of a record in one line, or ours with readable times.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on each line, for programs.")
+@raw_option
 @click.option("--skip-record-metadata", is_flag=True, help="Leave out offsets, times and sizes of records.")
 @click.option(
     "--max-bytes",
@@ -117,14 +119,14 @@ def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, 
     if not files:
         raise click.UsageError("name files to read")
     request = _Asked(context)
-    run = Dump(SystemDisk())
+    run = Dump(SystemDisk(), raw=bool(asked["raw"]))
     if asked["as_json"] or asked["layout"] == "people":
         request.refuse_with_own_text()
         run.items(files, request.item_decoder(), records=request.records, json=bool(asked["as_json"]))
     else:
         run.kafka(files, request.options())
     if run.problems:
-        raise Failure("\nsordini: ".join(run.problems))
+        raise Failure(*run.problems)
 
 
 class _Asked:
@@ -244,7 +246,7 @@ def verify(directories: tuple[str, ...], *, repair: bool, target: str | None, as
     if repair and len(directories) > 1:
         raise click.UsageError("one directory at a time can be repaired")
     disk = SystemDisk()
-    tell = (lambda _: None) if as_json else click.echo
+    tell = (lambda _: None) if as_json else echo_lines
     run = Verification(disk, tell)
     for path in directories:
         run.look_at(path)
@@ -279,7 +281,7 @@ def stats(directories: tuple[str, ...], *, as_json: bool) -> None:
     from sordini.broker.cli.output import print_json
     from sordini.storage.disk import SystemDisk
 
-    run = Statistics(SystemDisk(), (lambda _: None) if as_json else click.echo)
+    run = Statistics(SystemDisk(), (lambda _: None) if as_json else echo_lines)
     for path in directories:
         run.look_at(path)
     if as_json:

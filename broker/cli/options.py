@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 
 from sordini.broker.cli.output import print_json
+from sordini.broker.cli.terminal import echo
 
 if TYPE_CHECKING:
     from sordini.broker.cli.cluster import Cluster
@@ -34,7 +35,7 @@ EXIT_CODES: Final = {
 
 
 class Failure(Exception):
-    """A command could not do what it was asked for; the text says why, for people."""
+    """A command could not do what it was asked for; each argument is a line that says why, for people."""
 
 
 def in_words(error: OSError) -> str:
@@ -58,7 +59,8 @@ class ClientCommand(click.Command):
             if sys.stdout is not None:  # It is None when the command was started without one.
                 sys.stdout.flush()
         except Failure as failure:
-            click.echo(f"sordini: {failure}", err=True)
+            for problem in failure.args:
+                echo(f"sordini: {problem}", err=True)
             ctx.exit(FAILED)
         except BrokenPipeError:
             sys.stdout = None  # So that the interpreter does not flush it at the end.
@@ -68,7 +70,7 @@ class ClientCommand(click.Command):
             click.echo(f"sordini: {in_words(error)}", err=True)
             ctx.exit(FAILED)
         except (KeyboardInterrupt, click.Abort):
-            click.echo(err=True)
+            echo(err=True)
             ctx.exit(INTERRUPTED)
         return result
 
@@ -170,10 +172,10 @@ def report_each(client: Client, rows: Sequence[Mapping[str, Any]], words: Callab
     else:
         for row in rows:
             if row["error"] is None:
-                click.echo(words(row))
+                echo(words(row))
     errors = [row["error"] for row in rows if row["error"] is not None]
     if errors:
-        raise Failure("\nsordini: ".join(errors))
+        raise Failure(*errors)
 
 
 def is_sure(question: str, *, yes: bool) -> bool:

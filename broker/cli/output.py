@@ -10,14 +10,15 @@ from typing import Any
 
 import click
 
+from sordini.broker.cli.terminal import safe_json, shown
 from sordini.broker.clock import Clock
 
 PROGRESS_MS = 250
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns two spaces apart under their names; numbers stand to the right, None is a dash."""
-    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    """Columns two spaces apart under their names; numbers stand to the right, None is a dash. Cells are escaped."""
+    cells = [["-" if cell is None else shown(str(cell)) for cell in row] for row in rows]
     is_number = [
         bool(cells) and all(row[index].lstrip("-").isdecimal() or row[index] == "-" for row in cells)
         for index in range(len(head))
@@ -35,12 +36,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def print_json(value: Any) -> None:
     """One JSON document, to be read by people too."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False).encode())
+    click.echo(safe_json(json.dumps(value, indent=2, ensure_ascii=False)).encode())
 
 
 def json_line(value: Any) -> bytes:
     """One line of a stream of JSON documents."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return safe_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode() + b"\n"
 
 
 def bytes_in_json(data: bytes | None) -> str | dict[str, str] | None:
@@ -68,8 +69,7 @@ def bytes_as_text(data: bytes | None) -> str:
     """Bytes for people: what cannot be printed is escaped, null is `null`."""
     if data is None:
         return "null"
-    text = data.decode(errors="backslashreplace")
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    return shown(data.decode(errors="backslashreplace"))
 
 
 def size_text(size: int) -> str:
@@ -102,6 +102,7 @@ class Progress:
         if not self._is_shown or self._clock.monotonic_ms() - self._shown_ms < PROGRESS_MS:
             return
         self._shown_ms = self._clock.monotonic_ms()
+        text = shown(text)
         sys.stderr.write(f"\r{text.ljust(self._width)}")
         sys.stderr.flush()
         self._width = len(text)

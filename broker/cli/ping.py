@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sordini.broker.cli.options import ClientCommand, Failure, bootstrap_option
+from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
 
 
@@ -30,7 +31,7 @@ def ping(bootstrap: str, timeout_s: float) -> None:
 
     began_ms = SystemClock().monotonic_ms()
     asyncio.run(_ask(bootstrap, timeout_s))
-    click.echo(f"{bootstrap} answers ({SystemClock().monotonic_ms() - began_ms} ms)")
+    echo(f"{bootstrap} answers ({SystemClock().monotonic_ms() - began_ms} ms)")
 
 
 async def _ask(bootstrap: str, timeout_s: float) -> None:

@@ -9,6 +9,7 @@ import click
 
 from sordini.broker.cli.options import Client, ClientGroup, Failure, client_options, report_each
 from sordini.broker.cli.output import counted, print_json, table
+from sordini.broker.cli.terminal import echo, echo_lines
 from sordini.broker.cli.values import NUMBERS
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def verify(client: Client, path: str, *, preserve_throttles: bool) -> None:
         print_json(rows)
     else:
         cells = [[_name(row), row["state"], _listed(row["target"]), _listed(row["replicas"])] for row in rows]
-        click.echo(table(["PARTITION", "STATE", "TARGET", "REPLICAS"], cells))
+        echo_lines(table(["PARTITION", "STATE", "TARGET", "REPLICAS"], cells))
     open_ = [row for row in rows if row["state"] != "done"]
     if open_:
         raise Failure(f"{counted(len(open_), 'partition')} of {len(rows)} not where the plan wants")
@@ -167,7 +168,7 @@ def cancel(client: Client, path: str | None, *, everything: bool, preserve_throt
     rows = client.run(undo)
     report_each(client, rows, lambda row: f"{_name(row)} goes back")
     if not rows and not client.as_json:
-        click.echo("nothing of that is on the move", err=True)
+        echo("nothing of that is on the move", err=True)
 
 
 @reassign.command("list")
@@ -185,9 +186,9 @@ def list_moves(client: Client) -> None:
         print_json(rows)
     elif rows:
         cells = [[_name(row), *(_listed(row[key]) for key in ("replicas", "adding", "removing"))] for row in rows]
-        click.echo(table(["PARTITION", "REPLICAS", "ADDING", "REMOVING"], cells))
+        echo_lines(table(["PARTITION", "REPLICAS", "ADDING", "REMOVING"], cells))
     else:
-        click.echo("nothing is on the move", err=True)
+        echo("nothing is on the move", err=True)
 
 
 def _read(path: str) -> Plan:

@@ -14,8 +14,6 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import click
-
 from sordini.broker.cli.cluster import Cluster
 from sordini.broker.cli.describing import partitions_of
 from sordini.broker.cli.ending import quieten, stopped
@@ -23,6 +21,7 @@ from sordini.broker.cli.lines import key_value_line, record_line, value_line
 from sordini.broker.cli.link import Refused
 from sordini.broker.cli.offsets import READ_COMMITTED, Ends, ends_of, offsets_at
 from sordini.broker.cli.options import Client, Failure
+from sordini.broker.cli.terminal import echo, is_raw, shown_bytes
 from sordini.broker.clock import SystemClock
 from sordini.protocol.types import TopicPartition
 
@@ -54,11 +53,12 @@ class Found(NamedTuple):
     starts: dict[TopicPartition, int]
 
 
-def receive(client: Client, request: Request, form: str, separator: bytes, null: bytes) -> None:
-    """Print until one of the limits is met. Raises Failure."""
+def receive(client: Client, request: Request, form: str, separator: bytes, null: bytes, *, raw: bool) -> None:
+    """Print until one of the limits is met; on a terminal escaped, unless `raw`. Raises Failure."""
+    show = bytes if is_raw(asked=raw) else shown_bytes
     lines: dict[str, Callable[[Any], bytes]] = {
-        "value": lambda record: value_line(record, null),
-        "key-value": lambda record: key_value_line(record, separator, null),
+        "value": lambda record: value_line(record, null, show),
+        "key-value": lambda record: key_value_line(record, separator, null, show),
         "json": record_line,
     }
     asyncio.run(_receive(client, request, lines[form]))
@@ -69,7 +69,7 @@ async def _receive(client: Client, request: Request, line: Callable[[Any], bytes
     from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
     if sys.stderr.isatty() and request.start[0] == "end" and request.group is None:
-        click.echo("Waiting for new records (--from beginning shows those that are there). Ctrl-C ends.", err=True)
+        echo("Waiting for new records (--from beginning shows those that are there). Ctrl-C ends.", err=True)
     quieten()
     consumer = _consumer(client, request)
     problem = None
@@ -134,7 +134,7 @@ class Watch:
     def _notice(self, problem: str) -> None:
         """Say once that the command goes on waiting."""
         if self._problem is None:
-            click.echo(f"sordini: {problem}; still waiting", err=True)
+            echo(f"sordini: {problem}; still waiting", err=True)
         self._problem = problem
 
 

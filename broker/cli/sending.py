@@ -12,8 +12,6 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-import click
-
 from sordini.broker.cli.cluster import Cluster
 from sordini.broker.cli.ending import quieten, stopped
 from sordini.broker.cli.input import lines
@@ -21,6 +19,7 @@ from sordini.broker.cli.lines import BadLine, Outgoing
 from sordini.broker.cli.link import Refused
 from sordini.broker.cli.options import Client, Failure
 from sordini.broker.cli.output import Progress, print_json, size_text
+from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
 
 CLIENT_ID = "sordini-cli"
@@ -117,7 +116,7 @@ async def _send(client: Client, shipment: Shipment) -> None:
             f"topic '{shipment.topic}' has no partition {shipment.partition} (it has {partitions}, from 0 on)"
         )
     if shipment.path is None and sys.stdin.isatty() and sys.stderr.isatty():
-        click.echo("One record per line; Ctrl-D ends the input.", err=True)
+        echo("One record per line; Ctrl-D ends the input.", err=True)
     tally = Tally()
     producer = await _producer(client, shipment)
     try:
@@ -130,7 +129,7 @@ async def _send(client: Client, shipment: Shipment) -> None:
     if client.as_json:
         print_json(tally.document(shipment.topic))
     elif tally.delivered or tally.problem is None:
-        click.echo(f"{shipment.topic}: {tally.text()}")
+        echo(f"{shipment.topic}: {tally.text()}")
     if tally.problem is not None:
         raise Failure(tally.failure())
 

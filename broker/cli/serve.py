@@ -7,6 +7,7 @@ import sys
 import click
 
 from sordini.broker.cli.options import ClientCommand
+from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
 
 STARTED_MS = SystemClock().monotonic_ms()
@@ -91,6 +92,6 @@ def serve(
     try:
         code = run_broker(properties, overrides, launch)
     except ConfigError as error:
-        click.echo(f"sordini: {error}", err=True)
+        echo(f"sordini: {error}", err=True)
         sys.exit(2)
     sys.exit(code)

@@ -12,6 +12,7 @@ import click
 
 from sordini.broker import pid_file as pid_files
 from sordini.broker.cli.options import ClientCommand
+from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
 from sordini.storage.disk import SystemDisk
 
@@ -84,19 +85,20 @@ def stop(
         if not _is_gone(descriptor, KILL_WAIT_S):
             _end(EXIT_FAILED, f"broker process {process_id} does not end though it was killed: its disk may hang")
     seconds = (SystemClock().monotonic_ms() - began_ms) / 1000
-    click.echo(f"sordini: broker process {process_id} {'was killed' if is_killed else 'has stopped'} ({seconds:.2f} s)")
+    echo(f"sordini: broker process {process_id} {'was killed' if is_killed else 'has stopped'} ({seconds:.2f} s)")
 
 
 def _configured(properties: str | None, overrides: tuple[str, ...]) -> str:
     """The pid file that a broker of this configuration writes."""
-    from sordini.broker.configuration.config import (
-        build_config,  # Late: a pid file that is named needs no configuration.
-    )
+    # Late: a pid file that is named needs no configuration.
+    from sordini.broker.configuration.config import SETTINGS, build_config
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process import read_entries
 
     try:
-        config, _ = build_config(read_entries(properties, overrides, os.environ))
+        entries = read_entries(properties, overrides, os.environ)
+        # A key that would refuse a start refuses no stop: it may have come since the broker started.
+        config, _ = build_config({key: text for key, text in entries.items() if key in SETTINGS})
     except ConfigError as error:
         _end(EXIT_CONFIG, str(error))
     return f"{config.log_directories[0]}/{pid_files.NAME}"
@@ -138,5 +140,5 @@ def _is_gone(descriptor: int, timeout_s: float) -> bool:
 
 
 def _end(code: int, text: str) -> NoReturn:
-    click.echo(f"sordini: {text}", err=True)
+    echo(f"sordini: {text}", err=True)
     sys.exit(code)

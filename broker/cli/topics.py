@@ -9,6 +9,7 @@ import click
 
 from sordini.broker.cli.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
 from sordini.broker.cli.output import print_json, table
+from sordini.broker.cli.terminal import echo, echo_lines
 from sordini.broker.cli.values import INSTANT, PARTITIONS, SETTING, Wanted
 from sordini.broker.clock import utc_text
 
@@ -59,9 +60,9 @@ def list_topics(client: Client, *, internal: bool) -> None:
     if client.as_json:
         print_json(rows)
     elif rows:
-        click.echo(table(["TOPIC", "PARTITIONS", "REPLICAS"], [list(row.values())[:3] for row in rows]))
+        echo_lines(table(["TOPIC", "PARTITIONS", "REPLICAS"], [list(row.values())[:3] for row in rows]))
     else:
-        click.echo("There are no topics yet. `sordini topics create NAME` makes one.", err=True)
+        echo("There are no topics yet. `sordini topics create NAME` makes one.", err=True)
 
 
 @topics.command()
@@ -81,20 +82,20 @@ def describe(client: Client, names: tuple[str, ...]) -> None:
         return
     for number, topic in enumerate(found):
         if number:
-            click.echo()
+            echo()
         _echo_topic(topic)
 
 
 def _echo_topic(topic: Mapping[str, Any]) -> None:
     own = "  ".join(f"{key}={value}" for key, value in topic["configs"].items())
-    click.echo(f"Topic     {topic['topic']}{'  (internal)' if topic['internal'] else ''}")
+    echo(f"Topic     {topic['topic']}{'  (internal)' if topic['internal'] else ''}")
     if topic["topic_id"]:
-        click.echo(f"Id        {topic['topic_id']}")
-    click.echo(f"Settings  {own or 'all at their defaults'}")
-    click.echo()
+        echo(f"Id        {topic['topic_id']}")
+    echo(f"Settings  {own or 'all at their defaults'}")
+    echo()
     columns = ("partition", "leader", "replicas", "in_sync_replicas", "earliest_offset", "latest_offset")
     rows = [[_listed(row[column]) for column in columns] for row in topic["partitions"]]
-    click.echo(table(["PARTITION", "LEADER", "REPLICAS", "IN SYNC", "EARLIEST", "LATEST"], rows))
+    echo_lines(table(["PARTITION", "LEADER", "REPLICAS", "IN SYNC", "EARLIEST", "LATEST"], rows))
 
 
 @topics.command()
@@ -193,7 +194,7 @@ def alter(
     if client.as_json:
         print_json({"topic": name, "changed": not validate_only})
     else:
-        click.echo(f"{name} {'could be changed' if validate_only else 'changed'}")
+        echo(f"{name} {'could be changed' if validate_only else 'changed'}")
 
 
 @topics.command()
@@ -244,7 +245,7 @@ def offsets(client: Client, wanted: tuple[Wanted, ...], *, at_ms: int | None, la
         head += ["FOUND", "ITS TIME"]
         for row, line in zip(rows, cells, strict=True):
             line += [row["offset"], None if row["timestamp"] is None else utc_text(row["timestamp"])]
-    click.echo(table(head, cells))
+    echo_lines(table(head, cells))
 
 
 @topics.command("delete-records")
@@ -277,7 +278,7 @@ def delete_records(
         print_json(rows)
     else:
         cells = [[row["topic"], row["partition"], row["earliest_offset"]] for row in rows]
-        click.echo(table(["TOPIC", "PARTITION", "EARLIEST NOW"], cells))
+        echo_lines(table(["TOPIC", "PARTITION", "EARLIEST NOW"], cells))
 
 
 def _plain_settings(configs: tuple[tuple[str, str, str], ...]) -> dict[str, str]:

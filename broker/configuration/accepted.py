@@ -2,8 +2,8 @@
 
 A usual server.properties, or the environment of a container, names many of them. They are taken without a warning
 each, so that a warning about a misspelt key is not lost among them. What is not listed is unknown and warned of, and
-so is everything whose silent loss would surprise: encryption, authentication, authorisation, quotas and other limits,
-and all that makes a KRaft node.
+so is all that makes a KRaft node. Keys of encryption, authentication, authorization, quotas and policies are in
+`protection_keys.py`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ ACCEPTED = (
     ),
     Accepted(
         "Replicas are not moved between directories by the broker itself yet.",
-        ("replica.alter.log.dirs.io.max.bytes.per.second",),
+        (),
         (
-            "alter.log.dirs.replication.quota.window.num",
-            "alter.log.dirs.replication.quota.window.size.seconds",
             "log.dir.failure.timeout.ms",
             "request.timeout.ms",
             "socket.connection.setup.timeout.max.ms",

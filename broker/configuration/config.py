@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.cleaner_keys import CleanerSettings, check_cleaner
 from sordini.broker.configuration.controller_keys import ControllerSettings
 from sordini.broker.configuration.group_keys import GroupSettings
@@ -19,6 +18,7 @@ from sordini.broker.configuration.listeners import Endpoint, advertised_endpoint
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings, check_membership
 from sordini.broker.configuration.network_keys import NetworkSettings
+from sordini.broker.configuration.protection import check_start, is_without_effect
 from sordini.broker.configuration.protocol_version import (
     ONE_FORMAT,
     ProtocolVersion,
@@ -94,6 +94,12 @@ class Config(
         1000,
         "Incremental fetch sessions kept at once.",
     )
+    fetch_session_partitions_max: int = setting(
+        "sordini.fetch.session.partitions.max",
+        integer(0),
+        500000,
+        "Partitions that all incremental fetch sessions may hold together.",
+    )
 
     def __post_init__(self) -> None:
         check_membership(self)
@@ -149,16 +155,18 @@ SETTINGS: dict[str, tuple[str, Setting]] = settings_of(Config)
 def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
     """Make the configuration out of key and text, and name the keys nobody knows.
 
-    Keys of Apache Kafka's that are known to do nothing here (`config_accepted`) are not named.
+    Keys of Apache Kafka's that are known to do nothing here (`accepted`, `protection`) are not named.
 
-    Raises ConfigError at the first wrong value, saying its key, the value and what is allowed.
+    Raises ConfigError at the first wrong value, and at the first that asks for protection which is not given here,
+    saying its key, the value and what is allowed.
     """
     values: dict[str, Any] = {}
     unknown: list[str] = []
     for key, text in entries.items():
         known = SETTINGS.get(key)
         if known is None:
-            if key not in WITHOUT_EFFECT:
+            check_start(key, text)
+            if not is_without_effect(key):
                 unknown.append(key)
             continue
         field, declared = known

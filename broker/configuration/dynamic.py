@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.cleaner_keys import check_cleaner_change
 from sordini.broker.configuration.config import SETTINGS, Config
+from sordini.broker.configuration.protection import asked_for, is_without_effect
 from sordini.broker.configuration.settings import ConfigError, value_text
 
 
@@ -80,9 +80,8 @@ class DynamicConfig:
     def set_layer(self, source: ConfigSource, entries: Mapping[str, str]) -> list[PassedOver]:
         """Take a dynamic layer as it stands in the store now; what of it has no effect."""
         passed_over = unusable(entries)
-        useless = {entry.key for entry in passed_over} | WITHOUT_EFFECT
         self._entries[source] = dict(entries)
-        self._usable[source] = {key: text for key, text in entries.items() if key not in useless}
+        self._usable[source] = _usable(entries, passed_over)
         config = self._combine(self._usable)
         if config != self.config:
             self.config = config
@@ -92,8 +91,7 @@ class DynamicConfig:
 
     def check(self, source: ConfigSource, entries: Mapping[str, str]) -> None:
         """Raise ConfigError when a layer must not become what `entries` say while the broker runs."""
-        useless = {entry.key for entry in unusable(entries)} | WITHOUT_EFFECT
-        usable = {key: text for key, text in entries.items() if key not in useless}
+        usable = _usable(entries, unusable(entries))
         check_cleaner_change(self.config, self._combine({**self._usable, source: usable}))
 
     def synonyms(self, keys: Sequence[str]) -> list[Synonym]:
@@ -126,13 +124,24 @@ class DynamicConfig:
         return dataclasses.replace(self._static, **values)
 
 
+def _usable(entries: Mapping[str, str], passed_over: Sequence[PassedOver]) -> dict[str, str]:
+    useless = {entry.key for entry in passed_over}
+    return {key: text for key, text in entries.items() if key in SETTINGS and key not in useless}
+
+
 def unusable(entries: Mapping[str, str]) -> list[PassedOver]:
-    """What of a dynamic layer has no effect, and why. Keys that are known to have none are not named."""
+    """What of a dynamic layer has no effect, and why.
+
+    Keys that are known to have none are not named, unless they ask for protection that is not given here.
+    """
     found = []
     for key, text in entries.items():
         known = SETTINGS.get(key)
         if known is None:
-            if key not in WITHOUT_EFFECT:
+            what = asked_for(key, text)
+            if what is not None:
+                found.append(PassedOver(key, f"it asks for {what}"))
+            elif not is_without_effect(key):
                 found.append(PassedOver(key, "nobody knows the key"))
         elif not known[1].is_dynamic:
             found.append(PassedOver(key, "it cannot be changed while the broker runs"))

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from sordini.broker.configuration.accepted import ACCEPTED_STATIC
 from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.protection import FAMILY, LISTENER_PREFIX, find, is_static
+from sordini.broker.configuration.protection_defaults import DEFAULTS
+from sordini.broker.configuration.protection_keys import TABLE, Change, Protection, Verdict
 from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind, value_text
 from sordini.broker.configuration.topic_config import (
     TOPIC_SETTINGS,
@@ -75,31 +77,54 @@ def edit_topic(overrides: Mapping[str, str], edits: Sequence[Edit]) -> dict[str,
     return edited
 
 
-def edit_broker(entries: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
+def edit_broker(entries: Mapping[str, str], edits: Sequence[Edit], *, is_default: bool) -> dict[str, str]:
     """A dynamic layer of brokers' settings after the edits; raises BrokerError INVALID_REQUEST, INVALID_CONFIG.
 
-    Keys that nobody here knows are taken, as Apache Kafka does: they may be another broker's.
+    `is_default` is true of the layer of all brokers. Keys that nobody here knows are taken, as Apache Kafka does: they
+    may be another broker's. Keys that ask for protection which this broker does not give are refused.
     """
-    rules = {key: known.rule for key, (_, known) in SETTINGS.items()}
-    defaults = {key: known.default_text for key, (_, known) in SETTINGS.items()}
+    rules = {key: row.rule for key, row in TABLE.items()} | {key: one.rule for key, (_, one) in SETTINGS.items()}
+    defaults = DEFAULTS | {key: known.default_text for key, (_, known) in SETTINGS.items()}
     edited = _apply(entries, edits, rules, defaults)
     for edit in edits:
         if edit.key in edited:
-            _check_broker_key(edit.key, edited[edit.key])
+            _check_broker_key(edit.key, edited[edit.key], is_default=is_default)
     return edited
 
 
-def _check_broker_key(key: str, text: str) -> None:
-    known = SETTINGS.get(key)
-    if key in ACCEPTED_STATIC or (known is not None and not known[1].is_dynamic):
+def _check_broker_key(key: str, text: str, *, is_default: bool) -> None:
+    known, protection = SETTINGS.get(key), find(key)
+    if is_static(key) or (known is not None and not known[1].is_dynamic):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} cannot be changed while the broker runs")
-    if not key or SECURITY_KEY.fullmatch(key):
+    if protection is not None:
+        _check_protection(key, text, protection, is_default=is_default)
+    elif not key or SECURITY_KEY.fullmatch(key) or FAMILY.fullmatch(key.lower()):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is not changed over the wire, only where brokers start")
     if known is not None:
         try:
             known[1].rule.read(key, text)
         except ConfigError as error:
             raise BrokerError(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+
+def _check_protection(key: str, text: str, found: Protection, *, is_default: bool) -> None:
+    """Apache Kafka's checks and codes, and the refusal of what it would give and this broker does not."""
+    has_listener = key.startswith(LISTENER_PREFIX)
+    if found.change is Change.LISTENER and not has_listener:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is changed only as listener.name.<name>.{key}")
+    if is_default and found.change is not Change.ANYWHERE:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is changed of one broker only, not of all")
+    if found.rule.kind is ValueKind.PASSWORD:
+        raise BrokerError(
+            ErrorCode.INVALID_CONFIG, f"{key} is not taken: no password is kept in the coordination store"
+        )
+    if found.verdict is Verdict.HARMLESS and found.rule.kind is ValueKind.CLASS:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is not taken: this broker loads no classes")
+    try:
+        found.rule.read(key, text)
+    except ConfigError as error:
+        reason = f" ({key} asks for {found.why})" if found.verdict is Verdict.REFUSED else ""
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{error}{reason}") from None
 
 
 def _apply(

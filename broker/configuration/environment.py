@@ -10,11 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.protection import asked_for, is_without_effect
+from sordini.broker.configuration.protection_keys import CLIENTS_KEYS
+from sordini.broker.configuration.settings import ConfigError
 
 PREFIXES = ("KAFKA_", "SORDINI_")
 """The later goes before the earlier."""
+
+FOREIGN_PREFIX = "KAFKA_CFG_"
+"""Of images whose own scripts make keys of such names."""
 
 OUR_KEYS = "sordini."
 _MARKS = {"_": ".", "__": "_", "___": "-"}
@@ -39,15 +44,30 @@ def key_of(name: str) -> str | None:
             rest = name.removeprefix(prefix)
             if rest != rest.upper():
                 return None
-            key = _UNDERSCORES.sub(lambda match: _MARKS[match[0]], rest.lower())
+            key = _spelled(rest)
             candidates = (key, OUR_KEYS + key) if prefix == "SORDINI_" else (key,)
-            return next((one for one in candidates if one in SETTINGS or one in WITHOUT_EFFECT), None)
+            return next((one for one in candidates if _is_known(one)), None)
     return None
 
 
+def _spelled(rest: str) -> str:
+    return _UNDERSCORES.sub(lambda match: _MARKS[match[0]], rest.lower())
+
+
+def _is_known(key: str) -> bool:
+    return key in SETTINGS or (is_without_effect(key) and key not in CLIENTS_KEYS)
+
+
 def environment_entries(environment: Mapping[str, str]) -> dict[str, str]:
-    """Key and text of every variable that names a known key."""
+    """Key and text of every variable that names a known key.
+
+    Raises ConfigError for a variable of an image with another convention (`KAFKA_CFG_`) that asks for protection:
+    such variables are not read, and this one must not be passed over.
+    """
     entries: dict[str, str] = {}
+    for name, text in environment.items():
+        if name.startswith(FOREIGN_PREFIX) and asked_for(_spelled(name.removeprefix(FOREIGN_PREFIX)), text):
+            raise ConfigError(f"{name} is not read here and asks for protection: allowed is KAFKA_ without CFG_")
     for prefix in PREFIXES:
         for name, text in environment.items():
             key = key_of(name) if name.startswith(prefix) else None

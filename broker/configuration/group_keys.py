@@ -24,6 +24,12 @@ class GroupSettings:
         "How long an empty group waits for more members after the first.",
     )
     group_max_size: int = setting("group.max.size", integer(1), 2147483647, "Members that one group may have.")
+    group_memory_bytes_max: int = setting(
+        "sordini.group.memory.bytes.max",
+        long(1),
+        1024 * 1024 * 1024,
+        "Memory for the members and offsets of all groups of this broker; newcomers past it are refused.",
+    )
     offset_metadata_max_bytes: int = setting(
         "offset.metadata.max.bytes", integer(), 4096, "The longest note that may be committed with an offset."
     )

@@ -112,13 +112,24 @@ class LogSettings:
         "How often high watermarks are written.",
     )
     log_preallocate: bool = setting(
-        "log.preallocate", boolean, False, "Take a new segment's room on the disk at once.", dynamic=True
+        "log.preallocate",
+        boolean,
+        False,
+        "Take a segment's room on the disk at once, up to an eighth of what is free.",
+        dynamic=True,
     )
     open_segments_max: int = setting(
         "sordini.open.segments.max", integer(16), 4096, "Segment files open at once, beside those being read."
     )
     producer_id_expiration_ms: int = setting(
         "producer.id.expiration.ms", integer(1), 86400000, "A producer silent for longer is forgotten.", dynamic=True
+    )
+    partition_producers_max: int = setting(
+        "sordini.partition.producers.max",
+        integer(16),
+        20000,
+        "Idempotent producers that one partition remembers; past it a new one waits until another was silent for ten "
+        "minutes.",
     )
 
     # Messages.

@@ -94,6 +94,7 @@ class TopicConfigs:
                 cleanup_compact="compact" in policies,
                 log_append_time=log_append_time,
                 producer_expiration_ms=self._broker.config.producer_id_expiration_ms,
+                producers_max=self._broker.config.partition_producers_max,
                 min_cleanable_dirty_ratio=values["min.cleanable.dirty.ratio"],
                 min_compaction_lag_ms=values["min.compaction.lag.ms"],
                 max_compaction_lag_ms=values["max.compaction.lag.ms"],

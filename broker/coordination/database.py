@@ -17,7 +17,9 @@ from collections.abc import Iterable
 
 from sordini.broker.coordination.tree import Node
 from sordini.replication.ports import StoreUnusable
+from sordini.storage.disk import make_private_file
 
+IN_MEMORY = ":memory:"
 FORMAT = 1
 """Also written into the schema below; another format is refused, never guessed at."""
 
@@ -71,10 +73,15 @@ class Database:
 
 
 def open_database(path: str) -> Database:
-    """Open or create the file (":memory:" for one that is never stored) and take it for this process alone.
+    """Open or create the file (IN_MEMORY for one that is never stored) and take it for this process alone.
 
     Raises StoreUnusable, with the path and the reason: in use, not ours, of a later format, or the disk's refusal.
     """
+    try:
+        if path != IN_MEMORY:
+            make_private_file(path)  # SQLite gives its own files beside it the same mode.
+    except OSError as error:
+        raise StoreUnusable(f"cannot open the coordination store {path}: {error.strerror}") from error
     try:
         # Used by one thread at a time, but not always by the same one.
         connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)

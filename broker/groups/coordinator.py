@@ -18,6 +18,7 @@ from sordini.broker.groups import records
 from sordini.broker.groups.events import Answer, Committing, Delete, GroupLimits, Tick
 from sordini.broker.groups.internal_topic import OFFSETS_TOPIC, OffsetsTopic
 from sordini.broker.groups.loading import is_committed, load
+from sordini.broker.groups.memory import GroupMemory
 from sordini.broker.groups.offsets import CONSUMER_PROTOCOL, OffsetTable, is_subscribed
 from sordini.broker.groups.ports import Ports
 from sordini.broker.groups.restoring import restore
@@ -54,7 +55,8 @@ class GroupCoordinator:
             members_max=config.group_max_size,
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         )
-        self._setup = Setup(ports, config, limits, DueTimer(ports.clock, ports.call_later, self._due))
+        self.memory = GroupMemory(config.group_memory_bytes_max)
+        self._setup = Setup(ports, config, limits, DueTimer(ports.clock, ports.call_later, self._due), self.memory)
         self._shards: dict[int, Shard] = {}
         self._deleted: set[TopicPartition] = set()
         self._is_checking = False

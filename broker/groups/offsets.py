@@ -24,6 +24,9 @@ from sordini.protocol.types import TopicPartition
 CONSUMER_PROTOCOL = "consumer"
 """The protocol type of consumers; only their metadata can be read here."""
 
+OFFSET_BYTES = 400
+"""One committed offset in memory, besides its topic's name and its note."""
+
 _VERSION_SIZE = 2
 
 
@@ -38,9 +41,11 @@ class _Subscription:
 class OffsetTable:
     """One group's offsets. `begin` and `end` frame the writing of a commit, `commit` says that it counts."""
 
-    __slots__ = ("_being_written", "_offsets")
+    __slots__ = ("_being_written", "_offsets", "held_bytes")
 
     def __init__(self) -> None:
+        self.held_bytes = 0
+        """What the offsets cost in memory, rounded up."""
         self._offsets: dict[TopicPartition, CommittedOffset] = {}
         self._being_written: dict[TopicPartition, int] = {}
 
@@ -75,14 +80,31 @@ class OffsetTable:
             if left:
                 counts[topic_partition] = left
 
+    def growth(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> int:
+        """Bytes by which a commit would add to the table."""
+        known = self._offsets
+        return sum(
+            _cost(partition, committed) - (0 if (before := known.get(partition)) is None else _cost(partition, before))
+            for partition, committed in offsets.items()
+        )
+
+    def adds(self, offsets: Iterable[TopicPartition]) -> bool:
+        """Whether any of them has not been committed before."""
+        return not self._offsets.keys() >= set(offsets)
+
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        self.held_bytes += self.growth(offsets)
         self._offsets.update(offsets)
 
     def delete(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Forget offsets; the ones that there were."""
-        return [
-            topic_partition for topic_partition in partitions if self._offsets.pop(topic_partition, None) is not None
-        ]
+        gone = []
+        for topic_partition in partitions:
+            committed = self._offsets.pop(topic_partition, None)
+            if committed is not None:
+                self.held_bytes -= _cost(topic_partition, committed)
+                gone.append(topic_partition)
+        return gone
 
     def expired(self, group: Group, now_wall_ms: int, retention_ms: int) -> list[TopicPartition]:
         """Whose time is up."""
@@ -97,6 +119,10 @@ class OffsetTable:
             and topic_partition not in self._being_written
             and _ends_ms(committed, begins_ms, retention_ms) <= now_wall_ms
         ]
+
+
+def _cost(topic_partition: TopicPartition, committed: CommittedOffset) -> int:
+    return OFFSET_BYTES + topic_partition.topic.__sizeof__() + committed.metadata.__sizeof__()
 
 
 def _ends_ms(committed: CommittedOffset, begins_ms: Callable[[CommittedOffset], int], retention_ms: int) -> int:

@@ -24,6 +24,7 @@ from sordini.broker.groups.events import (
     GroupLimits,
     Heartbeat,
     Join,
+    JoinAnswer,
     Leave,
     Now,
     OffsetsGone,
@@ -35,6 +36,7 @@ from sordini.broker.groups.events import (
     Written,
 )
 from sordini.broker.groups.journal import Journal, KeyValue
+from sordini.broker.groups.memory import GroupMemory, ShardMemory
 from sordini.broker.groups.offsets import OffsetTable
 from sordini.broker.groups.parked import Parked
 from sordini.broker.groups.ports import Ports
@@ -78,6 +80,7 @@ class Setup(NamedTuple):
     config: GroupSettings
     limits: GroupLimits
     timer: DueTimer[tuple[int, str]]
+    memory: GroupMemory
 
 
 class Shard:
@@ -92,6 +95,7 @@ class Shard:
         self.deleted_meanwhile: set[TopicPartition] = set()
         """Partitions that went from the cluster while groups were read, which may have offsets of theirs."""
         self._setup = setup
+        self._memory = ShardMemory(setup.memory)
         self._parked = Parked(setup.ports.call_later, setup.config.offsets_commit_timeout_ms)
         self._journal = Journal(
             partition,
@@ -148,7 +152,7 @@ class Shard:
         gone = list(partitions)
 
         def apply() -> None:
-            self._table(group_id).delete(gone)
+            self._memory.delete(self._table(group_id), gone)
 
         def told(code: ErrorCode) -> None:
             ended(COMMIT_ERRORS.get(code, code))
@@ -171,6 +175,7 @@ class Shard:
             self.feed(group_id, Unload())
         self._journal.close()
         self._parked.refuse(ErrorCode.NOT_COORDINATOR)
+        self._memory.close()
 
     # What is known.
 
@@ -179,7 +184,7 @@ class Shard:
         self._keep(group)
 
     def restore_offset(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
-        self._table(group_id).commit({partition: committed})
+        self._memory.commit(self._table(group_id), {partition: committed})
 
     def offsets(self, group_id: str) -> OffsetTable:
         """What a group has committed; nothing of one that is dead."""
@@ -215,6 +220,9 @@ class Shard:
             if isinstance(event, Tick | Written | OffsetsGone | Unload):
                 return  # It is over.
             group = Group(group_id)
+        if isinstance(event, Join) and not self._memory.admits(self.groups.get(group_id), event):
+            self._act(group_id, Reply(event.caller, JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED)))
+            return
         group, actions = machine.step(group, event, self.now(), self._setup.limits)
         if group.state is GroupState.DEAD and not group.writing and not isinstance(event, Unload):
             left = self.offsets_left(group_id)
@@ -222,16 +230,18 @@ class Shard:
                 # It was never written itself (its generation is 0), so this is all there is of it.
                 self._delete_unwritten(group, left, actions)
                 return
-        self._keep(group)
+        self._keep(group, event)
         for action in actions:
             self._act(group_id, action)
 
-    def _keep(self, group: Group) -> None:
+    def _keep(self, group: Group, event: Event | None = None) -> None:
         group_id, key = group.group_id, (self.index, group.group_id)
         if machine.is_over(group) or (_is_nothing(group) and self.tables.get(group_id, NO_OFFSETS).is_idle):
             self.groups.pop(group_id, None)
+            self._memory.forgotten(group_id)
             self._setup.timer.forget(key)
             return
+        self._memory.kept(self.groups.get(group_id), group, event)
         self.groups[group_id] = group
         due_ms = machine.next_due_ms(group)
         if due_ms is not None:
@@ -255,7 +265,7 @@ class Shard:
             return
         left = self.offsets_left(group_id)
         lines = [*_tombstones(group_id, left), (key, None)]
-        self._write(group_id, lines, left, lambda: self._table(group_id).delete(left), ended)
+        self._write(group_id, lines, left, lambda: self._memory.delete(self._table(group_id), left), ended)
 
     def _delete_unwritten(self, group: Group, left: list[TopicPartition], actions: Sequence[Action]) -> None:
         """Delete the offsets of a group without a record; it is gone, and said to be, when they are."""
@@ -281,20 +291,29 @@ class Shard:
             self.feed(group_id, OffsetsGone())
 
     def _write_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], ended: Ended) -> None:
+        table = self._table(group_id)
+        growth = table.growth(offsets)
+        if table.adds(offsets) and not self._memory.has_room(growth):
+            self._drop_idle(group_id)
+            ended(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+            return
         lines: list[KeyValue] = [
             (records.offset_key(group_id, *partition), records.offset_value(offset))
             for partition, offset in offsets.items()
         ]
 
         def apply() -> None:
-            self._table(group_id).commit(offsets)
+            self._memory.change(-growth)  # It was counted when it was written.
+            self._memory.commit(self._table(group_id), offsets)
             if group_id not in self.groups:
-                self.groups[group_id] = Group(group_id)
+                self._keep(Group(group_id))
 
         def told(code: ErrorCode) -> None:
             ended(COMMIT_ERRORS.get(code, code))
 
-        self._write(group_id, lines, tuple(offsets), apply, told)
+        self._memory.change(growth)
+        if not self._write(group_id, lines, tuple(offsets), apply, told):
+            self._memory.change(-growth)
 
     def _write(
         self,
@@ -303,8 +322,11 @@ class Shard:
         partitions: Collection[TopicPartition],
         apply: Callable[[], object],
         ended: Ended,
-    ) -> None:
-        """Append lines as one batch, or tombstones too many for one as several; `apply` when the last counts."""
+    ) -> bool:
+        """Append lines as one batch, or tombstones too many for one as several; `apply` when the last counts.
+
+        Whether all of it was appended: if not, `apply` is never called.
+        """
         table = self._table(group_id)
         table.begin(partitions)
 
@@ -319,10 +341,12 @@ class Shard:
             if not self._journal.append(batch, _nothing, codes.append):
                 table.end(partitions)
                 ended(codes[-1])
-                return
+                return False
         if not self._journal.append(last, counts, ended):
             table.end(partitions)
             self._drop_idle(group_id)
+            return False
+        return True
 
     def _table(self, group_id: str) -> OffsetTable:
         table = self.tables.get(group_id)

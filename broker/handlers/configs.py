@@ -11,6 +11,9 @@ from sordini.broker.configuration.admin import ResourceKind, check_broker_name, 
 from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, Synonym
 from sordini.broker.configuration.logger_levels import LoggerLevels
+from sordini.broker.configuration.protection import find
+from sordini.broker.configuration.protection_defaults import DEFAULTS
+from sordini.broker.configuration.protection_keys import Change
 from sordini.broker.configuration.settings import ValueKind, value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
@@ -36,6 +39,8 @@ FAMILIES = (
     ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
 )
 """Keys for one thing, the finest first: it goes before the others where it is set."""
+
+NOT_SERVED = "Apache Kafka's, without effect here."
 
 FAMILY_OF = {key: family for family in FAMILIES for key in family}
 
@@ -170,6 +175,12 @@ def describe_entry(key: str, found: list[Synonym]) -> Described:
     if key in SETTINGS:
         declared = SETTINGS[key][1]
         return Described(key, found[0].value, found, declared.rule.kind, not declared.is_dynamic, declared.meaning)
+    protection = find(key)
+    if protection is not None:
+        base = protection.key
+        default = [Synonym(base, DEFAULTS[base], ConfigSource.DEFAULT)] if base in DEFAULTS else []
+        is_read_only = protection.change in (Change.NOWHERE, Change.LISTENER)
+        return Described(key, found[0].value, found + default, protection.rule.kind, is_read_only, NOT_SERVED)
     kind = ValueKind.STRING if key in WITHOUT_EFFECT else ValueKind.PASSWORD
     return Described(key, found[0].value, found, kind, True, "Not a key of this broker's.")
 

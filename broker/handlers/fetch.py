@@ -92,7 +92,7 @@ class FetchHandler:
             if self._followers is None:
                 raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "nobody is served as a follower here")
             self._followers.check(call)
-            plan = self._sessions.plan(request, call.version, now_ms, privileged=True)
+            plan = self._sessions.plan(request, call.version, now_ms, privileged=self._followers.privileged)
             reading = self._followers.reading(self._replicas, call, plan, bytes_max=bytes_max, now_ms=now_ms)
         reading.read()
         # More than an answer may hold can never come together.
@@ -163,6 +163,10 @@ Closest = Callable[[Call], Preference]
 
 class Followers(Protocol):
     """Who serves the fetches of other brokers."""
+
+    @property
+    def privileged(self) -> bool:
+        """Whether their fetch sessions displace those of consumers."""
 
     def check(self, call: Call) -> None:
         """Raise BrokerError when whoever calls may not fetch as a follower."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
-from sordini.broker.handlers.guard import check_between_brokers
+from sordini.broker.handlers.guard import BetweenBrokers
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -38,15 +38,17 @@ again."""
 class MarkersHandler:
     """Appends markers as a leader; each is answered once all in-sync replicas have it.
 
-    A marker that comes again, since its answer was lost, is written again: it ends nothing any more.
+    A marker that comes again, since its answer was lost, is written again: it ends nothing any more. A broker that is
+    alone has no coordinator to listen to. There a marker is an operator's, who ends a transaction that another broker's
+    log came with (KIP-664): it is written where such a transaction is open, and refused elsewhere.
     """
 
     def __init__(
-        self, replicas: ReplicaSet, clock: Clock, inter_broker_listener: str, later: Later, call_later: CallLater
+        self, replicas: ReplicaSet, clock: Clock, brokers: BetweenBrokers, later: Later, call_later: CallLater
     ) -> None:
         self._replicas = replicas
         self._clock = clock
-        self._listener = inter_broker_listener
+        self._brokers = brokers
         self._later = later
         self._call_later = call_later
 
@@ -54,7 +56,7 @@ class MarkersHandler:
         return Route(ApiKey.WRITE_TXN_MARKERS, self.handle, self.refuse)
 
     def handle(self, call: Call) -> WriteTxnMarkersResponse | Pending:
-        check_between_brokers(call, self._listener)
+        self._brokers.check_listener(call)
         request: WriteTxnMarkersRequest = call.body
         now_ms = self._clock.now_ms()
         written: list[Written] = []
@@ -78,6 +80,8 @@ class MarkersHandler:
                 rows.partitions.append(row)
                 try:
                     partition = self._replicas.partition(topic.name, index)
+                    if not self._brokers.is_clustered:
+                        partition.log.producers.check_open(marker.producer_id)
                     written.append(Written(partition, partition.led(), _write(partition, marker, now_ms), row))
                 except BrokerError as error:
                     row.error_code = error.code

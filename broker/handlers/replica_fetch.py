@@ -51,6 +51,8 @@ class ReplicaFetches(NamedTuple):
     """Raises BrokerError for a call that does not come from a broker."""
     quota: ReplicaQuota
     """What leaders here may send to followers that are not in sync (KIP-73)."""
+    privileged: bool = True
+    """Their fetch sessions displace those of consumers, where there are other brokers at all (KIP-227)."""
 
     def reading(
         self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int, now_ms: int

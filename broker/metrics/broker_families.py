@@ -113,6 +113,27 @@ BROKER_FAMILIES = (
         one(lambda sources: sources.sockets.memory.held_bytes),
     ),
     Family(
+        "sordini_request_memory_closed_connections_total",
+        Kind.COUNTER,
+        "Connections closed because queued.max.request.bytes was reached and they progressed least.",
+        (),
+        one(lambda sources: sources.sockets.memory.connections_shed),
+    ),
+    Family(
+        "sordini_group_memory_bytes",
+        Kind.GAUGE,
+        "Memory of the members and offsets of all groups here (bounded by sordini.group.memory.bytes.max).",
+        (),
+        one(lambda sources: sources.parts.groups.memory.held_bytes),
+    ),
+    Family(
+        "sordini_put_off_partitions",
+        Kind.GAUGE,
+        "Partitions whose log could not be made yet, for want of a descriptor or of room on the disk.",
+        (),
+        one(lambda sources: len(sources.parts.receiver.put_off)),
+    ),
+    Family(
         "sordini_requests_total",
         Kind.COUNTER,
         "Requests that were read, by API and version.",
@@ -139,6 +160,13 @@ BROKER_FAMILIES = (
         "Incremental fetch sessions that are kept (bounded by max.incremental.fetch.session.cache.slots).",
         (),
         one(lambda sources: len(sources.parts.sessions)),
+    ),
+    Family(
+        "sordini_fetch_session_partitions",
+        Kind.GAUGE,
+        "Partitions of all fetch sessions together (bounded by sordini.fetch.session.partitions.max).",
+        (),
+        one(lambda sources: sources.parts.sessions.partitions),
     ),
     Family(
         "sordini_loop_lag_seconds",
@@ -178,7 +206,7 @@ BROKER_FAMILIES = (
     Family(
         "sordini_log_lines_lost_total",
         Kind.COUNTER,
-        "Log lines that could not be written, to a full disk for instance.",
+        "Log lines that were dropped: their reader did not keep up, or the disk was full.",
         (),
         one(lambda sources: sources.lines_lost()),
     ),

@@ -2,8 +2,9 @@
 
 Who waits and who is refused is Apache Kafka's choice: past `max.connections` (of the broker or the listener) nothing
 is accepted, so that peers wait in the backlog until somebody leaves; past `max.connections.per.ip` a connection is
-accepted and closed at once. When the process has no descriptors left, accepting pauses for a second: the listening
-socket stays readable, and trying again at once would spin.
+accepted and closed at once. Past `NetworkLimits.descriptors_max` nothing is accepted either, on any listener: the
+last descriptors are for logs. When the process has none left all the same, accepting pauses for a second: the
+listening socket stays readable, and trying again at once would spin.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import errno
 from typing import Final
 
 from sordini.broker.network.limits import ConnectionCounts, Listener
-from sordini.broker.network.ports import ListeningSocket, Log, Peer, Socket
+from sordini.broker.network.peer_lines import PeerLines
+from sordini.broker.network.ports import ListeningSocket, Peer, Socket
 from sordini.broker.network.processor import Rotation
 
 ACCEPTS_MAX: Final = 64
@@ -32,18 +34,20 @@ class Acceptor:
         sockets: list[ListeningSocket],
         counts: ConnectionCounts,
         rotation: Rotation,
-        log: Log,
+        peer_lines: PeerLines,
     ) -> None:
         self.listener = listener
         self._sockets = sockets
         self._counts = counts
         self._rotation = rotation
-        self._log = log
+        self._peer_lines = peer_lines
         self.accepted = 0
         """Connections taken in, those that have closed included."""
         self._is_accepting = False
         self._is_closed = False
         self._resumption: asyncio.TimerHandle | None = None
+        self._has_said = False
+        """Whether a line says that accepting has paused; the next one says that it goes on."""
         self.refused = 0
         """Connections closed because their address had too many."""
 
@@ -91,6 +95,8 @@ class Acceptor:
         for _ in range(ACCEPTS_MAX):
             if not self._has_room():
                 self._stop()  # Until a connection closes.
+                if self._counts.are_descriptors_used():
+                    self._say_paused(f"all {self._counts.total} descriptors for connections are in use")
                 return
             try:
                 socket = listening.accept()
@@ -101,6 +107,9 @@ class Acceptor:
                 continue  # The peer left while it waited in the backlog.
             if socket is None:
                 return
+            if self._has_said:
+                self._has_said = False
+                self._peer_lines.info(self.listener.name, "accepting goes on", listener=self.listener.name)
             self._take_in(socket)
 
     def _take_in(self, socket: Socket) -> None:
@@ -108,7 +117,7 @@ class Acceptor:
         address, port = socket.peer_address
         if not self._counts.may_keep(address):
             self.refused += 1
-            self._log.info("connection refused", address=address, reason="max.connections.per.ip")
+            self._peer_lines.info(address, "connection refused", address=address, reason="max.connections.per.ip")
             socket.close()
             return
         self.accepted += 1
@@ -120,9 +129,16 @@ class Acceptor:
 
     def _pause(self, error: OSError) -> None:
         """Nothing can be opened now: leave the peers in the backlog for a while."""
-        self._log.warning("accepting paused", listener=self.listener.name, reason=str(error), seconds=PAUSE_S)
+        self._say_paused(str(error))
         self._stop()
         self._resumption = asyncio.get_running_loop().call_later(PAUSE_S, self._end_pause)
+
+    def _say_paused(self, reason: str) -> None:
+        if not self._has_said:
+            self._has_said = True
+            # A peer's doing, and it may do so again and again.
+            name = self.listener.name
+            self._peer_lines.warning(name, "accepting paused", listener=name, reason=reason)
 
     def _end_pause(self) -> None:
         self._resumption = None

@@ -86,6 +86,11 @@ class Channel:
     def bytes_sent(self) -> int:
         return self._transport.bytes_sent
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the socket is watched for the peer's next bytes."""
+        return self._is_reading
+
     def open(self) -> None:
         """Begin to read."""
         self._read(wanted=True)
@@ -112,6 +117,13 @@ class Channel:
         """There may be memory for the rest of a frame again."""
         self.processor.wake(self)
 
+    def shed(self, reason: str) -> None:
+        """Close the connection because the broker needs what it holds."""
+        self.processor.peer_lines.warning(
+            self.peer.address, "connection closed", peer=str(self.peer), reason=reason, held=self._held_bytes
+        )
+        self.close()
+
     def may_hold(self, file: File, position: int) -> bool:
         """See `Transport.may_hold`."""
         return not self._is_closed and self._transport.may_hold(file, position)
@@ -120,7 +132,7 @@ class Channel:
         """Close the connection when it is idle, too slow, or not reading. Called every now and then."""
         reason = self._overdue(now_ms)
         if reason is not None:
-            self.processor.log.info("connection closed", peer=str(self.peer), reason=reason)
+            self.processor.peer_lines.info(self.peer.address, "connection closed", peer=str(self.peer), reason=reason)
             self.close()
 
     def close(self, *, reset: bool = False) -> None:
@@ -245,10 +257,12 @@ class Channel:
         reader.settle()
         if reader.held_bytes != self._held_bytes:
             self._account_memory(reader.held_bytes)
+            if self._is_closed:
+                return  # It was the one to be closed for memory.
         if self._has_ended or self._is_draining:
             self._close_when_done()
         elif self._held_bytes:
-            self._read(wanted=not self._is_ahead() and self.processor.memory.admit(self))
+            self._read(wanted=not self._is_ahead() and self.processor.memory.admit(self, reader.declared_bytes))
         elif not self._is_reading:
             self._read(wanted=True)
 
@@ -319,9 +333,8 @@ class Channel:
         """End the connection for a reason: the peer's, the disk's, or a bug of ours."""
         log, peer = self.processor.log, str(self.peer)
         if isinstance(error, WireError):
-            log.warning(
-                "connection closed", peer=peer, listener=self.peer.listener, api=_api(frame), reason=_escaped(error)
-            )
+            about = {"peer": peer, "listener": self.peer.listener, "api": _api(frame), "reason": _escaped(error)}
+            self.processor.peer_lines.warning(self.peer.address, "connection closed", **about)
         elif isinstance(error, SliceError):
             log.error("answer cut off", peer=peer, reason=_escaped(error))
         elif isinstance(error, OSError):

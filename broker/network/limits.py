@@ -46,6 +46,8 @@ class NetworkLimits(NamedTuple):
     """sordini.processor.connections.max"""
     connections_max: int = UNBOUNDED
     """max.connections"""
+    descriptors_max: int = UNBOUNDED
+    """Connections that there are descriptors for, those of brokers included."""
     connections_per_address_max: int = UNBOUNDED
     """max.connections.per.ip"""
     connections_per_address_overrides: Mapping[str, int] = {}
@@ -81,9 +83,13 @@ class ConnectionCounts:
 
     def may_accept(self, listener: Listener) -> bool:
         """Whether a listener may take another connection now; if not, its peers wait in the backlog."""
-        if self._per_listener[listener.name] >= listener.connections_max:
+        if self._per_listener[listener.name] >= listener.connections_max or self.are_descriptors_used():
             return False
         return listener.is_protected or self.total < self.limits.connections_max
+
+    def are_descriptors_used(self) -> bool:
+        """Whether connections have all descriptors that are theirs."""
+        return self.total >= self.limits.descriptors_max
 
     def may_keep(self, address: str) -> bool:
         """Whether one more connection of this address may stay; if not, it is closed at once."""

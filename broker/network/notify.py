@@ -32,6 +32,15 @@ class ServiceManager:
             sender.sendto(message.encode(), self._address)
 
 
+def send_without_waiting(descriptor: int, data: bytes) -> int:
+    """Bytes of `data` that a stream socket takes now, which stays in the mode it is in; raises OSError.
+
+    BlockingIOError when it takes none. systemd gives its services such sockets as standard error.
+    """
+    with socket.socket(fileno=os.dup(descriptor)) as connected:
+        return connected.send(data, socket.MSG_DONTWAIT)
+
+
 def _address(name: str) -> str:
     """A path, or a name without one (abstract: its @ stands for a zero byte); empty for what is neither."""
     if name.startswith("@"):

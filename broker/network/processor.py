@@ -18,6 +18,7 @@ from sordini.broker.network.channel import Channel
 from sordini.broker.network.limits import ConnectionLimits
 from sordini.broker.network.memory import RequestMemory
 from sordini.broker.network.outbox import Outbox
+from sordini.broker.network.peer_lines import PeerLines
 from sordini.broker.network.ports import Log, PageCache, Peer, Service, Socket
 from sordini.protocol.framing import BufferPool
 from sordini.storage.disk import File
@@ -33,6 +34,7 @@ class Shared(NamedTuple):
     outbox: Outbox
     page_cache: PageCache
     log: Log
+    peer_lines: PeerLines
 
 
 class Processor:
@@ -48,7 +50,7 @@ class Processor:
     ) -> None:
         self.service = service
         self.limits = limits
-        self.memory, self.outbox, self.page_cache, self.log = shared
+        self.memory, self.outbox, self.page_cache, self.log, self.peer_lines = shared
         self.pool = BufferPool()
         self.now_ms = clock.monotonic_ms()
         """The time as of the last tick: good enough for what is measured in seconds."""

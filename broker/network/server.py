@@ -16,6 +16,7 @@ from sordini.broker.network.acceptor import Acceptor
 from sordini.broker.network.limits import ConnectionCounts, ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.memory import RequestMemory
 from sordini.broker.network.outbox import Outbox
+from sordini.broker.network.peer_lines import PeerLines
 from sordini.broker.network.ports import Log, Network, PageCache, Peer, Service
 from sordini.broker.network.processor import Processor, Rotation, Shared
 from sordini.storage.disk import File
@@ -43,7 +44,8 @@ class SocketServer:
         self._limits = limits
         self.memory = RequestMemory(limits.request_memory_bytes_max)
         self.counts = ConnectionCounts(limits)
-        shared = Shared(self.memory, Outbox(), page_cache, log)
+        self._peer_lines = PeerLines(log, clock.monotonic_ms())
+        shared = Shared(self.memory, Outbox(), page_cache, log, self._peer_lines)
         self._processors = [
             Processor(service, clock, connection_limits, shared, self._on_closed) for _ in range(limits.processors)
         ]
@@ -59,7 +61,9 @@ class SocketServer:
         try:
             for listener in listeners:
                 sockets = self._network.listen(listener.host, listener.port, listener.options)
-                self.acceptors[listener.name] = Acceptor(listener, sockets, self.counts, self._rotation, self._log)
+                self.acceptors[listener.name] = Acceptor(
+                    listener, sockets, self.counts, self._rotation, self._peer_lines
+                )
         except OSError:
             for acceptor in self.acceptors.values():
                 acceptor.close()
@@ -102,6 +106,7 @@ class SocketServer:
             self._log.warning("connections closed before they were answered", connections=self.counts.total)
         for processor in self._processors:
             processor.close()
+        self._peer_lines.close()
         self._is_closed = True
         for task in self._tasks:
             task.cancel()
@@ -127,7 +132,8 @@ class SocketServer:
         self._ticked_ms = now_ms
         for processor in self._processors:
             processor.tick(now_ms, may_expire=not was_stalled)
-        self.memory.tick()
+        self._peer_lines.tick(now_ms)
+        self.memory.tick(may_judge=not was_stalled)
 
     def _on_closed(self, peer: Peer) -> None:
         self.counts.closed(peer.listener, peer.address)

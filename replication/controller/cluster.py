@@ -149,6 +149,8 @@ class LeaderAndIsr:
     broker_epoch: int
     partitions: tuple[PartitionInfo, ...]
     live_leaders: tuple[Broker, ...]
+    is_survey: bool = False
+    """Sent because the broker left a note about its log directories. Known to the controller only, not on the wire."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from sordini.replication.ports import Delete
 
 def look(turn: Turn, event: LogDirsFailed) -> None:
     """Ask the brokers what they still hold."""
-    turn.send_states(turn.infos(), event.brokers & turn.brokers.keys())
+    turn.send_states(turn.infos(), event.brokers & turn.brokers.keys(), is_survey=True)
     turn.write(*(Write(Delete(note)) for note in event.notes))
 
 
@@ -38,8 +38,11 @@ def answered(turn: Turn, event: Answered) -> None:
         code = event.answer.partitions.get(info.topic_partition, ErrorCode.NONE)
         if code == ErrorCode.KAFKA_STORAGE_ERROR and replica not in turn.offline:
             lost.add(replica)
-        elif code == ErrorCode.NONE and replica in turn.offline and info.state.leader is not None:
-            # Where nobody leads there was nothing to open: that would elect it, to fail again, and so on.
+        elif (
+            code == ErrorCode.NONE and replica in turn.offline and (info.state.leader is not None or command.is_survey)
+        ):
+            # A partition without a leader may be taken without its log being opened: its election could fail, and be
+            # tried again for ever. So it is tried only once for each note that the broker leaves.
             found.add(replica)
     if lost or found:
         turn.offline = (turn.offline | lost) - found

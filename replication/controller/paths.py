@@ -1,10 +1,14 @@
 """Every path in the coordination store that this broker reads or writes: Apache Kafka's own tree.
 
 The tree is a contract with other brokers and with tools; what the nodes hold is in `znodes.py`.
+
+A topic's name is one step of a path, whatever it holds: with a slash in it, or as `..`, it would lead to another node.
+Functions that take one raise BrokerError INVALID_TOPIC_EXCEPTION for it.
 """
 
 from __future__ import annotations
 
+from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
 
 CLUSTER_ID = "/cluster/id"
@@ -51,28 +55,28 @@ def broker(broker_id: BrokerId) -> str:
 
 
 def topic(name: str) -> str:
-    return f"{TOPICS}/{name}"
+    return f"{TOPICS}/{_step(name)}"
 
 
 def partitions(name: str) -> str:
-    return f"{TOPICS}/{name}/partitions"
+    return f"{topic(name)}/partitions"
 
 
 def partition(topic_partition: TopicPartition) -> str:
-    return f"{TOPICS}/{topic_partition.topic}/partitions/{topic_partition.partition}"
+    return f"{topic(topic_partition.topic)}/partitions/{topic_partition.partition}"
 
 
 def state(topic_partition: TopicPartition) -> str:
-    return f"{TOPICS}/{topic_partition.topic}/partitions/{topic_partition.partition}/state"
+    return f"{topic(topic_partition.topic)}/partitions/{topic_partition.partition}/state"
 
 
 def topic_config(name: str) -> str:
-    return f"/config/topics/{name}"
+    return f"/config/topics/{_step(name)}"
 
 
 def topic_entity(name: str) -> str:
     """A topic as change notes name it."""
-    return f"topics/{name}"
+    return f"topics/{_step(name)}"
 
 
 def broker_entity(broker_id: BrokerId | None) -> str:
@@ -86,10 +90,17 @@ def config(entity_path: str) -> str:
 
 
 def delete_topic(name: str) -> str:
-    return f"{DELETE_TOPICS}/{name}"
+    return f"{DELETE_TOPICS}/{_step(name)}"
 
 
 def parents(path: str) -> list[str]:
     """The nodes above a path, from the top down, without the root: `/a/b/c` has `/a` and `/a/b`."""
     steps = path.split("/")[1:-1]
     return ["/" + "/".join(steps[: count + 1]) for count in range(len(steps))]
+
+
+def _step(name: str) -> str:
+    """The name, if it is one step of a path. Names that no topic may bear are allowed: other tools made such nodes."""
+    if not name or "/" in name or "\0" in name or name in {".", ".."}:
+        raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"No node can be named {name!r}.")
+    return name

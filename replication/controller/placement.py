@@ -1,7 +1,7 @@
 """Where the replicas of new partitions go.
 
-Pure. Brokers stand in a row, and replica j of partition i goes to place (s + i + j) mod n of it: the fourth document's
-rule, with s from the topic's name. Without racks the row is the brokers in their order. With racks the row takes one
+Pure. Brokers stand in a row, and replica j of partition i goes to place (s + i + j) mod n of it: the
+rule of document 000's table, with s from the topic's name. Without racks the row is the brokers in their order. With racks the row takes one
 broker of each rack in turn (KIP-36), and where the rule would put a second replica into a rack while another rack has
 fewer of them, it looks further along the row; each round of the row begins that search one place further on, so that
 the same broker does not get all followers of another.

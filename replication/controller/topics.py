@@ -6,12 +6,12 @@ order and their error codes are those of Apache Kafka's brokers in ZooKeeper mod
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.topic_names import why_no_topic
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Malformed, TopicAssignment, frozen
@@ -20,9 +20,7 @@ from sordini.replication.ports import BadVersion, Check, Create, NodeExists, NoN
 
 Replicas = Mapping[int, tuple[BrokerId, ...]]
 
-NAME_LENGTH_MAX = 249
 ASK_FOR_DEFAULT = -1
-_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def topic_ids(getrandbits: Callable[[int], int]) -> Callable[[], TopicId]:
@@ -39,15 +37,7 @@ def topic_ids(getrandbits: Callable[[int], int]) -> Callable[[], TopicId]:
 
 def check_topic_name(name: str) -> None:
     """Raise BrokerError INVALID_TOPIC_EXCEPTION unless a topic may bear this name."""
-    reason = None
-    if not name:
-        reason = "it is empty"
-    elif name in {".", ".."}:
-        reason = "'.' and '..' are directories"
-    elif len(name) > NAME_LENGTH_MAX:
-        reason = f"it is longer than {NAME_LENGTH_MAX} characters"
-    elif _NAME.fullmatch(name) is None:
-        reason = "only ASCII letters, digits, '.', '_' and '-' are allowed"
+    reason = why_no_topic(name)
     if reason is not None:
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}: {reason}.")
 

@@ -267,7 +267,9 @@ class Turn:
             )
             self._actions.append(Send(receiver, command))
 
-    def send_states(self, partitions: Iterable[PartitionInfo], receivers: Collection[BrokerId]) -> None:
+    def send_states(
+        self, partitions: Iterable[PartitionInfo], receivers: Collection[BrokerId], *, is_survey: bool = False
+    ) -> None:
         """Tell each of these brokers about those of the partitions that it holds."""
         by_broker: dict[BrokerId, list[PartitionInfo]] = defaultdict(list)
         for info in partitions:
@@ -284,6 +286,7 @@ class Turn:
                 self.brokers[receiver].epoch,
                 tuple(held),
                 tuple(self.brokers[leader] for leader in leaders if leader in self.brokers),
+                is_survey,
             )
             self._actions.append(Send(receiver, command))
 

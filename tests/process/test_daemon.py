@@ -215,6 +215,8 @@ def test_stop_says_when_there_is_nothing_to_stop_or_the_question_is_wrong(tmp_pa
         "sordini: no broker is running: there is none at data/sordini.pid\n",
     )
     assert run("stop", "--override", "num.partitions=many", cwd=tmp_path).returncode == 2
+    # What refuses a start may have come into the file since: the broker is stopped all the same.
+    assert run("stop", "--override", "ssl.client.auth=required", cwd=tmp_path).returncode == 3
     assert run("stop", "--pid-file", "a", "--override", "log.dirs=b", cwd=tmp_path).returncode == 2
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.build import a_batch
 from tests.outside.failing import failing
 from tests.outside.processes import SordiniProcess
@@ -99,6 +101,23 @@ def test_a_full_disk_refuses_the_other_serves_on_and_room_heals_it(small_disk: O
     assert [row.error_code for row in rows] == [0, 0]
     assert [rows[full].base_offset, rows[1 - full].base_offset] == [3, 12]
     assert len(client.fetch("orders", full)) == 2 * len(LARGE)
+    assert small_disk.stop() == 0
+
+
+def test_topics_that_preallocate_do_not_fill_the_disk(small_disk: OnASmallDisk, connect: Connect) -> None:
+    client = connect(small_disk)
+    settings = [
+        CreatableTopicConfig(name="preallocate", value="true"),
+        CreatableTopicConfig(name="segment.bytes", value="50000"),
+    ]
+    for name in ("orders", "bills"):
+        topic = CreatableTopic(name=name, num_partitions=60, replication_factor=1, configs=settings)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=20_000)
+        assert client.ask(ApiKey.CREATE_TOPICS, 7, request).topics[0].error_code == 0
+    found = os.statvfs(small_disk.view)
+    assert found.f_bavail * found.f_frsize > 400_000, "of 1 MiB, each partition's files having taken some"
+    batch = a_batch(value=bytes(1000))
+    assert {row.error_code for row in client.produce("orders", [batch] * 60)} == {0}
     assert small_disk.stop() == 0
 
 

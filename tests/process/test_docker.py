@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.outside.ports import free_port
 from tests.outside.processes import OutsideProcess
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILD, BUILD_PIPELINE, PIPELINE, BROKER = "build", "build-pipeline", "pipeline", "broker"
 
 
 class Instruction(NamedTuple):
@@ -46,11 +48,16 @@ def stages() -> tuple[tuple[Instruction, ...], ...]:
     return tuple(map(tuple, found))
 
 
-def values(stage: int, name: str) -> list[str]:
-    return [instruction.value for instruction in stages()[stage] if instruction.name == name]
+def stage_named(name: str) -> tuple[Instruction, ...]:
+    (found,) = (stage for stage in stages() if stage[0].value.endswith(f" AS {name}"))
+    return found
 
 
-def value(stage: int, name: str) -> str:
+def values(stage: str, name: str) -> list[str]:
+    return [instruction.value for instruction in stage_named(stage) if instruction.name == name]
+
+
+def value(stage: str, name: str) -> str:
     (found,) = values(stage, name)
     return found
 
@@ -81,9 +88,9 @@ def is_hidden(path: str) -> bool:
     return hidden
 
 
-def copies() -> Iterator[tuple[str, str]]:
+def copies(*stages: str) -> Iterator[tuple[str, str]]:
     """Source in the context and target of every COPY from it."""
-    for copied in values(0, "COPY"):
+    for copied in (copied for stage in stages for copied in values(stage, "COPY")):
         *sources, target = copied.split()
         for source in sources:
             yield source, f"{target}{source}" if target.endswith("/") else target
@@ -97,7 +104,7 @@ def files_below(source: str) -> list[str]:
 
 
 def test_what_is_copied_exists_and_is_not_hidden_from_docker() -> None:
-    sources = [source for source, _ in copies()]
+    sources = [source for source, _ in copies(BUILD, BUILD_PIPELINE)]
     assert [source for source in sources if not (ROOT / source).exists()] == []
     for source in sources:
         visible = [path for path in files_below(source) if not is_hidden(path)]
@@ -115,29 +122,34 @@ def test_what_is_not_copied_does_not_even_reach_the_builder(path: str) -> None:
 
 
 def test_the_image_is_slim_unprivileged_and_says_what_it_offers() -> None:
-    assert [stage[0].value.split()[0] for stage in stages()] == ["python:3.11-slim"] * 2
-    assert value(1, "EXPOSE") == "9092"
-    user = value(1, "USER")
+    assert [stage[0].value for stage in stages()] == [
+        "python:3.11-slim AS build",
+        "build AS build-pipeline",
+        "python:3.11-slim AS pipeline",
+        "python:3.11-slim AS broker",  # The last one is what a build without a target makes.
+    ]
+    assert value(BROKER, "EXPOSE") == "9092"
+    user = value(BROKER, "USER")
     assert user.isdigit()
     assert int(user) > 0
-    create, install = values(1, "RUN")
+    create, install = values(BROKER, "RUN")
     assert f"--uid {user} " in create
-    data = value(1, "VOLUME")
+    data = value(BROKER, "VOLUME")
     assert f"-o sordini -g sordini -m 0750 {data}" in create
-    assert environment()["KAFKA_LOG_DIRS"] == data == value(1, "WORKDIR")
-    order = [instruction.name for instruction in stages()[1]]
+    assert environment()["KAFKA_LOG_DIRS"] == data == value(BROKER, "WORKDIR")
+    order = [instruction.name for instruction in stage_named(BROKER)]
     assert order.index("USER") > len(order) - 1 - order[::-1].index("RUN"), "nothing is installed by the user itself"
-    assert value(1, "STOPSIGNAL") == "SIGTERM"
+    assert value(BROKER, "STOPSIGNAL") == "SIGTERM"
     assert "--mount=type=bind,from=build," in install, "the wheels themselves stay out of the image"
 
 
 def test_the_licence_that_is_not_ours_is_named() -> None:
     assert "crc32c is under the LGPL-2.1-or-later" in (ROOT / "Dockerfile").read_text()
-    assert 'licenses="Apache-2.0 AND LGPL-2.1-or-later"' in value(1, "LABEL")
+    assert 'licenses="Apache-2.0 AND LGPL-2.1-or-later"' in value(BROKER, "LABEL")
 
 
 def environment() -> dict[str, str]:
-    return dict(pair.split("=", 1) for text in values(1, "ENV") for pair in shlex.split(text))
+    return dict(pair.split("=", 1) for text in values(BROKER, "ENV") for pair in shlex.split(text))
 
 
 class Container(OutsideProcess):
@@ -155,7 +167,7 @@ class Container(OutsideProcess):
 
     @property
     def user(self) -> int:
-        return int(value(1, "USER"))
+        return int(value(BROKER, "USER"))
 
     def as_user(self, command: list[str]) -> list[str]:
         # The test's own interpreter may lie where only root can look: reading is allowed, writing is not.
@@ -163,10 +175,10 @@ class Container(OutsideProcess):
         return [*user, "--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search", *command]
 
     def command(self) -> list[str]:
-        return self.as_user([*json.loads(value(1, "ENTRYPOINT")), *json.loads(value(1, "CMD"))])
+        return self.as_user([*json.loads(value(BROKER, "ENTRYPOINT")), *json.loads(value(BROKER, "CMD"))])
 
     def environment(self) -> dict[str, str]:
-        image = {name: text.replace(value(1, "VOLUME"), str(self.data)) for name, text in environment().items()}
+        image = {name: text.replace(value(BROKER, "VOLUME"), str(self.data)) for name, text in environment().items()}
         image["SORDINI_BOOTSTRAP"] = image["SORDINI_BOOTSTRAP"].replace("9092", str(self.port))
         given = {"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{self.port}"}
         return {"PATH": f"{self.scratch}/venv/bin:{os.environ['PATH']}", **image, **given}
@@ -175,7 +187,7 @@ class Container(OutsideProcess):
         return "sordini is ready" in self.output()
 
     def is_healthy(self) -> bool:
-        check = value(1, "HEALTHCHECK")
+        check = value(BROKER, "HEALTHCHECK")
         command = json.loads(check[check.index("[") :])
         ended = subprocess.run(
             self.as_user(command), env=self.environment(), check=False, capture_output=True, timeout=20
@@ -195,16 +207,11 @@ def scratch() -> Iterator[Path]:
 def test_its_commands_make_a_wheel_an_environment_and_a_healthy_broker(scratch: Path) -> None:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("becoming the image's user takes root and setpriv(1)")
-    for source, target in copies():
-        for path in files_below(source):
-            if not is_hidden(path):
-                copied = scratch / "src" / target / Path(path).relative_to(source)
-                copied.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(ROOT / path, copied)
-    build = value(0, "RUN")
+    copy_context(scratch / "src", BUILD)
+    build = value(BUILD, "RUN")
     assert build.startswith("python -m pip wheel ")
     sh(build, scratch, cwd=scratch / "src")
-    install = values(1, "RUN")[1]
+    install = values(BROKER, "RUN")[1]
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", scratch / "venv"], check=True)
     sh(re.sub(r"^--mount=\S+ ", "", install), scratch, f"--python {scratch}/venv/bin/python")
     container = Container(scratch)
@@ -217,6 +224,38 @@ def test_its_commands_make_a_wheel_an_environment_and_a_healthy_broker(scratch: 
     assert container.stop() == 0
     assert not container.is_healthy()
     assert (container.data / ".kafka_cleanshutdown").exists()
+
+
+def test_the_variant_with_the_pipeline_has_java_and_the_extra_and_runs_its_command() -> None:
+    java, create, install = values(PIPELINE, "RUN")
+    assert " default-jre-headless " in java
+    assert f"--uid {value(PIPELINE, 'USER')} " in create
+    assert f" {value(PIPELINE, 'VOLUME')}" in create
+    assert "--mount=type=bind,from=build-pipeline," in install
+    assert install.endswith("'sordini[spark]'")
+    assert json.loads(value(PIPELINE, "ENTRYPOINT")) == ["sordini", "pipeline"]
+
+
+def test_the_variant_s_wheel_holds_the_pipeline(scratch: Path) -> None:
+    copy_context(scratch / "src", BUILD, BUILD_PIPELINE)
+    build = value(BUILD_PIPELINE, "RUN")
+    assert build.endswith(" '.[spark]'")
+    # Without what Spark depends on, which is 500 MB and is installed for other tests.
+    sh(build.replace("'.[spark]'", "--no-deps ."), scratch, cwd=scratch / "src")
+    (wheel,) = (scratch / "wheels-pipeline").glob("sordini-*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    missing = {f"sordini/{path}" for path in files_below("pipeline") if not is_hidden(path)} - names
+    assert missing == set()
+
+
+def copy_context(target: Path, *stages: str) -> None:
+    """What the COPY lines of these stages bring to the builder."""
+    for source, place in copies(*stages):
+        for path in files_below(source):
+            if not is_hidden(path):
+                copied = target / place / Path(path).relative_to(source)
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / path, copied)
 
 
 def sh(command: str, scratch: Path, pip_options: str = "", cwd: Path | None = None) -> None:

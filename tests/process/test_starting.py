@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
@@ -89,6 +90,23 @@ def test_a_wrong_line_of_a_file_is_named_with_its_file_and_number(tmp_path: Path
     ended = run("serve", "missing.properties", cwd=tmp_path)
     assert ended.returncode == 2
     assert "missing.properties" in ended.stderr
+
+
+@pytest.mark.parametrize("way", ["file", "override", "environment"])
+def test_a_key_that_asks_for_protection_ends_with_status_2_and_makes_nothing(tmp_path: Path, way: str) -> None:
+    key, text = "listener.name.client.sasl.enabled.mechanisms", "PLAIN"
+    file = tmp_path / "server.properties"
+    file.write_text(f"{key}={text}\n" if way == "file" else "")
+    command = [PROGRAM, "serve", str(file), *(["--override", f"{key}={text}"] if way == "override" else [])]
+    name = f"KAFKA_{key.replace('.', '_').upper()}"
+    environment = os.environ | ({name: text} if way == "environment" else {})
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=20, check=False, cwd=tmp_path, env=environment
+    )
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"sordini: {key}='{text}' asks for authentication by SASL")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["server.properties"]
 
 
 def test_an_unknown_key_is_named_and_the_broker_starts(start_sordini: Start) -> None:

@@ -7,9 +7,11 @@ from sordini.broker.configuration.cleaner_keys import CleanerSettings
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.controller_keys import ControllerSettings
 from sordini.broker.configuration.group_keys import GroupSettings
+from sordini.broker.configuration.harmless_keys import HARMLESS
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings
 from sordini.broker.configuration.network_keys import NetworkSettings
+from sordini.broker.configuration.protection_keys import BY_LISTENER, REFUSED, SERVED, TABLE, Change, Refused
 from sordini.broker.configuration.replica_keys import ReplicaSettings
 from sordini.broker.configuration.settings import Rule, Setting, settings_of, value_text
 from sordini.broker.configuration.topic_config import HOUR_MS, MINUTE_MS, TOPIC_SETTINGS, TopicSetting, default_of
@@ -74,8 +76,8 @@ those there are.
 
 Keys marked *no* are refused with INVALID_REQUEST. A wrong value is refused with what is allowed: INVALID_CONFIG for a
 topic, INVALID_REQUEST for a broker, as Apache Kafka does. A broker takes keys it does not know, which may be another
-broker's; keys of encryption, authentication and classes to load are not taken over the wire. Settings of one entity
-may come to 512 KiB. What another broker or tool wrote into the store and cannot be used is passed over with a warning.
+broker's; passwords and classes to load are not taken over the wire, nor what asks for protection that is not given
+([Protection](#protection)). Settings of one entity may come to 512 KiB. What another broker or tool wrote into the store and cannot be used is passed over with a warning.
 
 The log level is the setting of the broker logger `root` (`--entity-type broker-loggers`): TRACE, DEBUG, INFO, WARN,
 ERROR or FATAL, until the broker ends. Client metrics and groups have no settings here.
@@ -89,7 +91,9 @@ wins. Our own keys may be told with the prefix once or twice: `SORDINI_CREATE_PA
 
 Only names of known keys count. Another `KAFKA_` name is warned of, since it may be misspelt, unless it is known to
 belong to a container or a JVM: `KAFKA_HOME`, `KAFKA_OPTS`, `KAFKA_HEAP_OPTS`, `KAFKA_LOG4J_*`, `KAFKA_JMX_*`, what
-Kubernetes sets for a service named kafka, and their like.
+Kubernetes sets for a service named kafka, and their like. `KAFKA_SECURITY_PROTOCOL` and `KAFKA_SASL_MECHANISM` are
+names that client applications read and say nothing about a broker. Names of another convention, `KAFKA_CFG_*`, are not
+read; one that asks for protection refuses the start.
 
 ## Broker keys
 
@@ -106,6 +110,39 @@ nor the broker says anything.
 | key | type | default | allowed | inherits | meaning |
 | --- | --- | --- | --- | --- | --- |
 """
+
+PROTECTION_HEAD = """\
+## Protection
+
+The broker fails closed. A key that asks for protection which is not given refuses the start with status 2, in the file,
+in `--override` and in the environment alike, with a listener's name in front (`listener.name.<name>.<key>`,
+`listener.name.<name>.<mechanism>.<key>`) as without. An empty value asks for nothing. A listener of SSL, SASL_PLAINTEXT
+or SASL_SSL is refused, too, and so is an unknown key of these families (`ssl.*`, `sasl.*`, `security.*`,
+`authorizer.*`, `quota.*`, `super.*`, `*.policy.class.name` and their like), which may be misspelt. With no such key set
+every client that reaches a listener may do everything: bind listeners to networks that you trust.
+
+AlterConfigs refuses the same values with INVALID_REQUEST, and passwords with INVALID_CONFIG. What another broker or
+tool wrote into the store cannot stop a broker; it is told with a warning that names the key. Client quotas
+(AlterClientQuotas), SCRAM credentials, ACLs and delegation tokens have no APIs here: such a request is refused.
+
+Served, in the tables above: {served}.
+
+Refused, whatever the value but the one named:
+
+| key | allowed | asks for |
+| --- | --- | --- |
+"""
+
+HARMLESS_HEAD = """
+Harmless: these keys ask for no protection by themselves, whatever their value. Apache Kafka changes those marked * of
+one broker while it runs, those marked + only with a listener's name in front; this broker takes and shows them,
+without effect. Passwords and classes among them are not taken.
+
+| keys | why |
+| --- | --- |
+"""
+
+MARKS = {Change.NOWHERE: "", Change.LISTENER: "+", Change.BROKER: "*", Change.ANYWHERE: "*"}
 
 ACCEPTED_HEAD = """\
 ## Keys that are taken and do nothing
@@ -147,11 +184,26 @@ def page() -> str:
         parts.append("| --- | --- | --- | --- | --- | --- |\n")
         parts += [_row(_broker_cells(one)) for one in settings]
     parts += ["\n", TOPIC_HEAD, *(_row(_topic_cells(TOPIC_SETTINGS[key])) for key in sorted(TOPIC_SETTINGS))]
-    parts += ["\n", ACCEPTED_HEAD]
+    parts += ["\n", *_protection(), "\n", ACCEPTED_HEAD]
     for group in ACCEPTED:
         keys = sorted([(key, "*") for key in group.dynamic] + [(key, "") for key in group.static])
         parts.append(_row([", ".join(f"`{key}`{mark}" for key, mark in keys), group.why]))
     return "".join(parts)
+
+
+def _protection() -> Iterator[str]:
+    """The section about keys that ask for protection, and about those that only seem to."""
+    yield PROTECTION_HEAD.format(served=", ".join(f"`{key}`" for key in SERVED))
+    of_listeners = Refused(
+        BY_LISTENER.what, {f"listener.name.<name>.{key}": row for key, row in BY_LISTENER.keys.items()}
+    )
+    for refused in (*REFUSED, of_listeners):
+        for key, rule in refused.keys.items():
+            yield _row([f"`{key}`", rule.allowed, refused.what])
+    yield HARMLESS_HEAD
+    for harmless in HARMLESS:
+        keys = (f"`{key}`{MARKS[TABLE[key].change]}" for key in harmless.keys)
+        yield _row([", ".join(keys), harmless.why])
 
 
 def _broker_cells(one: Setting) -> list[str]:

@@ -4,6 +4,7 @@ import pytest
 
 from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.protection_keys import BY_LISTENER, SERVED, TABLE
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS
 from tests.reference.pages import PAGES, ROOT
 
@@ -15,7 +16,10 @@ def test_the_page_says_what_the_code_declares(path: str) -> None:
 
 def test_the_reference_has_every_key_there_is() -> None:
     page = PAGES["docs/configuration.md"]()
-    assert [key for key in [*SETTINGS, *TOPIC_SETTINGS, *WITHOUT_EFFECT] if f"`{key}`" not in page] == []
+    assert [
+        key for key in [*SETTINGS, *TOPIC_SETTINGS, *WITHOUT_EFFECT, *TABLE, *SERVED] if f"`{key}`" not in page
+    ] == []
+    assert [key for key in BY_LISTENER.keys if f"`listener.name.<name>.{key}`" not in page] == []
 
 
 def test_the_properties_have_every_broker_key_once() -> None:

@@ -82,6 +82,13 @@ Beyond single answers:
   torn tail, a missing producer snapshot or transaction index behind a clean-shutdown marker, padded indexes.
 - **A compacted batch** keeps its first timestamp, where Apache Kafka moves it to that of the first record left; and
   records are compacted only once they are on the disk.
+- **Keys that ask for protection** which is not given here (`authorizer.class.name`, `ssl.client.auth=required`, client
+  quotas, policies; [configuration.md](configuration.md#protection) lists them) refuse the start and are refused over the
+  wire. Apache Kafka passes over what it does not know, and what its listeners make no use of.
+- **Files are 0600 and directories 0700** when they are made, whatever the umask, which decides with Apache Kafka. A log
+  file, a log directory or a store that exists keeps its mode: make one beforehand to let a group read it. A checkpoint
+  is a new file each time it is written.
+- **`sordini log dump`** on a terminal escapes what cannot be printed; `--raw`, or a pipe, has Apache Kafka's bytes.
 - **Old message formats** are stored by the same rules; [record-checks.md](record-checks.md) lists where the answers to
   wrong ones differ.
 

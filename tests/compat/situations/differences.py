@@ -38,6 +38,16 @@ def _several(sentence: str, leaves: dict[str, Any], why: str) -> Iterator[Differ
 
 
 DIFFERENCES: list[Difference] = [
+    *_several(
+        "a broker's keys of encryption and authentication, for one broker, all brokers and a listener that is not there",
+        {
+            "listener.name.other.create.topic.policy.class.name of '0'/*": 42,
+            "listener.name.other.sasl.login.class of '0'/*": 42,
+            "listener.name.other.password.encoder.secret of '0'/*": 40,
+        },
+        "Of a listener that it does not have Apache Kafka stores whatever it is sent. A policy, a class or a password "
+        "would be stored here, too, as if it protected: no class is loaded, and no password is kept in the store.",
+    ),
     Difference(
         "Produce *",
         "*log_start_offset",

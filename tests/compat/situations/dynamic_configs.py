@@ -150,3 +150,70 @@ def topic_synonyms(broker: Broker) -> Any:
         answer["results"][0]["configs"].sort(key=lambda row: row["name"])
         seen[version] = answer
     return seen
+
+
+SECURITY_KEYS = {
+    "sasl.kerberos.min.time.before.relogin": "61000",
+    "sasl.kerberos.ticket.renew.jitter": "0.06",
+    "sasl.kerberos.kinit.cmd": "/bin/kinit",
+    "sasl.kerberos.principal.to.local.rules": "DEFAULT",
+    "sasl.login.refresh.buffer.seconds": "301",
+    "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384",
+    "ssl.protocol": "TLSv1.2",
+    "ssl.client.auth": "none",
+    "ssl.keystore.type": "JKS",
+    "ssl.keystore.location": "/k.jks",
+    "ssl.truststore.password": "hush",
+    "sasl.jaas.config": "hush",
+    "sasl.login.class": "x.Y",
+    "sasl.server.max.receive.size": "5",
+    "connections.max.reauth.ms": "0",
+    "password.encoder.secret": "hush",
+    "security.inter.broker.protocol": "PLAINTEXT",
+    "authorizer.class.name": "",
+    "create.topic.policy.class.name": "x.Y",
+    "quota.window.num": "5",
+    "max.connection.creation.rate": "2147483647",
+    "zookeeper.set.acl": "false",
+}
+
+
+@situation(
+    "a broker's keys of encryption and authentication, for one broker, all brokers and a listener that is not there"
+)
+def security_keys(broker: Broker) -> Any:
+    seen = {}
+    for key, value in SECURITY_KEYS.items():
+        for name, full in (
+            ("0", key),
+            ("", key),
+            ("0", f"listener.name.other.{key}"),
+            ("", f"listener.name.other.{key}"),
+        ):
+            seen[f"{full} of {name!r}"] = _change(broker, name, (full, SET, value), kind=BROKER)
+            _change(broker, name, (full, DELETE, None), kind=BROKER)
+    return seen
+
+
+@situation("a broker's keys of encryption and authentication with values of the wrong type")
+def wrong_security_keys(broker: Broker) -> Any:
+    keys = [
+        key for key in SECURITY_KEYS if key.endswith((".ms", ".seconds", ".jitter", ".size", ".rate", ".acl", ".auth"))
+    ]
+    return {key: _change(broker, "0", (key, SET, "x"), kind=BROKER) for key in keys}
+
+
+@situation("what was set of a broker's keys of encryption and authentication is described")
+def described_security_keys(broker: Broker) -> Any:
+    keys = {
+        **{key: SECURITY_KEYS[key] for key in list(SECURITY_KEYS)[:8]},
+        "max.connection.creation.rate": "2147483647",
+        "listener.name.other.ssl.keystore.location": "/k.jks",
+        "listener.name.other.ssl.keystore.type": "PKCS12",
+        "listener.name.other.scram-sha-256.connections.max.reauth.ms": "0",
+    }
+    seen = {"set": _change(broker, "0", *((key, SET, value) for key, value in keys.items()), kind=BROKER)}
+    for key, value in keys.items():
+        seen[key] = _once(broker, BROKER, "0", key, value)
+    _change(broker, "0", *((key, DELETE, None) for key in keys), kind=BROKER)
+    return seen

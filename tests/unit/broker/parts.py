@@ -22,6 +22,7 @@ from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.headers import read_response_header, request_header
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import (
     Broker,
     Endpoint,
@@ -98,7 +99,15 @@ class Timer:
 class UnitBroker:
     """Broker 1, the controller of a cluster of its own."""
 
-    def __init__(self, config: Config, explicit: frozenset[str], disk: ForgetfulDisk, session: Session) -> None:
+    def __init__(
+        self,
+        config: Config,
+        explicit: frozenset[str],
+        disk: ForgetfulDisk,
+        session: Session,
+        *,
+        is_clustered: bool = True,
+    ) -> None:
         self.config = config
         self.disk = disk
         self.session = session
@@ -122,7 +131,17 @@ class UnitBroker:
         call_later = self.timers.call_later
         worker = CleaningHere(disk)
         around = Surroundings(
-            self.dynamic, identity, session, self.clock, chance, self.spawn, call_later, self.log, worker, NoNetwork()
+            self.dynamic,
+            identity,
+            session,
+            self.clock,
+            chance,
+            self.spawn,
+            call_later,
+            self.log,
+            worker,
+            NoNetwork(),
+            is_clustered,
         )
         self.parts: Assembly = assemble(around, configs, self.logs)
         self.logs.on_offline = self.parts.replicas.directory_failed
@@ -131,6 +150,16 @@ class UnitBroker:
         task = asyncio.create_task(work)
         self.tasks.add(task)
         return task
+
+    async def elect(self, controller_id: BrokerId = OTHER, epoch: int = 1) -> None:
+        """Write into the store who reigns: commands that come over the network must be of that controller."""
+        for path, data in (
+            (paths.CONTROLLER, znodes.encode_controller(controller_id, 0)),
+            (paths.CONTROLLER_EPOCH, b"%d" % epoch),
+        ):
+            if await self.session.exists(path) is None:
+                await self.session.create(path)
+            await self.session.set(path, data)
 
     async def settled(self) -> None:
         """Wait for all that was spawned; a bug in it is the test's."""
@@ -214,9 +243,9 @@ def read_answer(key: ApiKey, version: int, parts: Parts) -> Any:
 
 @asynccontextmanager
 async def a_broker(
-    entries: Mapping[str, str] | None = None, disk: ForgetfulDisk | None = None
+    entries: Mapping[str, str] | None = None, disk: ForgetfulDisk | None = None, *, is_clustered: bool = True
 ) -> AsyncIterator[UnitBroker]:
-    """A broker with one log directory, or with what `entries` of its configuration say."""
+    """A broker with one log directory, or with what `entries` of its configuration say; one of several, or alone."""
     given = {"log.dirs": "/logs", "broker.id": "1", **(entries or {})}
     config, unknown = build_config(given)
     assert not unknown
@@ -224,7 +253,7 @@ async def a_broker(
     try:
         session = await store.open_session()
         await ensure_base_paths(session)
-        broker = UnitBroker(config, frozenset(given), disk or ForgetfulDisk(), session)
+        broker = UnitBroker(config, frozenset(given), disk or ForgetfulDisk(), session, is_clustered=is_clustered)
         await broker.learn()
         await broker.parts.config_changes.start()
         try:

@@ -13,9 +13,9 @@ from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 VERSION = 12
 
 
-def some_sessions(slots: int = 10) -> FetchSessions:
+def some_sessions(slots: int = 10, partitions_max: int = 1000) -> FetchSessions:
     numbers = count(1)
-    return FetchSessions(slots, lambda: next(numbers), lambda topic_id: None)
+    return FetchSessions(slots, lambda: next(numbers), lambda topic_id: None, partitions_max)
 
 
 def a_fetch(session: int, epoch: int, offsets: dict[int, int], forget: tuple[int, ...] = ()) -> FetchRequest:
@@ -107,3 +107,71 @@ def test_a_followers_session_pushes_out_a_consumers_and_never_the_other_way_roun
     assert sessions.plan(a_fetch(0, 0, large), VERSION, 0).session is None
     assert sessions.plan(a_fetch(0, 0, {0: 0}), VERSION, 0, privileged=True).session is None, "it is no larger"
     assert sessions.plan(a_fetch(0, 0, large), VERSION, 0, privileged=True).session is not None
+
+
+def some_partitions(number: int) -> dict[int, int]:
+    return dict.fromkeys(range(number), 0)
+
+
+def test_all_sessions_together_hold_a_bounded_number_of_partitions() -> None:
+    sessions = some_sessions(slots=1000, partitions_max=100)
+    kept = [sessions.plan(a_fetch(0, 0, some_partitions(30)), VERSION, 0).session for _ in range(10)]
+    assert [session is not None for session in kept] == [True] * 3 + [False] * 7
+    assert sessions.partitions == 90
+    assert sessions.plan(a_fetch(0, 0, some_partitions(101)), VERSION, 0).session is None
+    plan = sessions.plan(a_fetch(0, 0, some_partitions(30)), VERSION, 0)
+    assert len(plan.targets) == 30, "it is served all the same"
+
+
+def test_a_session_that_grows_past_the_bound_ends_and_its_reader_begins_anew() -> None:
+    sessions = some_sessions(partitions_max=100)
+    for _ in range(2):
+        sessions.plan(a_fetch(0, 0, some_partitions(40)), VERSION, 0)
+    assert len(wanted(sessions, a_fetch(1, 1, some_partitions(60)))) == 60
+    assert sessions.partitions == 100
+    assert len(wanted(sessions, a_fetch(1, 2, some_partitions(60)))) == 60, "what it holds may move on"
+    with pytest.raises(BrokerError) as refusal:
+        wanted(sessions, a_fetch(2, 1, some_partitions(41)))
+    assert refusal.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), sessions.partitions) == (1, 60)
+
+
+def test_the_count_of_partitions_follows_every_end_of_a_session() -> None:
+    sessions = some_sessions(slots=2)
+    sessions.plan(a_fetch(0, 0, some_partitions(5)), VERSION, 0)
+    sessions.plan(a_fetch(1, 1, {}, forget=(0, 1, 7)), VERSION, 0)
+    assert sessions.partitions == 3
+    sessions.plan(a_fetch(1, 0, some_partitions(4)), VERSION, 0)
+    assert sessions.partitions == 4
+    sessions.plan(a_fetch(0, 0, some_partitions(6)), VERSION, 0)
+    sessions.plan(a_fetch(0, 0, some_partitions(7)), VERSION, 0)
+    assert sessions.partitions == 13, "the least gave its place up"
+    sessions.plan(a_fetch(0, 0, {0: 0}), VERSION, 500_000)
+    assert sessions.partitions in (7, 8), "a stale one did"
+    sessions.plan(a_fetch(4, -1, {}), VERSION, 500_000)
+    sessions.plan(a_fetch(5, -1, {}), VERSION, 500_000)
+    assert sessions.partitions == sum(len(session.targets) for session in sessions._sessions.values())
+
+
+def test_for_a_follower_the_largest_of_consumers_sessions_goes_and_a_stale_one_before_it() -> None:
+    sessions = some_sessions(partitions_max=100)
+    for size in (20, 50, 30):
+        sessions.plan(a_fetch(0, 0, some_partitions(size)), VERSION, 0)
+    assert sessions.plan(a_fetch(0, 0, some_partitions(40)), VERSION, 0, privileged=True).session is not None
+    assert sessions.partitions == 90
+    assert sessions.plan(a_fetch(0, 0, some_partitions(90)), VERSION, 200_000).session is not None
+    assert sessions.partitions <= 100
+
+
+def test_a_name_that_no_topic_can_have_is_kept_in_no_session() -> None:
+    sessions = some_sessions()
+    partitions = [FetchPartition(partition=0, fetch_offset=0)]
+    request = FetchRequest(session_epoch=0, topics=[FetchTopic(topic="x" * 30_000, partitions=partitions)])
+    plan = sessions.plan(request, VERSION, 0)
+    assert (plan.session, len(plan.targets)) == (None, 1)
+    sessions.plan(a_fetch(0, 0, {0: 0}), VERSION, 0)
+    request.session_id, request.session_epoch = 1, 1
+    with pytest.raises(BrokerError) as refusal:
+        sessions.plan(request, VERSION, 0)
+    assert refusal.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.partitions == 0

@@ -8,13 +8,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from sordini.broker.log_writer import LogWriter
 from sordini.broker.logging import CALLS_CHARACTERS_MAX, LogFile, Logger
-from sordini.storage.disk import Buffer, File, Newest, SystemDisk, SystemFile
+from sordini.storage.disk import SystemDisk
 
 SOURCES = Path(__file__).resolve().parents[3] / ".import"
 
@@ -131,7 +131,7 @@ def test_a_log_file_is_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "broker.log"
     path.write_text("before\n")
     log_file = LogFile(SystemDisk(), str(path))
-    Logger("info", log_file).info("zoë \udcff")
+    Logger("info", LogWriter(log_file.fileno)).info("zoë \udcff")
     assert path.read_text().startswith("before\n")
     assert path.read_text().endswith("zoë \\udcff\n")
 
@@ -139,23 +139,25 @@ def test_a_log_file_is_appended_to(tmp_path: Path) -> None:
 def test_a_log_file_that_was_cut_is_written_from_its_new_end(tmp_path: Path) -> None:
     path = tmp_path / "broker.log"
     log_file = LogFile(SystemDisk(), str(path))
-    log_file.write("a long line that logrotate copies away\n")
+    writer = LogWriter(log_file.fileno)
+    writer.write("a long line that logrotate copies away\n")
     os.truncate(path, 0)
-    log_file.write("next\n")
+    writer.write("next\n")
     assert path.read_bytes() == b"next\n", "and not after as many zeros as there were letters"
 
 
 def test_a_log_file_that_was_moved_is_made_anew_when_it_is_reopened(tmp_path: Path) -> None:
     path, moved = tmp_path / "broker.log", tmp_path / "broker.log.1"
     log_file = LogFile(SystemDisk(), str(path))
+    writer = LogWriter(log_file.fileno)
     told: list[int] = []
     log_file.on_reopened = lambda: told.append(log_file.fileno())
-    log_file.write("one\n")
+    writer.write("one\n")
     former = log_file.fileno()
     path.rename(moved)
-    log_file.write("two\n")
+    writer.write("two\n")
     log_file.reopen()
-    log_file.write("three\n")
+    writer.write("three\n")
     assert (moved.read_text(), path.read_text()) == ("one\ntwo\n", "three\n")
     assert told == [log_file.fileno()]
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -168,25 +170,8 @@ def test_a_log_file_that_cannot_be_reopened_goes_on_where_it_was(tmp_path: Path)
     (tmp_path / "logs").rename(tmp_path / "moved")
     with pytest.raises(FileNotFoundError):
         log_file.reopen()
-    log_file.write("still here\n")
+    LogWriter(log_file.fileno).write("still here\n")
     assert (tmp_path / "moved" / "broker.log").read_text() == "still here\n"
-
-
-class SmallBites(SystemFile):
-    """A file that takes three bytes at a time."""
-
-    def append(self, buffers: Sequence[Buffer]) -> int:
-        return super().append([bytes(buffers[0])[:3]])
-
-
-class SmallDisk(SystemDisk):
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        return SmallBites(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o644), Newest())
-
-
-def test_a_line_is_written_whole_however_little_the_disk_takes_at_once(tmp_path: Path) -> None:
-    LogFile(SmallDisk(), str(tmp_path / "broker.log")).write("a whole line\n")
-    assert (tmp_path / "broker.log").read_text() == "a whole line\n"
 
 
 def test_of_a_long_stack_the_end_is_kept() -> None:

@@ -8,7 +8,9 @@ from contextlib import suppress
 import pytest
 
 from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import TopicPartition
 from sordini.storage.errors import StorageError
+from sordini.storage.home import REFUSED
 from sordini.storage.log_values import Appended
 from tests.build import an_idempotent_batch
 from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
@@ -88,6 +90,50 @@ def test_a_broken_disk_takes_the_directory_offline_and_is_told_once() -> None:
         assert raised.value.directory == "/data"
     assert [failure.directory for failure in told] == ["/data"]
     assert manager.offline_directories == ["/data"]
+
+
+@pytest.mark.parametrize("code", sorted(REFUSED), ids=errno.errorcode.get)
+async def test_what_cannot_be_done_is_refused_and_says_nothing_about_the_disk(code: int) -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, SMALL)
+    put(log)
+    for kinds in (("write",), ("create", "mkdir"), ("rename",)):
+        disk.fail_while(lambda kind, _, kinds=kinds: kind in kinds, code)  # type: ignore[misc]
+        asked = {
+            "write": lambda: put(log),
+            "create": lambda: manager.create(TopicPartition("bills", 0), TOPIC_ID, SMALL),
+            "rename": lambda: manager.delete(PARTITION, 0),
+        }[kinds[0]]
+        assert code_of(asked) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert manager.online_directories == ["/data"]
+        disk.heal()
+    assert put(log).base_offset == 2
+    manager.create(TopicPartition("bills", 0), TOPIC_ID, SMALL)
+    assert sorted(log.topic_partition.topic for log in manager.logs()) == ["bills", PARTITION.topic]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV, errno.ESTALE, errno.EUCLEAN, 9999])
+def test_any_other_error_takes_the_directory_offline(code: int) -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, SMALL)
+    disk.fail_while(lambda kind, _: kind == "write", code)
+    with pytest.raises(StorageError):
+        put(log)
+    assert manager.offline_directories == ["/data"]
+
+
+async def test_a_sync_that_fails_is_a_failed_sync_whatever_its_error() -> None:
+    for code in sorted(REFUSED):
+        disk = a_disk()
+        log = a_log(disk)
+        put(log)
+        disk.fail_while(lambda kind, path: kind == "sync" and path.endswith(".log"), code)
+        with pytest.raises(StorageError):
+            await log.flush()
 
 
 def test_a_failed_cut_back_takes_the_directory_offline() -> None:

@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.storage import names
 from sordini.storage.errors import StorageError, WrongDirectory
@@ -258,9 +259,29 @@ def test_names_of_partitions_and_of_what_is_not_one() -> None:
     assert names.partition_of("a-b.c_d-17") == TopicPartition("a-b.c_d", 17)
     for name in ("orders", "orders-", "-3", "orders-03", "orders-99999999999", "orders-3.ab-delete", "a+b-1"):
         assert names.partition_of(name) is None
+    for name in (".-0", "..-0", "x" * 250 + "-0", "orders-2147483648"):
+        assert names.partition_of(name) is None
     long = names.condemned_name(TopicPartition("x" * 249, 12), 1)
     assert len(long) == 255
     assert long.endswith("-12." + "0" * 31 + "1-delete")
+
+
+NO_TOPICS = ("../../x", "a/b", "..", ".", "", "a\nb", "a b", "x" * 250, "\0")
+
+
+@pytest.mark.parametrize("wanted", [*((name, 0) for name in NO_TOPICS), ("orders", -5), ("orders", 2**31)], ids=repr)
+def test_no_path_is_made_of_what_no_partition_is_called_whoever_asks(wanted: tuple[str, int]) -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    before = disk.directories("/"), disk.list_directory("/data")
+    with pytest.raises(BrokerError) as refused:
+        manager.create(TopicPartition(*wanted), TOPIC_ID, SMALL)
+    assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert (disk.directories("/"), disk.list_directory("/data")) == before
+    assert (manager.logs(), manager.online_directories) == ([], ["/data"])
+    with pytest.raises(BrokerError):
+        names.condemned_name(TopicPartition(*wanted), 1)
 
 
 def test_settings_default_to_apache_kafkas() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.storage.producer_state import SEQUENCE_MAX, ProducerState, SentBatch
+from sordini.storage.producer_state import SEQUENCE_MAX, SILENT_MS, ProducerState, SentBatch
 from sordini.storage.snapshots import decode_snapshot, encode_snapshot
 
 PRODUCER = 7
@@ -190,3 +192,100 @@ def test_the_end_of_a_transaction_is_judged_by_the_epochs_of_its_producer_and_of
     with pytest.raises(BrokerError, match="coordinator of epoch 5, not 4") as refused:
         state.check_marker(1, 3, 4)
     assert refused.value.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+# How many are remembered.
+
+MAX = 100
+LATER_MS = SILENT_MS + 1
+
+
+def a_leader_appends(state: ProducerState, producer_id: int, offset: int, now_ms: int, sequence: int = 0) -> bool:
+    """As a leader does with a batch of one record; whether it was new."""
+    batch = sent(sequence, offset=offset)
+    if state.check(producer_id, 0, batch.first_sequence, batch.last_sequence) is not None:
+        return False
+    if len(state) >= MAX and not state.knows(producer_id):
+        state.mark(now_ms, offset)
+        state.make_room(now_ms, MAX)
+    state.apply(producer_id, 0, batch, is_transactional=False)
+    state.trim(MAX)
+    return True
+
+
+def a_full_state(start_ms: int) -> ProducerState:
+    state = ProducerState()
+    state.mark(start_ms, 0)
+    for producer_id in range(MAX):
+        a_leader_appends(state, producer_id, producer_id, start_ms)
+    return state
+
+
+def test_past_the_bound_a_new_producer_is_refused_while_none_is_silent_and_those_there_are_go_on() -> None:
+    state = a_full_state(LATER_MS)
+    for now_ms in (LATER_MS, LATER_MS + SILENT_MS // 2):
+        with pytest.raises(BrokerError) as raised:
+            a_leader_appends(state, 1000, 500, now_ms)
+        assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(state) == MAX
+    assert a_leader_appends(state, 3, 500, LATER_MS + SILENT_MS // 2, sequence=1)
+    assert not a_leader_appends(state, 3, 501, LATER_MS + SILENT_MS // 2, sequence=1), "a retry is known"
+
+
+def test_past_the_bound_those_that_are_silent_for_longest_are_forgotten_for_a_new_one() -> None:
+    state = a_full_state(LATER_MS)
+    state.mark(3 * LATER_MS, MAX)
+    for producer_id in range(50, MAX):
+        a_leader_appends(state, producer_id, MAX + producer_id, 3 * LATER_MS, sequence=1)
+    state.mark(4 * LATER_MS, 2 * MAX)
+    assert a_leader_appends(state, 1000, 3 * MAX, 4 * LATER_MS)
+    assert state.knows(1000)
+    assert not state.knows(0)
+    assert all(state.knows(producer_id) for producer_id in range(50, MAX)), "these are younger"
+
+
+def test_a_producer_with_a_transaction_open_is_never_forgotten_for_another() -> None:
+    state = ProducerState()
+    for producer_id in range(MAX):
+        state.apply(producer_id, 0, sent(0, offset=producer_id), is_transactional=True)
+    state.mark(LATER_MS, MAX)
+    state.mark(3 * LATER_MS, MAX)
+    with pytest.raises(BrokerError):
+        a_leader_appends(state, 1000, 500, 3 * LATER_MS)
+    state.apply(1001, 0, sent(0, offset=501), is_transactional=False)
+    state.trim(50)
+    assert {producer_id for producer_id in range(MAX) if state.knows(producer_id)} == set(range(MAX))
+
+
+def test_no_timestamp_of_a_client_keeps_its_producer_from_being_forgotten() -> None:
+    state = ProducerState()
+    for producer_id in range(MAX):
+        state.apply(producer_id, 0, sent(0, offset=producer_id, timestamp=2**62), is_transactional=False)
+    state.mark(LATER_MS, MAX)
+    state.mark(3 * LATER_MS, MAX)
+    assert a_leader_appends(state, 1000, 500, 3 * LATER_MS)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_followers_and_recovery_know_every_producer_that_the_leader_knows(seed: int) -> None:
+    chance = random.Random(seed)
+    leader, follower = ProducerState(), ProducerState()
+    sequences: dict[int, int] = {}
+    now_ms, end = LATER_MS, 0
+    for _ in range(4000):
+        now_ms += chance.randrange(20_000)
+        leader.mark(now_ms, end)
+        producer_id = chance.choice([chance.randrange(30), chance.randrange(1000)])
+        sequence = sequences.get(producer_id, 0)
+        try:
+            assert a_leader_appends(leader, producer_id, end, now_ms, sequence)
+        except BrokerError:
+            continue  # Refused by the leader: the follower never sees it.
+        sequences[producer_id] = sequence + 1
+        follower.apply(producer_id, 0, sent(sequence, offset=end), is_transactional=False)
+        follower.trim(MAX)
+        end += 1
+        assert len(leader) <= MAX
+        assert len(follower) <= MAX + MAX // 4
+    assert leader.known().keys() <= follower.known().keys()
+    assert len(leader) > MAX // 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sordini.storage.disk import NEWEST_BYTES_MAX, SystemDisk
+from sordini.storage.disk import NEWEST_BYTES_MAX, SystemDisk, make_private_file
 from sordini.storage.log_manager import Identity, LogManager
 from tests.crash.store import PARTITION, SMALL, TOPIC_ID, contents
 from tests.unit.storage.test_log import put
@@ -172,3 +174,39 @@ def test_directories_and_small_files_are_read_in_one_go(tmp_path: Path) -> None:
     assert disk.read(f"{tmp_path}/file") == b"x" * 200_000
     with pytest.raises(FileNotFoundError):
         disk.read(f"{tmp_path}/none")
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o027, 0o077])
+def test_what_is_made_is_its_owner_s_alone_and_what_exists_keeps_its_mode(tmp_path: Path, mask: int) -> None:
+    disk = SystemDisk()
+    shared, group = tmp_path / "shared", tmp_path / "shared" / "group"
+    shared.mkdir()
+    shared.chmod(0o775)
+    group.touch()
+    group.chmod(0o664)
+    former = os.umask(mask)
+    try:
+        disk.make_directory(f"{shared}/a/b/c/")
+        disk.make_directory(f"{shared}/a")
+        disk.open(f"{shared}/a/file", create=True).close()
+        disk.lock(f"{shared}/a/lock").close()
+        disk.open(str(group), create=True).close()
+        make_private_file(f"{shared}/a/private")
+        make_private_file(str(group))
+    finally:
+        os.umask(former)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (shared, *shared.rglob("*"))}
+    assert modes == {"shared": 0o775, "group": 0o664} | dict.fromkeys("abc", 0o700) | dict.fromkeys(
+        ("file", "lock", "private"), 0o600
+    )
+
+
+def test_a_directory_in_whose_place_a_file_is_is_not_made(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        disk.make_directory(f"{tmp_path}/file")
+    with pytest.raises(NotADirectoryError):
+        disk.make_directory(f"{tmp_path}/file/below")
+    with pytest.raises(FileNotFoundError):
+        disk.make_directory("")

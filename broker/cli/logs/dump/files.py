@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import click
-
 from sordini.broker.cli.logs.dump.classic import classic_log
 from sordini.broker.cli.logs.dump.kafka_indexes import (
     IndexFile,
@@ -28,6 +26,7 @@ from sordini.broker.cli.logs.dump.reading import SUFFIXES, TEXT_FILES, Unknown, 
 from sordini.broker.cli.logs.dump.text import Findings, Line, Told, Trouble
 from sordini.broker.cli.logs.dump.values import Item, as_json, as_text
 from sordini.broker.cli.output import json_line
+from sordini.broker.cli.terminal import echo, is_raw, shown
 from sordini.storage import names
 from sordini.storage.disk import Disk, File
 
@@ -46,18 +45,20 @@ class DumpOptions(NamedTuple):
 class Printer:
     """Lines on standard output, many at once; what goes to standard error stands where it belongs between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, raw: bool) -> None:
+        """What goes to a terminal is escaped, unless `raw`."""
         self._out = sys.stdout.buffer
         self._lines: list[str] = []
+        self._is_raw = is_raw(asked=raw)
 
     def line(self, text: str) -> None:
-        self._lines.append(text)
+        self._lines.append(text if self._is_raw else shown(text))
         if len(self._lines) >= BUFFER_LINES:
             self.flush()
 
     def error(self, text: str) -> None:
         self.flush()
-        click.echo(text, err=True)
+        echo(text, err=True)
 
     def flush(self) -> None:
         if self._lines:
@@ -70,9 +71,9 @@ class Printer:
 class Dump:
     """One run of the command. `problems` are the files that are damaged or could not be read."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, *, raw: bool) -> None:
         self._disk = disk
-        self._printer = Printer()
+        self._printer = Printer(raw=raw)
         self.problems: list[str] = []
 
     def kafka(self, paths: list[str], options: DumpOptions) -> None:
@@ -92,7 +93,9 @@ class Dump:
         """Show files in our own text, or as JSON."""
         for number, path in enumerate(paths):
             if not json:
-                self._printer.line(f"\n{path}:" if number else f"{path}:")
+                if number:
+                    self._printer.line("")
+                self._printer.line(f"{path}:")
             self._show(path, self._own(path, decode, records=records, json=json), damage_is_shown=True)
         self._printer.flush()
 

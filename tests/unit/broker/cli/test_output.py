@@ -178,6 +178,7 @@ def test_options_that_contradict_each_other_are_refused_before_anything_is_done(
 
 def test_what_went_well_is_told_and_then_what_did_not(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"topic": "a", "error": None}, {"topic": "b", "error": "b: why"}, {"topic": "c", "error": "c: why"}]
-    with pytest.raises(Failure, match="b: why\nsordini: c: why"):
+    with pytest.raises(Failure) as failure:
         report_each(Client("", False, 1), rows, lambda row: f"{row['topic']} done")
+    assert failure.value.args == ("b: why", "c: why")
     assert capsys.readouterr().out == "a done\n"

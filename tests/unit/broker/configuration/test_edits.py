@@ -107,8 +107,8 @@ def test_what_somebody_else_wrote_wrong_stays_and_does_not_stand_in_the_way() ->
         ("group.max.size", "5"),
         ("inter.broker.protocol.version", "3.0"),
         ("ssl.keystore.password", "hush"),
-        ("listener.name.plaintext.ssl.keystore.location", "/etc/shadow"),
-        ("listener.name.sasl_ssl.plain.sasl.jaas.config", "com.sun.security.auth.module.JndiLoginModule"),
+        ("listener.name.plaintext.ssl.engine.factory.class", "some.class"),
+        ("some.plugin.ssl.keystore.location", "/etc/shadow"),
         ("metric.reporters", "some.class"),
         ("principal.builder.class", "some.class"),
         ("authorizer.class.name", "some.class"),
@@ -119,7 +119,7 @@ def test_what_somebody_else_wrote_wrong_stays_and_does_not_stand_in_the_way() ->
 )
 def test_a_wrong_value_a_key_for_the_start_and_a_key_of_trust_are_refused_of_a_broker(key: str, text: str) -> None:
     with pytest.raises(BrokerError) as refusal:
-        edit_broker({}, [Edit(key, SET, text)])
+        edit_broker({}, [Edit(key, SET, text)], is_default=False)
     assert refusal.value.code == ErrorCode.INVALID_REQUEST
     assert "hush" not in str(refusal.value)
 
@@ -133,7 +133,7 @@ def test_a_broker_takes_its_own_keys_those_without_effect_and_those_of_others() 
         Edit("log.dirs", DELETE, None),
         Edit("log.cleanup.policy", APPEND, "compact"),
     ]
-    assert edit_broker({"min.insync.replicas": "2"}, edits) == {
+    assert edit_broker({"min.insync.replicas": "2"}, edits, is_default=False) == {
         "min.insync.replicas": "2",
         "message.max.bytes": "5",
         "num.io.threads": "9",
@@ -146,7 +146,7 @@ def test_a_broker_takes_its_own_keys_those_without_effect_and_those_of_others() 
 def test_only_lists_are_appended_to_of_a_broker() -> None:
     for key in ("message.max.bytes", "of.another.broker"):
         with pytest.raises(BrokerError) as refusal:
-            edit_broker({}, [Edit(key, APPEND, "5")])
+            edit_broker({}, [Edit(key, APPEND, "5")], is_default=False)
         assert refusal.value.code == ErrorCode.INVALID_CONFIG
 
 
@@ -170,8 +170,15 @@ def test_nothing_takes_long_to_be_refused(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["ssl." * 8_000 + "\n", "x\n.ssl.keystore.location", "." * 32_000 + "class", "a\n.password"]
+    "key",
+    [
+        "ssl." * 8_000 + "\n",
+        "x\n.ssl.keystore.location",
+        "." * 32_000 + "class",
+        "a\n.password",
+        "listener.name." + "x." * 8_000 + "ssl.a",
+    ],
 )
 def test_no_spelling_of_a_key_of_trust_goes_past_the_guard(key: str) -> None:
     with pytest.raises(BrokerError, match=r"only where brokers start|\.\.\.$"):
-        edit_broker({}, [Edit(key, SET, "x")])
+        edit_broker({}, [Edit(key, SET, "x")], is_default=False)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.dispatch import Call
-from sordini.broker.handlers.guard import check_between_brokers
+from sordini.broker.handlers.guard import BetweenBrokers
 from sordini.broker.network.ports import Pending
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
@@ -201,10 +200,7 @@ async def test_a_broker_that_holds_no_replica_is_refused(version: int) -> None:
 
 
 async def test_followers_are_served_on_the_listener_of_brokers_only() -> None:
-    def check(call: Call) -> None:
-        check_between_brokers(call, "BROKERS")
-
-    side = Side(check=check)
+    side = Side(check=BetweenBrokers("BROKERS", a_peer(), is_clustered=True).check_listener)
     partition = side.lead(isr=(ME, OTHER))
     side.append()
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -163,3 +163,24 @@ async def test_a_peer_that_dies_inside_a_frame_gives_its_memory_back():
         client.close()
         await until(lambda: bench.server.counts.total == 0)
         assert bench.server.memory.held_bytes == 0
+
+
+async def test_at_the_memory_cap_those_that_send_nothing_are_closed_with_a_line_and_a_small_request_never_waits():
+    limits = NetworkLimits(request_memory_bytes_max=4 * MIB)
+    async with Bench(limits) as bench:
+        hoarders = [await bench.connect() for _ in range(4)]
+        for hoarder in hoarders:
+            await send(hoarder, request(METADATA, tag=1, padding=8 * MIB)[: MIB + 64 * 1024])
+        await until(lambda: bench.server.memory.held_bytes >= 4 * MIB)
+        small = await bench.connect()
+        await send(small, request(tag=2, padding=MIB - 100))
+        assert await receive_tags(small, 1) == [2]
+        await bench.pass_time(10_000)
+        assert bench.server.memory.held_bytes < 4 * MIB
+        assert bench.server.memory.waiting_count == 0
+        lines = [fields for event, fields in bench.log.at("warning") if event == "connection closed"]
+        assert lines
+        assert all("queued.max.request.bytes" in fields["reason"] for fields in lines)
+        large = await bench.connect()
+        await send(large, request(tag=3, padding=2 * MIB))
+        assert await receive_tags(large, 1) == [3]

@@ -81,6 +81,20 @@ async def test_records_leave_between_the_bytes_around_them(file, use_sendfile, r
         assert [part.released for part in slices] == [1] * len(slices)
 
 
+async def test_records_of_a_slice_leave_by_sendfile_and_are_not_read_into_the_process(file, monkeypatch):
+    """Document 001-02: sendfile moves records from the page cache to the socket."""
+    read = []
+    monkeypatch.setattr(
+        file, "read_at", lambda position, size: read.append(size) or os.pread(file.fileno(), size, position)
+    )
+    async with Bench(use_sendfile=True) as bench:
+        bench.service.answers[1] = fetched(1, FakeSlice(file, 0, SIZE))
+        client = await bench.connect()
+        await send(client, request(FETCH, tag=1))
+        await expect(client, file, 1, (0, SIZE))
+    assert read == []
+
+
 async def test_many_small_slices_and_headers_arrive_in_order(file):
     async with Bench() as bench:
         ranges = [(index * 1000, 20_000 if index % 5 == 0 else 500) for index in range(150)]

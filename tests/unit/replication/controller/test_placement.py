@@ -19,7 +19,7 @@ racked = st.dictionaries(st.integers(0, 99).map(BrokerId), st.sampled_from("abcd
 
 
 def test_the_documents_table_of_three_brokers_comes_out() -> None:
-    # Partition i on broker i mod n, its j-th replica on (i + j) mod n (the fourth document's table; s = 0).
+    # Partition i on broker i mod n, its j-th replica on (i + j) mod n (document 000's table; s = 0).
     assert place_from(0, unracked(BROKERS), range(3), 2) == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
 
 

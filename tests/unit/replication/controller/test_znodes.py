@@ -98,6 +98,11 @@ def test_a_note_of_changed_in_sync_sets_names_partitions() -> None:
     assert znodes.decode_isr_change(data) == [TopicPartition("t", 0), TopicPartition("t", 2)]
 
 
+def test_a_note_of_in_sync_sets_leads_to_no_node_but_a_partitions() -> None:
+    named = [TopicPartition(name, 0) for name in ("../x", "a/b", "", "..", "a")] + [TopicPartition("a", -1)]
+    assert znodes.decode_isr_change(znodes.encode_isr_change(named)) == [TopicPartition("a", 0)]
+
+
 def test_a_note_of_a_failed_directory_names_its_broker() -> None:
     data = znodes.encode_log_dir_event(BrokerId(3))
     assert data == b'{"version":1,"broker":3,"event":1}'

@@ -1,0 +1,183 @@
+"""Keys of Apache Kafka's about encryption, authentication and quotas that ask for no protection by themselves.
+
+Each tunes something that only a key of `protection_keys.REFUSED` or a TLS or SASL listener switches on, so that a
+configuration which has it is as safe here as the operator can expect. `rule` is for the type alone: a value is read
+when it is changed at run time, as Apache Kafka does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sordini.broker.configuration.settings import Rule, ValueKind, boolean, integer, long, ratio, short, string
+
+_ANY_NUMBER = ratio(float("-inf"), float("inf"))._replace(allowed="a number")
+_LIST = string._replace(kind=ValueKind.LIST)
+_CLASS = string._replace(kind=ValueKind.CLASS)
+_PASSWORD = string._replace(kind=ValueKind.PASSWORD)
+
+
+class Harmless(NamedTuple):
+    """Keys that ask for no protection by themselves, for one reason."""
+
+    why: str
+    keys: dict[str, Rule]
+
+
+HARMLESS = (
+    Harmless(
+        "They describe TLS listeners, and `listeners` takes none.",
+        {
+            "ssl.allow.dn.changes": boolean,
+            "ssl.allow.san.changes": boolean,
+            "ssl.cipher.suites": _LIST,
+            "ssl.enabled.protocols": _LIST,
+            "ssl.endpoint.identification.algorithm": string,
+            "ssl.engine.factory.class": _CLASS,
+            "ssl.key.password": _PASSWORD,
+            "ssl.keymanager.algorithm": string,
+            "ssl.keystore.certificate.chain": _PASSWORD,
+            "ssl.keystore.key": _PASSWORD,
+            "ssl.keystore.location": string,
+            "ssl.keystore.password": _PASSWORD,
+            "ssl.keystore.type": string,
+            "ssl.principal.mapping.rules": string,
+            "ssl.protocol": string,
+            "ssl.provider": string,
+            "ssl.secure.random.implementation": string,
+            "ssl.trustmanager.algorithm": string,
+            "ssl.truststore.certificates": _PASSWORD,
+            "ssl.truststore.location": string,
+            "ssl.truststore.password": _PASSWORD,
+            "ssl.truststore.type": string,
+        },
+    ),
+    Harmless(
+        "Container images make the TLS keys above of them.",
+        {
+            "ssl.key.credentials": string,
+            "ssl.keystore.credentials": string,
+            "ssl.keystore.filename": string,
+            "ssl.truststore.credentials": string,
+            "ssl.truststore.filename": string,
+        },
+    ),
+    Harmless(
+        "They tune SASL listeners, and `listeners` takes none.",
+        {
+            "connection.failed.authentication.delay.ms": integer(0),
+            "sasl.client.callback.handler.class": _CLASS,
+            "sasl.kerberos.kinit.cmd": string,
+            "sasl.kerberos.min.time.before.relogin": long(),
+            "sasl.kerberos.principal.to.local.rules": _LIST,
+            "sasl.kerberos.service.name": string,
+            "sasl.kerberos.ticket.renew.jitter": _ANY_NUMBER,
+            "sasl.kerberos.ticket.renew.window.factor": _ANY_NUMBER,
+            "sasl.login.callback.handler.class": _CLASS,
+            "sasl.login.class": _CLASS,
+            "sasl.login.connect.timeout.ms": integer(),
+            "sasl.login.read.timeout.ms": integer(),
+            "sasl.login.refresh.buffer.seconds": short(),
+            "sasl.login.refresh.min.period.seconds": short(),
+            "sasl.login.refresh.window.factor": _ANY_NUMBER,
+            "sasl.login.refresh.window.jitter": _ANY_NUMBER,
+            "sasl.login.retry.backoff.max.ms": long(),
+            "sasl.login.retry.backoff.ms": long(),
+            "sasl.server.max.receive.size": integer(),
+        },
+    ),
+    Harmless(
+        "They say how OAuth tokens are fetched and checked, and no mechanism asks for one.",
+        {
+            "sasl.oauthbearer.allow.unverified.audience": boolean,
+            "sasl.oauthbearer.allow.unverified.issuer": boolean,
+            "sasl.oauthbearer.assertion.algorithm": string,
+            "sasl.oauthbearer.assertion.claim.aud": string,
+            "sasl.oauthbearer.assertion.claim.exp.seconds": integer(),
+            "sasl.oauthbearer.assertion.claim.iss": string,
+            "sasl.oauthbearer.assertion.claim.jti.include": boolean,
+            "sasl.oauthbearer.assertion.claim.nbf.seconds": integer(),
+            "sasl.oauthbearer.assertion.claim.sub": string,
+            "sasl.oauthbearer.assertion.file": string,
+            "sasl.oauthbearer.assertion.private.key.file": string,
+            "sasl.oauthbearer.assertion.private.key.passphrase": _PASSWORD,
+            "sasl.oauthbearer.assertion.template.file": string,
+            "sasl.oauthbearer.client.credentials.client.id": string,
+            "sasl.oauthbearer.client.credentials.client.secret": _PASSWORD,
+            "sasl.oauthbearer.clock.skew.seconds": integer(),
+            "sasl.oauthbearer.expected.audience": _LIST,
+            "sasl.oauthbearer.expected.issuer": string,
+            "sasl.oauthbearer.header.urlencode": boolean,
+            "sasl.oauthbearer.jwks.endpoint.refresh.ms": long(),
+            "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": long(),
+            "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": long(),
+            "sasl.oauthbearer.jwks.endpoint.url": string,
+            "sasl.oauthbearer.jwt.retriever.class": _CLASS,
+            "sasl.oauthbearer.jwt.validator.class": _CLASS,
+            "sasl.oauthbearer.scope": string,
+            "sasl.oauthbearer.scope.claim.name": string,
+            "sasl.oauthbearer.sub.claim.name": string,
+            "sasl.oauthbearer.token.endpoint.url": string,
+        },
+    ),
+    Harmless(
+        "They time delegation tokens, and a key to make tokens with is refused.",
+        {
+            "delegation.token.expiry.check.interval.ms": long(1),
+            "delegation.token.expiry.time.ms": long(1),
+            "delegation.token.max.lifetime.ms": long(1),
+        },
+    ),
+    Harmless(
+        "They say where an authorizer keeps its rules, and an authorizer is refused.",
+        {
+            "authorizer.zookeeper.connection.timeout.ms": integer(),
+            "authorizer.zookeeper.max.in.flight.requests": integer(1),
+            "authorizer.zookeeper.session.timeout.ms": integer(),
+            "authorizer.zookeeper.url": string,
+        },
+    ),
+    Harmless("No cryptography is done here that a provider could do otherwise.", {"security.providers": string}),
+    Harmless(
+        "They encrypt passwords in the coordination store, and no password is taken over the wire to be kept there.",
+        {
+            "password.encoder.cipher.algorithm": string,
+            "password.encoder.iterations": integer(1024),
+            "password.encoder.key.length": integer(8),
+            "password.encoder.keyfactory.algorithm": string,
+            "password.encoder.old.secret": _PASSWORD,
+            "password.encoder.secret": _PASSWORD,
+        },
+    ),
+    Harmless(
+        "They say over which time quotas are measured; a limit itself is served or refused.",
+        {
+            "alter.log.dirs.replication.quota.window.num": integer(1),
+            "alter.log.dirs.replication.quota.window.size.seconds": integer(1),
+            "controller.quota.window.num": integer(1),
+            "controller.quota.window.size.seconds": integer(1),
+            "quota.window.num": integer(1),
+            "quota.window.size.seconds": integer(1),
+        },
+    ),
+    Harmless(
+        "It slows the moving of replicas between directories, which the broker does not do itself yet.",
+        {"replica.alter.log.dirs.io.max.bytes.per.second": long()},
+    ),
+    Harmless(
+        "They describe TLS to ZooKeeper, and `zookeeper.ssl.client.enable=true` is refused.",
+        {
+            "zookeeper.clientCnxnSocket": string,
+            "zookeeper.ssl.cipher.suites": _LIST,
+            "zookeeper.ssl.enabled.protocols": _LIST,
+            "zookeeper.ssl.endpoint.identification.algorithm": string,
+            "zookeeper.ssl.keystore.location": string,
+            "zookeeper.ssl.keystore.password": _PASSWORD,
+            "zookeeper.ssl.keystore.type": string,
+            "zookeeper.ssl.protocol": string,
+            "zookeeper.ssl.truststore.location": string,
+            "zookeeper.ssl.truststore.password": _PASSWORD,
+            "zookeeper.ssl.truststore.type": string,
+        },
+    ),
+)

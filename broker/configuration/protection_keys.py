@@ -1,0 +1,220 @@
+"""Keys of Apache Kafka's about encryption, authentication, authorization, quotas and policies: what each means here.
+
+Three verdicts, as data; `protection.py` applies them, docs/configuration.md prints them, and a test compares the names
+and types with those that Apache Kafka's own jars declare.
+
+    served     the key works (it is declared with the other keys, in `SETTINGS`)
+    refused    a value that asks for protection refuses the start: this broker would serve every client regardless
+    harmless   the key asks for no protection by itself: it tunes something that only a refused key switches on
+
+A key alone asks for protection if it says that a peer without credentials is turned away, that bytes are encrypted,
+that requests are limited, or that requests are vetted. A keystore, a TLS version or a Kerberos command does not: with
+plaintext listeners Apache Kafka ignores them, too, and a TLS or SASL listener is refused in `listeners`.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+from sordini.broker.configuration.harmless_keys import HARMLESS
+from sordini.broker.configuration.settings import (
+    INT32_MAX,
+    INT64_MAX,
+    Rule,
+    ValueKind,
+    matching,
+)
+
+DEFAULT_PRINCIPALS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+
+
+def _nothing(kind: ValueKind) -> Rule:
+    return matching("", "no value", kind)
+
+
+def _word(word: str, kind: ValueKind = ValueKind.STRING) -> Rule:
+    return matching(re.escape(word), word, kind)
+
+
+def _only(number: int, kind: ValueKind, allowed: str) -> Rule:
+    return matching(rf"\+?0*{number}", allowed, kind)
+
+
+_NO_CLASS, _NO_TEXT = _nothing(ValueKind.CLASS), _nothing(ValueKind.STRING)
+_NO_LIST, _NO_PASSWORD = _nothing(ValueKind.LIST), _nothing(ValueKind.PASSWORD)
+_FALSE = matching("(?i:false)", "false", ValueKind.BOOLEAN)
+_UNLIMITED_INT = _only(INT32_MAX, ValueKind.INT, f"{INT32_MAX} (no limit)")
+_UNLIMITED_LONG = _only(INT64_MAX, ValueKind.LONG, f"{INT64_MAX} (no limit)")
+
+
+class Verdict(Enum):
+    """What becomes of a key here."""
+
+    SERVED = "served"
+    REFUSED = "refused"
+    HARMLESS = "harmless"
+
+
+class Change(Enum):
+    """Where Apache Kafka 3.9.1 takes the key while a broker runs (KIP-226)."""
+
+    NOWHERE = "no"
+    LISTENER = "per listener"
+    """As `listener.name.<name>.<key>` of one broker only."""
+    BROKER = "one broker"
+    """Of one broker, with and without a listener's name in front; never as a default of all brokers."""
+    ANYWHERE = "yes"
+
+
+class Protection(NamedTuple):
+    """One key. `rule` says for a refused key which values ask for nothing, for a harmless one which are valid."""
+
+    key: str
+    verdict: Verdict
+    rule: Rule
+    why: str
+    change: Change
+
+
+class Refused(NamedTuple):
+    """Keys that ask for one kind of protection."""
+
+    what: str
+    keys: dict[str, Rule]
+
+
+SERVED = (
+    "connections.max.idle.ms",
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "replication.quota.window.num",
+    "replication.quota.window.size.seconds",
+)
+
+REFUSED = (
+    Refused(
+        "authorization: every client may do everything here",
+        {
+            "allow.everyone.if.no.acl.found": matching("(?i:true)", "true", ValueKind.BOOLEAN),
+            "authorizer.class.name": _NO_TEXT,
+            "super.users": _NO_TEXT,
+        },
+    ),
+    Refused(
+        "authentication by certificates: this broker has no TLS",
+        {"ssl.client.auth": _word("none")},
+    ),
+    Refused(
+        "authentication by SASL: this broker has none",
+        {
+            "connections.max.reauth.ms": matching(r"-\d+|0+", "0", ValueKind.LONG),
+            "delegation.token.master.key": _NO_PASSWORD,
+            "delegation.token.secret.key": _NO_PASSWORD,
+            "sasl.enabled.mechanisms": _NO_LIST,
+            "sasl.jaas.config": _NO_PASSWORD,
+            "sasl.mechanism": _NO_TEXT,
+            "sasl.mechanism.controller.protocol": _NO_TEXT,
+            "sasl.mechanism.inter.broker.protocol": _NO_TEXT,
+            "sasl.server.callback.handler.class": _NO_CLASS,
+        },
+    ),
+    Refused(
+        "principals: every client is anonymous here",
+        {"principal.builder.class": _word(DEFAULT_PRINCIPALS, ValueKind.CLASS)},
+    ),
+    Refused(
+        "encryption or authentication between processes: this broker speaks plaintext only",
+        {"security.inter.broker.protocol": _word("PLAINTEXT"), "security.protocol": _word("PLAINTEXT")},
+    ),
+    Refused(
+        "a listener for the controller's requests alone: brokers' requests come in on inter.broker.listener.name here",
+        {"control.plane.listener.name": _NO_TEXT},
+    ),
+    Refused(
+        "quotas of clients: this broker limits connections and replication only",
+        {
+            "client.quota.callback.class": _NO_CLASS,
+            "max.connection.creation.rate": _UNLIMITED_INT,
+            "quota.consumer.default": _UNLIMITED_LONG,
+            "quota.producer.default": _UNLIMITED_LONG,
+        },
+    ),
+    Refused(
+        "a policy: no class is loaded that could vet requests",
+        {"alter.config.policy.class.name": _NO_CLASS, "create.topic.policy.class.name": _NO_CLASS},
+    ),
+    Refused(
+        "protection of ZooKeeper: this broker connects to it in plaintext and leaves its nodes open",
+        {
+            "zookeeper.set.acl": _FALSE,
+            "zookeeper.ssl.client.enable": _FALSE,
+            "zookeeper.ssl.crl.enable": _FALSE,
+            "zookeeper.ssl.ocsp.enable": _FALSE,
+        },
+    ),
+)
+
+BY_LISTENER = Refused(
+    "limits of a single listener: the key without `listener.name.` limits all of them together",
+    {
+        "max.connections": _UNLIMITED_INT,
+        "max.connections.per.ip": _UNLIMITED_INT,
+        "max.connections.per.ip.overrides": _NO_TEXT,
+    },
+)
+"""Keys that are served, but not with a listener's name in front (KIP-402, KIP-612)."""
+
+CLIENTS_KEYS = frozenset({"sasl.mechanism", "security.protocol"})
+"""Client applications read them, also from variables named KAFKA_..., so that there they say nothing about a broker."""
+
+_ANYWHERE = frozenset({"max.connection.creation.rate", "replica.alter.log.dirs.io.max.bytes.per.second"})
+_LISTENER = frozenset(
+    {
+        "ssl.key.password",
+        *(key for group in HARMLESS for key in group.keys if key.startswith(("ssl.keystore.", "ssl.truststore."))),
+    }
+) - {"ssl.keystore.credentials", "ssl.keystore.filename", "ssl.truststore.credentials", "ssl.truststore.filename"}
+_BROKER = frozenset(
+    {
+        "principal.builder.class",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.mechanism.inter.broker.protocol",
+        "ssl.cipher.suites",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+        *(key for group in HARMLESS for key in group.keys if key.startswith("sasl.kerberos.")),
+        *(key for group in HARMLESS for key in group.keys if key.startswith("sasl.login.refresh.")),
+    }
+)
+
+
+def _change(key: str) -> Change:
+    for change, keys in ((Change.ANYWHERE, _ANYWHERE), (Change.LISTENER, _LISTENER), (Change.BROKER, _BROKER)):
+        if key in keys:
+            return change
+    return Change.NOWHERE
+
+
+TABLE: dict[str, Protection] = {
+    key: Protection(key, verdict, rule, why, _change(key))
+    for verdict, groups in (
+        (Verdict.REFUSED, [(group.what, group.keys) for group in REFUSED]),
+        (Verdict.HARMLESS, [(group.why, group.keys) for group in HARMLESS]),
+    )
+    for why, keys in groups
+    for key, rule in keys.items()
+}
+"""The refused and the harmless keys, by name."""

@@ -1,0 +1,265 @@
+"""Where log lines leave the process: a descriptor that may be a pipe nobody reads, a full disk or a closed terminal.
+
+The loop writes log lines, so a write must never wait. A line is written at once when the descriptor takes it without
+waiting; otherwise it goes into a bounded buffer that a thread empties. The thread does nothing but wait in write(2).
+Lines keep their order. When the buffer is full a line is dropped and counted, and the count is written as a line of
+its own as soon as there is room.
+
+How a descriptor is written to without waiting depends on what it is:
+
+    a regular file         write(2): the page cache takes it
+    a socket (journald)    send(2) with MSG_DONTWAIT
+    a pipe, FIFO, terminal write(2) on a second open file of it that does not block (`open_again_without_blocking`);
+                           O_NONBLOCK on the first one would reach every process that shares it, such as the shell
+    anything else          the thread
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import stat
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple, TextIO, cast
+
+from sordini.broker.network.notify import send_without_waiting
+from sordini.storage.disk import open_again_without_blocking
+
+BUFFER_BYTES_MAX: Final = 1024 * 1024
+"""Log lines that wait for their reader; past this they are dropped and counted."""
+
+CLOSE_S: Final = 1.0
+"""How long the end of the process waits, for each output, for a reader of the last lines."""
+
+
+LAST_WORDS_S: Final = 0.2
+"""The same, for each output, where the end of the process is forced."""
+
+
+class _Chunk(NamedTuple):
+    data: bytes
+    dropped: int
+    """How many dropped lines it tells of."""
+
+
+class LogWriter:
+    """Writes text to a descriptor without ever waiting for it; stands in for `sys.stderr`, too."""
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+    closed = False
+
+    def __init__(self, descriptor: Callable[[], int], bytes_max: int = BUFFER_BYTES_MAX) -> None:
+        """`descriptor` is asked at each write, as a log file's changes when it is reopened."""
+        self._descriptor = descriptor
+        self._bytes_max = bytes_max
+        self._changed = threading.Condition(threading.RLock())  # A signal handler may write inside a write.
+        self._queue: deque[_Chunk] = deque()
+        self._queued_bytes = 0
+        self._is_writing = False
+        """Whether the thread has bytes that it is writing."""
+        self._thread: threading.Thread | None = None
+        self._write_now: Callable[[bytes], int] = _nothing_now
+        self._known: tuple[int, int, int] | None = None
+        """Descriptor, device and inode of what `_write_now` writes to."""
+        self._second: int | None = None
+        self._is_torn = False
+        """Whether the last line was written in part."""
+        self._dropped = 0
+        self.lines_lost = 0
+        """Lines dropped since the start."""
+        self.dropped_line: Callable[[int], str] = "{} log lines dropped\n".format
+        """The line that says how many were dropped."""
+
+    def write(self, text: str, /) -> int:
+        """Take text, which is one line or some whole lines, or drop it. Never waits and never raises OSError."""
+        line = text.encode(errors="backslashreplace")
+        with self._changed:
+            if self._queue and self._queued_bytes + len(line) > self._bytes_max:
+                self._lose()
+                return len(text)
+            chunk = self._chunk(line)
+            if self._queue or self._is_writing:
+                self._enqueue(chunk)
+                return len(text)
+            try:
+                written = self._at_once(chunk.data)
+            except OSError:
+                self._lose()
+                return len(text)
+            if written < len(chunk.data):
+                self._enqueue(chunk._replace(data=chunk.data[written:]))
+            else:
+                self._dropped -= chunk.dropped
+        return len(text)
+
+    def flush(self) -> None:
+        """Text is with the system, or with the thread, as soon as it is written."""
+
+    def isatty(self) -> bool:
+        try:
+            return os.isatty(self._descriptor())
+        except OSError:
+            return False
+
+    def fileno(self) -> int:
+        return self._descriptor()
+
+    def writable(self) -> bool:
+        return True
+
+    def close(self, deadline_s: float = CLOSE_S) -> None:
+        """Wait until everything is written, `deadline_s` at most. It may be written to afterwards, too."""
+        if not self._changed.acquire(timeout=deadline_s):
+            return  # A write to a file does not come back: its disk does not answer.
+        try:
+            self._changed.wait_for(lambda: not self._queue and not self._is_writing, deadline_s)
+        finally:
+            self._changed.release()
+
+    def _lose(self) -> None:
+        self._dropped += 1
+        self.lines_lost += 1
+
+    def _chunk(self, line: bytes) -> _Chunk:
+        """A line behind the one about what was dropped, if anything was since the last such line."""
+        if not self._dropped:
+            return _Chunk(line, 0)
+        return _Chunk(self.dropped_line(self._dropped).encode(errors="backslashreplace") + line, self._dropped)
+
+    def _at_once(self, data: bytes) -> int:
+        """Write what can be written without waiting; how much that was. Raises OSError."""
+        write = self._writing_now()
+        try:
+            if self._is_torn and write(b"\n"):
+                self._is_torn = False
+            return write(data)
+        except BlockingIOError:
+            return 0
+
+    def _writing_now(self) -> Callable[[bytes], int]:
+        """How to write to what the descriptor is now."""
+        descriptor = self._descriptor()
+        found = os.fstat(descriptor)
+        if self._known != (descriptor, found.st_dev, found.st_ino):
+            self._known = (descriptor, found.st_dev, found.st_ino)
+            if self._second is not None:
+                os.close(self._second)
+            self._second = None
+            self._write_now = self._way_to(descriptor, found.st_mode)
+        return self._write_now
+
+    def _way_to(self, descriptor: int, mode: int) -> Callable[[bytes], int]:
+        if stat.S_ISREG(mode):
+            return lambda data: os.write(descriptor, data)
+        if stat.S_ISSOCK(mode):
+            return lambda data: send_without_waiting(descriptor, data)
+        try:
+            second = self._second = open_again_without_blocking(descriptor)
+        except OSError:
+            return _nothing_now
+        return lambda data: os.write(second, data)
+
+    def _enqueue(self, chunk: _Chunk) -> None:
+        self._dropped -= chunk.dropped
+        self._queue.append(chunk)
+        self._queued_bytes += len(chunk.data)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._drain, name="sordini-log", daemon=True)
+            # The thread must take no signal: the process has one that waits for them.
+            former = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                self._thread.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, former)
+        self._changed.notify_all()
+
+    def _drain(self) -> None:
+        """The thread: one chunk after the other, for as long as the process lives."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue)
+                chunk = self._queue.popleft()
+                self._is_writing = True
+                try:
+                    # Its own descriptor: the file may be reopened, and the number given away, while this one waits.
+                    descriptor = os.dup(self._descriptor())
+                except OSError:
+                    descriptor = -1
+            is_written = self._write_all(descriptor, chunk.data)
+            with self._changed:
+                self._is_writing = False
+                self._queued_bytes -= len(chunk.data)
+                if not is_written:
+                    self._dropped += chunk.dropped
+                    self._lose()
+                elif not self._queue and self._dropped:
+                    self._enqueue(self._chunk(b""))
+                self._changed.notify_all()
+
+    def _write_all(self, descriptor: int, data: bytes) -> bool:
+        """Write a chunk, waiting for its reader; whether it was written whole."""
+        if descriptor < 0:
+            return False
+        left = b"\n" + data if self._is_torn else data
+        size = len(left)
+        try:
+            while left:
+                left = left[os.write(descriptor, left) :]
+        except OSError:
+            self._is_torn = self._is_torn or len(left) < size
+            return False
+        finally:
+            os.close(descriptor)
+        self._is_torn = False
+        return True
+
+
+_writers: list[LogWriter] = []
+"""Those of the process's own outputs."""
+
+
+def standard_output() -> LogWriter:
+    """A writer to standard output, which the end of the process waits for with a deadline."""
+    return _kept_until_the_end(LogWriter(lambda: 1))
+
+
+def standard_error() -> LogWriter:
+    """A writer to standard error, which takes the place of `sys.stderr`.
+
+    So that what the interpreter and libraries have to say (a traceback, a warning) waits for no reader, either.
+    """
+    writer = _kept_until_the_end(LogWriter(lambda: 2))
+    sys.stderr = cast("TextIO", writer)
+    return writer
+
+
+def file_output(descriptor: Callable[[], int]) -> LogWriter:
+    """A writer to a log file, which the end of the process waits for with a deadline."""
+    return _kept_until_the_end(LogWriter(descriptor))
+
+
+def say_at_last(line: str) -> None:
+    """Write a line to standard error right before the process is ended without its handlers; waits LAST_WORDS_S at
+    most for the lines before it and for itself.
+    """
+    for writer in _writers:
+        writer.close(LAST_WORDS_S)
+    last = LogWriter(lambda: 2)
+    last.write(line)
+    last.close(LAST_WORDS_S)
+
+
+def _kept_until_the_end(writer: LogWriter) -> LogWriter:
+    atexit.register(writer.close)
+    _writers.append(writer)
+    return writer
+
+
+def _nothing_now(_data: bytes) -> int:
+    """For what cannot be written to without waiting."""
+    raise BlockingIOError

@@ -1,0 +1,289 @@
+"""Keys by which an operator asks for protection: what is not given refuses the start, wherever the key stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.config import SETTINGS, Config, build_config
+from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig, Synonym
+from sordini.broker.configuration.edits import Edit, Operation, edit_broker
+from sordini.broker.configuration.harmless_keys import HARMLESS
+from sordini.broker.configuration.protection_defaults import DEFAULTS
+from sordini.broker.configuration.protection_keys import (
+    BY_LISTENER,
+    CLIENTS_KEYS,
+    REFUSED,
+    SERVED,
+    TABLE,
+    Change,
+    Verdict,
+)
+from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind
+from sordini.broker.handlers.configs import describe_entry
+from sordini.broker.process import given_by, read_entries
+from sordini.protocol.errors import BrokerError, ErrorCode
+from tests.test_documents import names_in
+
+ROOT = Path(__file__).resolve().parents[4]
+
+REFUSED_KEYS = {key: rule for group in REFUSED for key, rule in group.keys.items()}
+BY_LISTENER_KEYS = {f"listener.name.client.{key}": rule for key, rule in BY_LISTENER.keys.items()}
+PREFIXES = ("", "listener.name.client.", "listener.name.sasl_ssl.scram-sha-512.")
+
+EXAMPLES = {
+    "ssl.client.auth": ["required", "requested", "NONE "],
+    "security.inter.broker.protocol": ["SSL", "SASL_SSL", "SASL_PLAINTEXT"],
+    "security.protocol": ["SSL"],
+    "allow.everyone.if.no.acl.found": ["false", "no"],
+    "connections.max.reauth.ms": ["1", "3600000", "soon"],
+    "max.connection.creation.rate": ["0", "20", "2147483646", "-1"],
+    "quota.producer.default": ["0", "1048576"],
+}
+"""Of other keys one value is as good as another."""
+
+
+def asking(key: str, rule: Rule) -> list[str]:
+    return EXAMPLES.get(key, ["true"] if rule.kind is ValueKind.BOOLEAN else ["7"])
+
+
+def asks_nothing(key: str, rule: Rule) -> list[str]:
+    """The value that is named as allowed, and no value."""
+    word = rule.allowed.split(" (")[0]
+    return ["", " ", *([] if word == "no value" else [word])]
+
+
+def cases(key: str) -> list[tuple[str, str]]:
+    """A key with and without a listener's name, and the values of it that ask for protection."""
+    if key in BY_LISTENER_KEYS:
+        return [(key, "7")]
+    return [(prefix + key, text) for prefix in PREFIXES for text in asking(key, REFUSED_KEYS[key])]
+
+
+@pytest.mark.parametrize("asked", [*REFUSED_KEYS, *BY_LISTENER_KEYS])
+def test_a_value_that_asks_for_protection_refuses_the_start_from_file_override_and_environment(
+    asked: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "server.properties"
+    for key, text in cases(asked):
+        file.write_text(f"{key}={text}\n")
+        name = key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+        ways: list[tuple[str | None, list[str], dict[str, str]]] = [(str(file), [], {}), (None, [f"{key}={text}"], {})]
+        if key not in CLIENTS_KEYS:
+            ways += [(None, [], {f"{prefix}_{name}": text}) for prefix in ("KAFKA", "SORDINI")]
+        for properties, overrides, environment in ways:
+            with pytest.raises(ConfigError) as refusal:
+                given_by(read_entries(properties, overrides, environment))
+            said = str(refusal.value)
+            assert said.startswith(f"{key}=")
+            assert "; allowed is " in said
+            assert "or to leave it out" in said
+
+
+def said_of(entries: dict[str, str]) -> str:
+    try:
+        build_config(entries)
+    except ConfigError as refusal:
+        return str(refusal)
+    return ""
+
+
+@pytest.mark.parametrize("key", [key for key, row in TABLE.items() if row.rule.kind is ValueKind.PASSWORD])
+def test_a_secret_is_never_shown(key: str) -> None:
+    for prefix in PREFIXES:
+        assert "hush-hush" not in said_of({prefix + key: "hush-hush"})
+        for is_default in (False, True):
+            with pytest.raises(BrokerError) as refused:
+                edit_broker({}, [Edit(prefix + key, Operation.SET, "hush-hush")], is_default=is_default)
+            assert "hush-hush" not in str(refused.value)
+
+
+def test_a_value_that_asks_for_nothing_starts_a_broker_like_any_other() -> None:
+    for keys in (REFUSED_KEYS, BY_LISTENER_KEYS):
+        for key, rule in keys.items():
+            for text in asks_nothing(key, rule):
+                assert build_config({key: text}) == (Config(), []), (key, text)
+    assert build_config({"allow.everyone.if.no.acl.found": "TRUE", "zookeeper.set.acl": "False"}) == (Config(), [])
+
+
+def test_a_key_that_only_tunes_starts_a_broker_whatever_its_value() -> None:
+    keys = [key for group in HARMLESS for key in group.keys]
+    entries = {prefix + key: "anything" for key in keys for prefix in PREFIXES}
+    assert build_config(entries) == (Config(), [])
+    assert given_by(entries).without_effect == sorted(entries)
+
+
+def test_a_whole_file_of_a_cluster_with_plaintext_listeners_starts_a_broker() -> None:
+    named = {key for key in DEFAULTS if key.startswith("sasl.") and TABLE[key].verdict is Verdict.REFUSED}
+    defaults = {key: text for key, text in DEFAULTS.items() if key not in named}
+    assert len(defaults) > 40
+    assert build_config(defaults) == (Config(), [])
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "ssl.client.auht",
+        "SSL.CLIENT.AUTH",
+        "super.user",
+        "allow.everyone.if.no.acls.found",
+        "sasl.enabled.mechanism",
+        "listener.name.client.sasl.enabled.mechanism",
+        "listener.name.client.plain.sasl.jaas.configs",
+        "quota.producer.defaults",
+        "authorizer.class",
+        "my.topic.policy.class.name",
+        "zookeeper.ssl.client.enabled",
+        "delegation.token.secrets",
+    ],
+)
+def test_a_misspelt_key_of_protection_refuses_the_start(key: str) -> None:
+    with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
+        build_config({key: "required"})
+
+
+@pytest.mark.parametrize("key", ["metric.reporters", "vendor.reporter.ssl.keystore.location", "listener.name.a.some"])
+def test_an_unknown_key_of_something_else_is_only_told(key: str) -> None:
+    assert build_config({key: "x"}) == (Config(), [key])
+
+
+def test_a_variable_of_another_convention_is_not_passed_over_when_it_asks_for_protection() -> None:
+    with pytest.raises(ConfigError, match="KAFKA_CFG_AUTHORIZER_CLASS_NAME"):
+        read_entries(None, [], {"KAFKA_CFG_AUTHORIZER_CLASS_NAME": "x.Y"})
+    assert read_entries(None, [], {"KAFKA_CFG_AUTHORIZER_CLASS_NAME": "", "KAFKA_CFG_LISTENERS": "x"}) == {}
+
+
+def test_what_client_applications_read_from_the_environment_says_nothing_about_a_broker() -> None:
+    environment = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_PASSWORD": "x"}
+    assert read_entries(None, [], environment) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("listeners", "SSL://:9092"),
+        ("listeners", "SASL_PLAINTEXT://:9092"),
+        ("listeners", "SASL_SSL://:9092"),
+        ("advertised.listeners", "SSL://h:9092"),
+    ],
+)
+def test_a_listener_that_is_no_plaintext_refuses_the_start(key: str, text: str) -> None:
+    with pytest.raises(ConfigError, match="allowed security protocols here are PLAINTEXT"):
+        build_config({key: text})
+    with pytest.raises(ConfigError, match="allowed security protocols here are PLAINTEXT"):
+        build_config({"listeners": "CLIENT://:9092", "listener.security.protocol.map": "CLIENT:SASL_SSL"})
+
+
+CHANGEABLE = {key for key, row in TABLE.items() if row.change is Change.BROKER} - {"ssl.engine.factory.class"}
+"""No class is loaded, and Apache Kafka knows none but those on its class path."""
+
+SHOWN = {
+    "connections.max.idle.ms": ("unit/broker/network/test_connections", "test_an_idle_connection_is_closed"),
+    "follower.replication.throttled.rate": (
+        "unit/replication/fetching/test_fetch_loop",
+        "test_a_throttled_replica_that",
+    ),
+    "leader.replication.throttled.rate": ("unit/broker/handlers/test_replica_fetch", "test_a_throttled_follower_that"),
+    "max.connections": ("unit/broker/network/test_connections", "test_past_max_connections_peers_wait"),
+    "max.connections.per.ip": ("unit/broker/network/test_connections", "test_past_max_connections_per_ip_a_connection"),
+    "max.connections.per.ip.overrides": ("process/test_limits", "test_an_address_has_so_many_connections"),
+    "replication.quota.window.num": ("unit/broker/test_replica_quotas", "test_"),
+    "replication.quota.window.size.seconds": ("unit/broker/test_replica_quotas", "test_"),
+}
+
+
+def test_every_served_key_is_declared_and_a_test_shows_that_it_works() -> None:
+    assert set(SERVED) == set(SHOWN)
+    assert set(SERVED) <= SETTINGS.keys()
+    for path, begin in SHOWN.values():
+        assert [name for name in names_in(ROOT / "tests" / f"{path}.py") if name.startswith(begin)], (path, begin)
+
+
+def test_a_key_has_one_verdict() -> None:
+    assert not TABLE.keys() & SETTINGS.keys()
+    assert not TABLE.keys() & WITHOUT_EFFECT
+    assert len(TABLE) == sum(len(group.keys) for group in (*REFUSED, *HARMLESS))
+    assert {row.verdict for row in TABLE.values()} == {Verdict.REFUSED, Verdict.HARMLESS}
+    assert DEFAULTS.keys() <= TABLE.keys()
+
+
+@pytest.mark.parametrize("asked", [*REFUSED_KEYS, *BY_LISTENER_KEYS])
+def test_a_value_that_asks_for_protection_is_not_taken_over_the_wire(asked: str) -> None:
+    for key, text in cases(asked):
+        for is_default in (False, True):
+            with pytest.raises(BrokerError) as refusal:
+                edit_broker({}, [Edit(key, Operation.SET, text)], is_default=is_default)
+            assert refusal.value.code in (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG)
+            assert key in str(refusal.value)
+
+
+@pytest.mark.parametrize("key", sorted(CHANGEABLE))
+def test_what_apache_kafka_changes_of_one_broker_is_taken_of_one_broker_unless_it_asks_for_protection(key: str) -> None:
+    row = TABLE[key]
+    text = DEFAULTS.get(key, "text") if row.verdict is Verdict.HARMLESS else row.rule.allowed.replace("no value", "")
+    edit = Edit(key, Operation.SET, text)
+    if row.rule.kind is ValueKind.PASSWORD:
+        with pytest.raises(BrokerError) as refusal:
+            edit_broker({}, [edit], is_default=False)
+        assert refusal.value.code == ErrorCode.INVALID_CONFIG
+        return
+    assert edit_broker({}, [edit], is_default=False) == {key: text}
+    with pytest.raises(BrokerError) as refusal:
+        edit_broker({}, [edit], is_default=True)
+    assert refusal.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_value_of_the_wrong_type_is_refused_of_a_key_without_effect() -> None:
+    wrong = {
+        "sasl.kerberos.min.time.before.relogin": "soon",
+        "sasl.login.refresh.buffer.seconds": "40000",
+        "sasl.kerberos.ticket.renew.jitter": "x",
+        "listener.name.client.sasl.server.max.receive.size": "x",
+    }
+    for key, text in wrong.items():
+        with pytest.raises(BrokerError) as refusal:
+            edit_broker({}, [Edit(key, Operation.SET, text)], is_default=False)
+        assert refusal.value.code == ErrorCode.INVALID_REQUEST
+        assert f"{key}=" in str(refusal.value)
+
+
+def test_what_apache_kafka_does_not_change_or_only_per_listener_is_refused_without_the_listener() -> None:
+    for key, row in TABLE.items():
+        if row.change in (Change.NOWHERE, Change.LISTENER):
+            with pytest.raises(BrokerError) as refusal:
+                edit_broker({}, [Edit(key, Operation.SET, "")], is_default=False)
+            assert refusal.value.code == ErrorCode.INVALID_REQUEST
+    key = "listener.name.client.ssl.keystore.location"
+    assert edit_broker({}, [Edit(key, Operation.SET, "/k.jks")], is_default=False) == {key: "/k.jks"}
+
+
+def test_a_list_without_effect_is_appended_to_from_its_default() -> None:
+    edited = edit_broker({}, [Edit("ssl.enabled.protocols", Operation.APPEND, "TLSv1.1")], is_default=False)
+    assert edited == {"ssl.enabled.protocols": "TLSv1.2,TLSv1.3,TLSv1.1"}
+
+
+def test_what_others_wrote_into_the_store_is_named_when_it_asks_for_protection_and_silent_when_not() -> None:
+    dynamic = DynamicConfig(Config())
+    entries = {
+        "max.connection.creation.rate": "20",
+        "listener.name.client.ssl.client.auth": "required",
+        "listener.name.client.ssl.keystore.password": "hush",
+        "sasl.kerberos.min.time.before.relogin": "5",
+    }
+    told = {row.key: row.reason for row in dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, entries)}
+    assert told.keys() == {"max.connection.creation.rate", "listener.name.client.ssl.client.auth"}
+    assert all(reason.startswith("it asks for ") for reason in told.values())
+    assert dynamic.config == Config()
+
+
+def test_an_entry_without_effect_is_described_with_its_type_and_a_secret_one_as_secret() -> None:
+    def described(key: str, text: str) -> tuple[ValueKind, bool, int]:
+        row = describe_entry(key, [Synonym(key, text, ConfigSource.DYNAMIC_BROKER)])
+        return row.kind, row.is_read_only, len(row.synonyms)
+
+    assert described("sasl.kerberos.min.time.before.relogin", "5") == (ValueKind.LONG, False, 2)
+    assert described("listener.name.a.ssl.keystore.location", "/k") == (ValueKind.STRING, True, 1)
+    assert described("listener.name.a.ssl.keystore.password", "x")[0] is ValueKind.PASSWORD
+    assert described("listener.name.a.plain.sasl.jaas.config", "x")[0] is ValueKind.PASSWORD

@@ -1,0 +1,140 @@
+"""What groups keep in memory, in sum."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from sordini.broker.groups.memory import GroupMemory, ShardMemory
+from sordini.broker.groups.offsets import OffsetTable
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
+from sordini.protocol.messages.join_group import JoinGroupRequestProtocol
+from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.unit.broker.group_calls import (
+    a_coordinator,
+    a_stable_group,
+    commit,
+    committed,
+    heartbeat,
+    join,
+    join_request,
+    leave,
+)
+from tests.unit.broker.parts import UnitBroker
+
+SMALL = {"sordini.group.memory.bytes.max": "100000"}
+
+
+def account(broker: UnitBroker) -> GroupMemory:
+    return broker.parts.groups.memory
+
+
+def recounted(broker: UnitBroker) -> int:
+    """What the account would be if all of it were counted anew."""
+    fresh = ShardMemory(GroupMemory(1 << 60))
+    for shard in broker.parts.groups._shards.values():
+        for group in shard.groups.values():
+            fresh.kept(None, group, None)
+        for table in shard.tables.values():
+            fresh.change(OffsetTable().growth(dict(table.items())))
+    return fresh.held_bytes
+
+
+def large(size: int) -> list[JoinGroupRequestProtocol]:
+    return [JoinGroupRequestProtocol(name="range", metadata=bytes(size))]
+
+
+async def test_metadata_of_members_of_all_groups_is_bounded_in_sum_and_members_there_are_stay() -> None:
+    async with a_coordinator(SMALL) as broker:
+        member = a_stable_group(broker, "honest")
+        codes = [join(broker, group_id=f"group {n}", protocols=large(20_000)).error_code for n in range(10)]
+        assert codes.count(0) == 4
+        assert set(codes) == {0, ErrorCode.GROUP_MAX_SIZE_REACHED}
+        assert account(broker).held_bytes <= 100_000
+        assert heartbeat(broker, member, "honest") == 0
+        assert join(broker, member.member_id, group_id="honest").error_code == 0
+        assert len(broker.parts.groups.groups()) == 5, "nothing is kept of those that were refused"
+
+
+async def test_a_member_may_come_back_with_less_but_not_with_more_than_there_is_room_for() -> None:
+    async with a_coordinator(SMALL) as broker:
+        member = join(broker, protocols=large(60_000))
+        assert member.error_code == 0
+        more = join(broker, member.member_id, protocols=large(120_000))
+        assert more.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert join(broker, member.member_id, protocols=large(50_000)).error_code == 0
+
+
+async def test_room_that_is_given_back_is_for_others() -> None:
+    async with a_coordinator(SMALL) as broker:
+        for number in range(10):
+            member = join(broker, group_id=f"group {number}", protocols=large(60_000))
+            assert member.error_code == 0
+            assert leave(broker, member, f"group {number}") == 0
+
+
+async def test_ids_that_are_asked_for_and_never_used_are_bounded_in_bytes() -> None:
+    async with a_coordinator(SMALL) as broker:
+        codes = [join(broker, version=5, group_id=f"group {n}").error_code for n in range(100)]
+        assert codes.count(ErrorCode.MEMBER_ID_REQUIRED) > 10
+        assert codes[-1] == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert account(broker).held_bytes <= 100_000
+
+
+async def test_offsets_of_groups_that_strangers_invent_are_bounded_and_old_ones_go_on_to_be_replaced() -> None:
+    async with a_coordinator(SMALL) as broker:
+        assert commit(broker, {0: 1}, group_id="honest") == [0]
+        codes = [commit(broker, {0: 1, 1: 1, 2: 1}, group_id=f"group {n}") for n in range(100)]
+        assert codes[0] == [0, 0, 0]
+        assert codes[-1] == [ErrorCode.INVALID_COMMIT_OFFSET_SIZE] * 3
+        assert account(broker).held_bytes <= 100_000
+        assert commit(broker, {0: 2}, group_id="honest") == [0]
+        assert committed(broker, "honest") == {("orders", 0): 2}
+        assert committed(broker, "group 99") == {}
+
+
+async def test_what_was_kept_before_a_restart_is_kept_after_it_even_with_a_lower_bound() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator({}, disk) as broker:
+        for number in range(20):
+            assert commit(broker, {0: number}, group_id=f"group {number}") == [0]
+    async with a_coordinator({"sordini.group.memory.bytes.max": "1000"}, disk.killed()) as broker:
+        assert [committed(broker, f"group {number}") for number in range(20)] == [
+            {("orders", 0): number} for number in range(20)
+        ]
+        assert account(broker).held_bytes == recounted(broker)
+        assert commit(broker, {0: 7}, group_id="group 0") == [0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_the_account_is_what_is_kept_whatever_happens(seed: int) -> None:
+    chance = random.Random(seed)
+    async with a_coordinator() as broker:
+        members: dict[str, Any] = {}
+        for _ in range(150):
+            group = f"group {chance.randrange(4)}"
+            match chance.randrange(6):
+                case 0:
+                    broker.serve(
+                        ApiKey.JOIN_GROUP, 3, join_request(group_id=group, protocols=large(chance.randrange(900)))
+                    )
+                case 1:
+                    members[group] = join(broker, version=5, group_id=group)
+                case 2 if group in members:
+                    broker.serve(ApiKey.JOIN_GROUP, 5, join_request(members[group].member_id, group_id=group))
+                case 3:
+                    commit(broker, {chance.randrange(3): 1}, group_id=group)
+                case 4 if group in members:
+                    leave(broker, members.pop(group), group)
+                case _:
+                    broker.serve(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=[group]))
+            assert account(broker).held_bytes == recounted(broker)
+        held = account(broker).held_bytes
+        assert held > 0
+        for shard in list(broker.parts.groups._shards.values()):
+            broker.parts.groups.resigned(shard.partition)
+        assert account(broker).held_bytes == 0

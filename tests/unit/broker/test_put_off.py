@@ -1,0 +1,39 @@
+"""Partitions that could not be taken for now."""
+
+from sordini.broker.put_off import RETRY_MS, RETRY_MS_MAX, PutOff
+from sordini.protocol.types import TopicPartition
+from tests.unit.broker.network.helpers import ListLog
+
+NAME = TopicPartition("orders", 0)
+
+
+def dues(put_off: PutOff, until_ms: int) -> list[int]:
+    return [now_ms for now_ms in range(0, until_ms, 500) if put_off.is_due(now_ms)]
+
+
+def test_it_is_tried_again_after_pauses_that_double_up_to_a_bound() -> None:
+    put_off = PutOff(ListLog())
+    assert dues(put_off, 10_000) == []
+    put_off.refused(NAME, "no descriptor")
+    found = dues(put_off, 200_000)
+    assert found[:3] == [RETRY_MS, 3 * RETRY_MS, 7 * RETRY_MS]
+    assert found[-1] - found[-2] == RETRY_MS_MAX
+
+
+def test_each_partition_has_one_line_when_it_is_put_off_and_one_when_it_is_taken() -> None:
+    log = ListLog()
+    put_off = PutOff(log)
+    for _ in range(5):
+        put_off.refused(NAME, "no descriptor")
+    put_off.taken(NAME)
+    put_off.taken(NAME)
+    assert [event for _, event, _ in log.lines] == ["partition put off", "partition taken that was put off"]
+    assert dues(put_off, 10_000) == []
+
+
+def test_what_was_deleted_meanwhile_is_not_tried_again() -> None:
+    put_off = PutOff(ListLog())
+    put_off.refused(NAME, "no descriptor")
+    put_off.forget(NAME)
+    assert not put_off
+    assert dues(put_off, 10_000) == []
