@@ -14,7 +14,7 @@ from collections.abc import Callable
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.types import TopicId
-from sordini.replication.controller.topics import NAME_LENGTH_MAX
+from sordini.protocol.topic_names import NAME_LENGTH_MAX
 
 NO_SESSION = 0
 FIRST_EPOCH = 0

@@ -6,6 +6,7 @@ import errno
 from collections.abc import Callable
 from typing import Protocol
 
+from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.storage.disk import Disk, File
 from sordini.storage.errors import NotNow, StorageError
