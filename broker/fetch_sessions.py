@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from sordini.protocol.types import TopicId
 from sordini.protocol.topic_names import NAME_LENGTH_MAX
+from sordini.protocol.types import TopicId
 
 NO_SESSION = 0
 FIRST_EPOCH = 0
