@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import click
 
 from sordini import __version__
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C; `broker.cli.options` has the table, and is not imported for this."""
 
 COMMANDS = {
     "serve": "Run a broker.",
@@ -45,6 +49,14 @@ class Commands(click.Group):
             return None
         command: click.Command = getattr(import_module(f"sordini.{module_of(cmd_name)}"), cmd_name)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does, but that Ctrl-C while a command is imported ends as it does in the command itself."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):
+            click.echo(err=True)
+            ctx.exit(INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -27,6 +27,7 @@ from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.closest import ClosestReplicas
 from sordini.broker.handlers.cluster import ClusterHandler
 from sordini.broker.handlers.configs import ConfigsHandler
+from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
 from sordini.broker.handlers.conversions import Conversions
@@ -210,6 +211,12 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
     brokers = BetweenBrokers(peering.listener, peering.itself, is_clustered=around.is_clustered)
     followers = ReplicaFetches(brokers.check_listener, peering.quotas.leader, privileged=around.is_clustered)
     origin = CommandOrigin(around.session, broker_id)
+
+    def coordinates_transactions() -> bool:
+        """Whether another broker may: on an embedded store all are ours, on ZooKeeper one may be Apache Kafka's."""
+        may_be_others = bool(config.zookeeper_connect) and len(metadata.brokers) > 1
+        return may_be_others or TRANSACTIONS_TOPIC in metadata.topics
+
     requests = ControllerRequests(lambda: parts.partition_admin.controller)
     return [
         ProduceHandler(
@@ -228,7 +235,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         *RecordsHandler(replicas).routes(),
         *LogDirsHandler(parts.logs, around.log).routes(),
         MarkersHandler(replicas, clock, brokers, later, around.call_later).route(),
-        ProducerIdHandler(peering.producer_ids, later).route(),
+        ProducerIdHandler(peering.producer_ids, later, coordinates_transactions).route(),
         *ControlHandler(parts.receiver, origin, brokers, later, around.log).routes(),
         *guarded(ControllerRequestsHandler(requests, later).routes(), brokers.check),
         ApiVersionsHandler(around.identity.cluster_id, broker_id).route(),
@@ -240,7 +247,8 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         *PartitionsHandler(parts.topic_admin, parts.partition_admin, later).routes(),
         ConfigsHandler(broker_id, around.dynamic, metadata, parts.topic_configs.config_of, parts.loggers).route(),
         *AlterConfigsHandler(parts.config_admin, metadata, later).routes(),
-        CoordinatorsHandler(parts.offsets_topic, metadata).route(),
+        CoordinatorsHandler(parts.offsets_topic, metadata, coordinates_transactions=coordinates_transactions).route(),
+        ConsumerGroupsHandler().route(),
         *GroupsHandler(groups).routes(),
         *GroupOffsetsHandler(groups, metadata, clock, metadata_bytes_max=note_bytes_max).routes(),
     ]

@@ -7,7 +7,8 @@ time and carry the epochs by which a command of a controller, or for a broker, o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Any
 
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
@@ -20,6 +21,7 @@ from sordini.replication.controller.cluster import (
     Command,
     LeaderAndIsr,
     PartitionInfo,
+    StoppedReplica,
     StopReplica,
     UpdateMetadata,
 )
@@ -29,8 +31,10 @@ from sordini.storage.errors import NotNow, StorageError
 
 RETRY_DELAY_S = 0.1
 """Between two attempts to read from a store that does not answer."""
-PARTITIONS_PER_TURN = 100
-"""How many partitions a command makes or changes before the loop serves others: a new log costs a millisecond."""
+PARTITIONS_PER_SLICE = 100
+"""How many partitions a command changes before the loop serves others. One whose files are made or renamed is a slice
+of its own: that takes a millisecond, and ten or more on a busy disk.
+"""
 
 
 class CommandReceiver:
@@ -72,7 +76,7 @@ class CommandReceiver:
             return self._refusal(command) or await self._become(command)
         self._controller_epoch = command.controller_epoch
         if isinstance(command, StopReplica):
-            return self._stop(command)
+            return await self._stop(command)
         return self._learn(command)
 
     def _refusal(self, command: Command) -> Answer | None:
@@ -96,18 +100,33 @@ class CommandReceiver:
 
     async def _become(self, command: LeaderAndIsr) -> Answer:
         self._controller_epoch = command.controller_epoch
+        await self._replicas.make_room(info.topic_partition for info in command.partitions)
         errors: dict[TopicPartition, int] = {}
-        for start in range(0, len(command.partitions), PARTITIONS_PER_TURN):
-            if start:
+        async for info in self._sliced(command):
+            code = self._become_one(info)
+            if code:
+                errors[info.topic_partition] = code
+        return self._refusal(command) or Answer(partitions=errors)
+
+    async def _sliced(self, command: LeaderAndIsr | StopReplica) -> AsyncIterator[Any]:
+        """The command's partitions, with other work of the loop in between.
+
+        It ends when the command is refused by then: this broker registered anew meanwhile, and all its terms are over.
+        """
+        left = PARTITIONS_PER_SLICE
+        for one in command.partitions:
+            if left <= 0:
                 await asyncio.sleep(0)
-                refusal = self._refusal(command)
-                if refusal is not None:
-                    return refusal  # This broker registered anew meanwhile, and all its terms are over.
-            for info in command.partitions[start : start + PARTITIONS_PER_TURN]:
-                code = self._become_one(info)
-                if code:
-                    errors[info.topic_partition] = code
-        return Answer(partitions=errors)
+                left = PARTITIONS_PER_SLICE
+            if self._refusal(command) is not None:
+                return
+            left -= PARTITIONS_PER_SLICE if self._changes_files(one) else 1
+            yield one
+
+    def _changes_files(self, one: PartitionInfo | StoppedReplica) -> bool:
+        """Whether a log is made, or put away to be deleted."""
+        has_log = self._replicas.has_log(one.topic_partition)
+        return one.delete and has_log if isinstance(one, StoppedReplica) else not has_log
 
     def _become_one(self, info: PartitionInfo) -> int:
         """The error code, 0 for none."""
@@ -125,9 +144,9 @@ class CommandReceiver:
         self.put_off.taken(info.topic_partition)
         return ErrorCode.NONE
 
-    def _stop(self, command: StopReplica) -> Answer:
+    async def _stop(self, command: StopReplica) -> Answer:
         errors: dict[TopicPartition, int] = {}
-        for stopped in command.partitions:
+        async for stopped in self._sliced(command):
             self.put_off.forget(stopped.topic_partition)
             try:
                 self._replicas.stop(stopped.topic_partition, leader_epoch=stopped.leader_epoch, delete=stopped.delete)
@@ -141,10 +160,10 @@ class CommandReceiver:
                 continue
             if stopped.delete:
                 self._topic_configs.forget(stopped.topic_partition.topic)
-        return Answer(partitions=errors)
+        return self._refusal(command) or Answer(partitions=errors)
 
     def _learn(self, command: UpdateMetadata) -> Answer:
-        former = self._metadata.brokers.keys()
+        former, former_controller = self._metadata.brokers.keys(), self._metadata.controller_id
         self._metadata.set_brokers(
             command.controller_id,
             [
@@ -173,6 +192,8 @@ class CommandReceiver:
         for gone in command.deleted:
             self._metadata.drop_partition(*gone.topic_partition)
         self._metadata.changed()
+        if former != self._metadata.brokers.keys() or former_controller != self._metadata.controller_id:
+            self._replicas.reconsider()
         if former - self._metadata.brokers.keys():
             self._replicas.check_isr()  # Acknowledgements may wait for one that was on its way into a set.
         self.on_deleted([gone.topic_partition for gone in command.deleted])

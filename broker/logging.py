@@ -21,6 +21,8 @@ from sordini.storage.disk import Disk, File
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 FORMATS = ("text", "json")
 FIELD_CHARACTERS_MAX = 256
+CALLS_CHARACTERS_MAX = 4096
+"""Of the field `calls`, a stack of this program's own; of a longer one the end is kept, the innermost calls."""
 
 
 class Output(Protocol):
@@ -133,6 +135,8 @@ def _one_line(name: str, value: Any) -> Any:
     if not isinstance(value, str) or name == "exc_info":
         return value
     shown = value if value.isprintable() else repr(value)[1:-1]
+    if name == "calls":
+        return shown if len(shown) <= CALLS_CHARACTERS_MAX else "..." + shown[-CALLS_CHARACTERS_MAX:]
     return shown if len(shown) <= FIELD_CHARACTERS_MAX else shown[:FIELD_CHARACTERS_MAX] + "..."
 
 

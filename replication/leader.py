@@ -49,7 +49,16 @@ class Proposal(NamedTuple):
 class Replica:
     """A copy on another broker, as its fetches have told it in this term."""
 
-    __slots__ = ("broker_epoch", "caught_up_ms", "end_offset", "fetched_ms", "leader_end", "start_offset")
+    __slots__ = (
+        "broker_epoch",
+        "caught_up_ms",
+        "end_offset",
+        "fetched_ms",
+        "leader_end",
+        "refused_epoch",
+        "refused_ms",
+        "start_offset",
+    )
 
     def __init__(self, caught_up_ms: int) -> None:
         self.end_offset = UNKNOWN_OFFSET
@@ -60,6 +69,9 @@ class Replica:
         self.fetched_ms = NEVER_MS
         self.leader_end = UNKNOWN_OFFSET
         """Where the leader's log ended at its last fetch."""
+        self.refused_epoch: int | None = None
+        """The broker epoch in which it was refused for the in-sync set; None when it may be proposed."""
+        self.refused_ms = NEVER_MS
 
 
 class Leader:
@@ -149,6 +161,10 @@ class Leader:
         one of this epoch, is for the caller to have checked.
         """
         replica = self.replicas[broker_id]
+        if replica.refused_epoch is not None and (
+            broker_epoch != replica.refused_epoch or now_ms - replica.refused_ms >= self._lag_ms_max
+        ):
+            replica.refused_epoch = None
         if fetch_offset >= log_end_offset:
             replica.caught_up_ms = now_ms
         elif fetch_offset >= replica.leader_end > UNKNOWN_OFFSET and replica.fetched_ms > replica.caught_up_ms:
@@ -161,7 +177,7 @@ class Leader:
         replica.leader_end = log_end_offset
         ends = self._ends
         if broker_id not in ends:
-            if not is_alive or not self._keeps_up(replica, now_ms):
+            if not is_alive or replica.refused_epoch is not None or not self._keeps_up(replica, now_ms):
                 return False
             # Not in sync yet, but close behind: the watermark waits for it, or it would never reach it under load.
             ends[broker_id] = fetch_offset
@@ -184,12 +200,21 @@ class Leader:
     def may_join(self, broker_id: BrokerId) -> bool:
         """Whether a replica that is not in sync has come far enough, and nothing else is under way.
 
-        Far enough is the high watermark *and* the start of this epoch: below that it might still have to be cut.
+        Far enough is the high watermark *and* the start of this epoch: below that it might still have to be cut. One
+        that was refused (its broker stops, or its disk failed) may join again after `reconsider`, in another broker
+        epoch, or `lag_ms_max` later.
         """
         if self.proposal is not None or broker_id in self.isr:
             return False
         replica = self.replicas.get(broker_id)
-        return replica is not None and replica.end_offset >= max(self.high_watermark, self.epoch_start_offset)
+        if replica is None or replica.refused_epoch is not None:
+            return False
+        return replica.end_offset >= max(self.high_watermark, self.epoch_start_offset)
+
+    def reconsider(self) -> None:
+        """The cluster has changed: who was refused may be eligible now."""
+        for replica in self.replicas.values():
+            replica.refused_epoch = None
 
     def expand(self, broker_id: BrokerId) -> Proposal:
         """Propose that a replica that `may_join` does."""
@@ -237,6 +262,10 @@ class Leader:
         if proposal is not self.proposal:
             return False
         self.proposal = None
+        for member, broker_epoch in zip(proposal.isr, proposal.broker_epochs, strict=True):
+            if member not in self.isr:
+                replica = self.replicas[member]
+                replica.refused_epoch, replica.refused_ms = broker_epoch, replica.fetched_ms
         return self._settle(self.isr, self.partition_epoch)
 
     def _settle(self, isr: tuple[BrokerId, ...], partition_epoch: int) -> bool:

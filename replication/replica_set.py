@@ -6,7 +6,7 @@ not exist, because clients do different things about the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -118,6 +118,14 @@ class ReplicaSet:
         if topic is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
         return self.partition(topic, index)
+
+    def has_log(self, name: TopicPartition) -> bool:
+        """Whether this broker has a log of that partition, in use or not."""
+        return self._logs.get(name) is not None
+
+    async def make_room(self, names: Iterable[TopicPartition]) -> None:
+        """Before `become` makes logs: see to it that nothing on the disk is left of deleted ones of the same names."""
+        await self._logs.forget_deleted([name for name in names if self._logs.get(name) is None])
 
     def become(self, info: PartitionInfo) -> None:
         """Lead or follow a partition as a LeaderAndIsr says, making its log where there is none.
@@ -249,6 +257,12 @@ class ReplicaSet:
         now_ms = self._surroundings.monotonic_ms()
         for partition in list(self._partitions.values()):
             partition.check_isr(now_ms)
+
+    def reconsider(self) -> None:
+        """Brokers have come or gone, or the controller is another one: refused followers may be proposed again."""
+        for partition in self._partitions.values():
+            if partition.leader is not None:
+                partition.leader.reconsider()
 
     def suspend(self) -> None:
         """Stop leading for a while: this broker may have been replaced without knowing of it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from sordini.protocol.types import TopicId, TopicPartition
 from sordini.storage import checkpoints, names
@@ -290,18 +290,45 @@ class LogDirectory:
         if write is not None:
             write()
 
+    def forgetting(self, partitions: Collection[TopicPartition]) -> Callable[[], None] | None:
+        """What takes deleted logs' names and offsets away for good, for a thread to call; None when nothing is left.
+
+        It raises OSError.
+        """
+        if self.home.failure is not None:
+            return None
+        writes = self._former_writers(partitions)
+        deleted = set(self._deleted) if not self._deleted.isdisjoint(partitions) else set()
+        if not writes and not deleted:
+            return None
+
+        def forget() -> None:
+            for write in writes:
+                write()
+            if deleted:
+                self.home.disk.sync_directory(self.home.path)
+                self._deleted.difference_update(deleted)
+
+        return forget
+
+    def _former_writers(self, partitions: Collection[TopicPartition]) -> list[Callable[[], None]]:
+        """What writes the checkpoints anew in which these partitions still are, without those that have no log."""
+        writers = [
+            self.writer(name, offsets_of())
+            for name, offsets_of in (
+                (names.RECOVERY_POINTS, self.recovery_points),
+                (names.LOG_STARTS, self.log_starts),
+                (names.HIGH_WATERMARKS, self.high_watermarks),
+                (names.CLEANER_OFFSETS, self.cleaner_offsets),
+            )
+            if not self._written.get(name, (0, {}))[1].keys().isdisjoint(partitions)
+        ]
+        return [write for write in writers if write is not None]
+
     def _forget_former(self, partition: TopicPartition) -> None:
         """Take a deleted log's offsets out of the checkpoints before a new one has its name. Raises OSError."""
-        for name, offsets_of in (
-            (names.RECOVERY_POINTS, self.recovery_points),
-            (names.LOG_STARTS, self.log_starts),
-            (names.HIGH_WATERMARKS, self.high_watermarks),
-            (names.CLEANER_OFFSETS, self.cleaner_offsets),
-        ):
-            if partition in self._written.get(name, (0, {}))[1]:
-                write = self.writer(name, offsets_of())
-                if write is not None:
-                    write()
+        for write in self._former_writers([partition]):
+            write()
 
 
 def _recovery_point(log: Log) -> int:

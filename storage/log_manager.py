@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError
@@ -145,6 +145,17 @@ class LogManager:
     def cordon(self, paths: frozenset[str]) -> None:
         """From now on these directories, and no others, take no new partitions."""
         self._cordoned = paths
+
+    async def forget_deleted(self, partitions: Collection[TopicPartition]) -> None:
+        """Write down that deleted logs of these names are gone, in the disk's threads.
+
+        `create` sees to that itself, on the loop; after this it finds nothing to do. What fails is left to it.
+        """
+        for directory in self._directories:
+            forget = directory.forgetting(partitions)
+            if forget is not None:
+                with contextlib.suppress(OSError):
+                    await self._disk.offload(forget)
 
     def create(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """Make a partition's log in the directory that has the fewest; raises BrokerError or StorageError.

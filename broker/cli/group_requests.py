@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from sordini.broker.cli.assignment import read_assignment
 from sordini.broker.cli.cluster import Cluster, check
-from sordini.broker.cli.link import Refused
+from sordini.broker.cli.link import LinkLost, Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from sordini.protocol.messages.describe_groups import (
@@ -155,20 +155,33 @@ async def delete_groups(cluster: Cluster, groups: Iterable[str]) -> list[dict[st
     """Remove groups with their offsets, one after another; what became of each."""
     gone = []
     for group in groups:
-
-        async def attempt(group: str = group) -> None:
-            link = await cluster.coordinator(group)
-            answer: DeleteGroupsResponse = await link.ask(DeleteGroupsRequest(groups_names=[group]))
-            for row in answer.results:
-                check_group(row.group_id, row.error_code, row.error_message)
-
         error = None
         try:
-            await cluster.persist(attempt)
+            await _delete_group(cluster, group)
         except Refused as refused:
             error = str(refused)
         gone.append({"group": group, "deleted": error is None, "error": error})
     return gone
+
+
+async def _delete_group(cluster: Cluster, group: str) -> None:
+    """Raises Refused, but not when an attempt whose answer was lost has deleted it."""
+    was_there = (await describe_group(cluster, group)).state != DEAD
+    may_be_done = False
+
+    async def attempt() -> None:
+        nonlocal may_be_done
+        link = await cluster.coordinator(group)
+        try:
+            answer: DeleteGroupsResponse = await link.ask(DeleteGroupsRequest(groups_names=[group]))
+        except LinkLost:
+            may_be_done = was_there
+            raise
+        for row in answer.results:
+            if not (may_be_done and row.error_code == ErrorCode.GROUP_ID_NOT_FOUND):
+                check_group(row.group_id, row.error_code, row.error_message)
+
+    await cluster.persist(attempt)
 
 
 async def delete_offsets(cluster: Cluster, group: str, partitions: Sequence[TopicPartition]) -> None:

@@ -38,6 +38,12 @@ class Failure(Exception):
     """A command could not do what it was asked for; each argument is a line that says why, for people."""
 
 
+def in_words(error: OSError) -> str:
+    """What the system says, with the file if there is one, and without numbers."""
+    text = (error.strerror or str(error)).lower()
+    return f"{error.filename}: {text}" if error.filename else text
+
+
 class ClientCommand(click.Command):
     """A command that ends as the table above says, and says so in its help."""
 
@@ -50,7 +56,8 @@ class ClientCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # It is None when the command was started without one.
+                sys.stdout.flush()
         except Failure as failure:
             for problem in failure.args:
                 echo(f"sordini: {problem}", err=True)
@@ -58,6 +65,10 @@ class ClientCommand(click.Command):
         except BrokenPipeError:
             sys.stdout = None  # So that the interpreter does not flush it at the end.
             ctx.exit(DONE)
+        except OSError as error:
+            sys.stdout = None  # As above: it may be standard output that is full.
+            click.echo(f"sordini: {in_words(error)}", err=True)
+            ctx.exit(FAILED)
         except (KeyboardInterrupt, click.Abort):
             echo(err=True)
             ctx.exit(INTERRUPTED)
@@ -167,13 +178,6 @@ def report_each(client: Client, rows: Sequence[Mapping[str, Any]], words: Callab
         raise Failure(*errors)
 
 
-def quieten() -> None:
-    """Let aiokafka keep to itself what it would log on stderr: what matters comes as an error, too."""
-    import logging
-
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL + 1)
-
-
 def is_sure(question: str, *, yes: bool) -> bool:
     """Whether to go on with what cannot be undone: people are asked, unless they said --yes; scripts are not."""
-    return yes or not sys.stdin.isatty() or click.confirm(question, err=True)
+    return yes or sys.stdin is None or not sys.stdin.isatty() or click.confirm(question, err=True)

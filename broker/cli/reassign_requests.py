@@ -6,10 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from sordini.broker.cli.attempts import UNSURE
 from sordini.broker.cli.cluster import Cluster, check, topic_advice, trouble
 from sordini.broker.cli.config_requests import BROKER, TOPIC, Resource, alter_configs
+from sordini.broker.cli.link import LinkLost
 from sordini.broker.cli.options import Failure
 from sordini.broker.cli.reassignment import Plan, Replicas, brokers_of, generated, throttled
+from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -94,8 +97,17 @@ async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | Non
         topics=[ReassignableTopic(name=name, partitions=rows) for name, rows in by_topic.items()],
     )
 
+    is_unsure = False
+
     async def attempt() -> AlterPartitionReassignmentsResponse:
-        answer: AlterPartitionReassignmentsResponse = await (await cluster.controller()).ask(request)
+        nonlocal is_unsure
+        link = await cluster.controller()
+        try:
+            answer: AlterPartitionReassignmentsResponse = await link.ask(request)
+        except LinkLost:
+            is_unsure = True
+            raise
+        is_unsure = is_unsure or answer.error_code in UNSURE
         check("the reassignment", answer.error_code, answer.error_message)
         return answer
 
@@ -104,6 +116,8 @@ async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | Non
         for row in topic.partitions:
             one = TopicPartition(topic.name, row.partition_index)
             target = targets.get(one)
+            if is_unsure and target is None and row.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
+                row.error_code = ErrorCode.NONE.value  # An earlier attempt has cancelled it.
             reason = topic_advice(row.error_code) or row.error_message
             told.append(
                 {

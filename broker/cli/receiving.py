@@ -2,6 +2,9 @@
 
 A consumer that is no member of a group is told its offsets; a group's goes on where the group is. Records are
 printed batch by batch, and what a group's consumer has printed is written down as read when it stops.
+
+aiokafka retries for ever and in silence. So when no record has come for a while, the cluster is asked for the topic:
+one that is deleted ends the command, and so does a cluster that does not answer where an end was asked for.
 """
 
 from __future__ import annotations
@@ -13,15 +16,19 @@ from typing import Any, NamedTuple
 
 from sordini.broker.cli.cluster import Cluster
 from sordini.broker.cli.describing import partitions_of
+from sordini.broker.cli.ending import quieten, stopped
 from sordini.broker.cli.lines import key_value_line, record_line, value_line
+from sordini.broker.cli.link import Refused
 from sordini.broker.cli.offsets import READ_COMMITTED, Ends, ends_of, offsets_at
-from sordini.broker.cli.options import Client, Failure, quieten
+from sordini.broker.cli.options import Client, Failure
 from sordini.broker.cli.terminal import echo, is_raw, shown_bytes
 from sordini.broker.clock import SystemClock
 from sordini.protocol.types import TopicPartition
 
 CLIENT_ID = "sordini-cli"
 WAIT_MS = 200
+CHECK_ROUNDS = 50
+"""After so many waits without a record, 10 s, the cluster is asked whether the topic is still there."""
 RECORDS_MAX = 2_000
 """Records printed between two looks at whether to stop."""
 
@@ -65,18 +72,74 @@ async def _receive(client: Client, request: Request, line: Callable[[Any], bytes
         echo("Waiting for new records (--from beginning shows those that are there). Ctrl-C ends.", err=True)
     quieten()
     consumer = _consumer(client, request)
+    problem = None
     try:
         async with asyncio.timeout(client.timeout_s):
             await consumer.start()
         if request.group is None:
             _place(consumer, found.starts)
-        await _print(consumer, request, found.ends, line)
+        await _print(consumer, request, found.ends, line, Watch(client, request))
     except TimeoutError:
         raise Failure(f"gave up after {client.timeout_s:g} s: the cluster did not answer") from None
     except KafkaError as error:
         raise Failure(f"reading {request.topic} failed: {error}") from None
     finally:
-        await consumer.stop()
+        problem = await stopped(consumer)
+    if problem is not None and request.group is not None:
+        raise Failure(f"how far group '{request.group}' got may not be written down: {problem}")
+
+
+class Watch:
+    """Sees to it that a command does not wait for what cannot come any more."""
+
+    def __init__(self, client: Client, request: Request) -> None:
+        self._client = client
+        self._request = request
+        self._clock = SystemClock()
+        self._heard_ms = self._clock.monotonic_ms()
+        self._quiet_rounds = 0
+        self._problem: str | None = None
+
+    async def is_over(self, *, has_records: bool) -> bool:
+        """Whether the silence that was asked for has come. Raises Failure when there is nothing to wait for."""
+        now_ms = self._clock.monotonic_ms()
+        silence_s = self._request.silence_s
+        if has_records:
+            self._heard_ms, self._quiet_rounds = now_ms, 0
+            return False
+        self._quiet_rounds += 1
+        if silence_s is not None and now_ms - self._heard_ms >= silence_s * 1000:
+            await self._check()
+            return True
+        if self._quiet_rounds % CHECK_ROUNDS == 0:
+            try:
+                await self._check()
+                self._problem = None
+            except Unreached as problem:
+                if self._request.exit_at_end or silence_s is not None or self._request.count_max is not None:
+                    raise
+                self._notice(str(problem))
+        return False
+
+    async def _check(self) -> None:
+        """Raises Failure when the topic is gone, Unreached when the cluster does not answer."""
+        topic = self._request.topic
+        try:
+            await self._client.on_cluster(lambda cluster: cluster.persist(lambda: cluster.topics([topic])))
+        except Refused:
+            raise
+        except Failure as failure:
+            raise Unreached(str(failure)) from None
+
+    def _notice(self, problem: str) -> None:
+        """Say once that the command goes on waiting."""
+        if self._problem is None:
+            echo(f"sordini: {problem}; still waiting", err=True)
+        self._problem = problem
+
+
+class Unreached(Failure):
+    """The cluster does not answer at the moment."""
 
 
 async def _look_up(cluster: Cluster, request: Request) -> Found:
@@ -124,11 +187,15 @@ def _place(consumer: Any, starts: Mapping[TopicPartition, int]) -> None:
 
 
 async def _print(
-    consumer: Any, request: Request, ends: Mapping[TopicPartition, Ends], line: Callable[[Any], bytes]
+    consumer: Any,
+    request: Request,
+    ends: Mapping[TopicPartition, Ends],
+    line: Callable[[Any], bytes],
+    watch: Watch,
 ) -> None:
-    clock = SystemClock()
-    heard_ms = clock.monotonic_ms()
     printed = 0
+    if sys.stdout is None:
+        raise Failure("there is no standard output to print records on")
     out = sys.stdout.buffer
     myself = asyncio.current_task()
     assert myself is not None
@@ -148,9 +215,7 @@ async def _print(
         printed += len(records)
         if printed == request.count_max:
             return
-        now_ms = clock.monotonic_ms()
-        heard_ms = now_ms if records else heard_ms
-        if request.silence_s is not None and now_ms - heard_ms >= request.silence_s * 1000:
+        if await watch.is_over(has_records=bool(records)):
             return
 
 
@@ -164,8 +229,13 @@ async def _is_at_end(consumer: Any, ends: Mapping[TopicPartition, Ends]) -> bool
     assigned = consumer.assignment()
     if not assigned:
         return False
-    for partition in assigned:
-        end = ends.get(TopicPartition(*partition))
-        if end is not None and await consumer.position(partition) < end.latest:
-            return False
+    try:
+        # A group's position is not known before its coordinator has answered, and aiokafka waits for that for ever.
+        async with asyncio.timeout(WAIT_MS / 1000):
+            for partition in assigned:
+                end = ends.get(TopicPartition(*partition))
+                if end is not None and await consumer.position(partition) < end.latest:
+                    return False
+    except TimeoutError:
+        return False
     return True

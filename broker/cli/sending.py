@@ -1,21 +1,23 @@
 """How `produce` sends: aiokafka batches and retries; here lines become records, and what happened is counted.
 
 A record that cannot be delivered ends the command: what was read after it is not sent. What was sent before is
-waited for, so that the count is true.
+waited for, so that the count is true; but not for longer than the timeout without any record arriving, as aiokafka
+may wait for ever (for a producer id, for example).
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from sordini.broker.cli.cluster import Cluster
+from sordini.broker.cli.ending import quieten, stopped
 from sordini.broker.cli.input import lines
 from sordini.broker.cli.lines import BadLine, Outgoing
 from sordini.broker.cli.link import Refused
-from sordini.broker.cli.options import Client, Failure, quieten
+from sordini.broker.cli.options import Client, Failure
 from sordini.broker.cli.output import Progress, print_json, size_text
 from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
@@ -24,6 +26,7 @@ CLIENT_ID = "sordini-cli"
 BATCH_BYTES = 256 * 1024
 REQUEST_BYTES_MAX = 64 * 1024 * 1024
 """Below the broker's message.max.bytes is what counts; this only must not be in its way."""
+NOT_IN_TIME = "the broker did not take them in time"
 WAITING_MAX = 20_000
 """Records on the way, beyond which no more lines are read."""
 
@@ -48,6 +51,7 @@ class Tally:
         self.sent = 0
         self.sent_bytes = 0
         self.delivered = 0
+        self.settled = 0
         self.waiting = 0
         self.problem: str | None = None
         self.room = asyncio.Event()
@@ -64,6 +68,7 @@ class Tally:
     def settle(self, delivery: asyncio.Future[Any]) -> None:
         """One has arrived, or has not."""
         self.waiting -= 1
+        self.settled += 1
         if self.waiting < WAITING_MAX // 2:
             self.room.set()
         if delivery.cancelled():
@@ -115,12 +120,12 @@ async def _send(client: Client, shipment: Shipment) -> None:
     tally = Tally()
     producer = await _producer(client, shipment)
     try:
-        try:
-            await _ship(producer, shipment, partitions, tally)
-        finally:
-            await producer.stop()
+        await _ship(producer, shipment, partitions, tally, client.timeout_s)
     except _errors() as error:
         tally.problem = tally.problem or _words(error)
+    finally:
+        problem = await stopped(producer)
+    tally.problem = tally.problem or problem
     if client.as_json:
         print_json(tally.document(shipment.topic))
     elif tally.delivered or tally.problem is None:
@@ -149,15 +154,22 @@ async def _producer(client: Client, shipment: Shipment) -> Any:
         max_request_size=REQUEST_BYTES_MAX,
         request_timeout_ms=int(client.timeout_s * 1000),
     )
+    has_started = False
     try:
-        await producer.start()
+        async with asyncio.timeout(client.timeout_s):
+            await producer.start()
+        has_started = True
+    except TimeoutError:
+        raise Failure(f"gave up after {client.timeout_s:g} s: the cluster did not answer") from None
     except _errors() as error:
-        await producer.stop()
         raise Failure(_words(error)) from None
+    finally:
+        if not has_started:
+            await stopped(producer)
     return producer
 
 
-async def _ship(producer: Any, shipment: Shipment, partitions: int, tally: Tally) -> None:
+async def _ship(producer: Any, shipment: Shipment, partitions: int, tally: Tally, timeout_s: float) -> None:
     progress = Progress(tally.clock)
     number = 0
     try:
@@ -168,15 +180,32 @@ async def _ship(producer: Any, shipment: Shipment, partitions: int, tally: Tally
             except BadLine as problem:
                 tally.problem = f"line {number}: {problem}"
                 return
-            await tally.room.wait()
+            if not tally.room.is_set():
+                await _progressing(tally.room.wait(), tally, timeout_s)
             if tally.problem is not None:
                 return
             tally.take(record)
             (await _handed_over(producer, shipment, record)).add_done_callback(tally.settle)
             progress.show(f"{tally.sent:,} records")
-        await producer.flush()
+        await _progressing(producer.flush(), tally, timeout_s)
     finally:
         progress.clear()
+
+
+async def _progressing(waited: Coroutine[Any, Any, object], tally: Tally, timeout_s: float) -> None:
+    """Wait, as long as records settle meanwhile; when none does for the timeout, that is the tally's problem."""
+    waiting = asyncio.ensure_future(waited)
+    settled = -1
+    try:
+        while not waiting.done() and settled != tally.settled:
+            settled = tally.settled
+            await asyncio.wait([waiting], timeout=timeout_s)
+    finally:
+        is_over = waiting.done() or not waiting.cancel()
+    if is_over:
+        waiting.result()
+    else:
+        tally.problem = tally.problem or NOT_IN_TIME
 
 
 def _placed(record: Outgoing, shipment: Shipment, partitions: int) -> Outgoing:
@@ -208,5 +237,5 @@ def _words(error: BaseException) -> str:
     if isinstance(error, BrokerResponseError):
         return str(Refused("the broker says", error.errno))
     if isinstance(error, KafkaTimeoutError):
-        return "the broker did not take them in time"
+        return NOT_IN_TIME
     return str(error) or type(error).__name__

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sordini.broker.cli.cluster import PASSING, Cluster, check, check_topic, topic_advice, trouble
-from sordini.broker.cli.link import Refused
+from sordini.broker.cli.attempts import carried_out, topics_of
+from sordini.broker.cli.cluster import Cluster, check, check_topic, topic_advice, trouble
+from sordini.broker.cli.link import Link, Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
 )
 from sordini.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
+    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
@@ -25,7 +28,12 @@ from sordini.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from sordini.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from sordini.protocol.types import TopicPartition
 
 PATIENCE_MS: Final = 15_000
@@ -45,25 +53,27 @@ async def create_topics(
 ) -> list[dict[str, Any]]:
     """Make topics; what became of each. -1 leaves a count to the broker."""
     settings = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
-    request = CreateTopicsRequest(
-        topics=[
+
+    async def ask(link: Link, left: list[str]) -> Sequence[CreatableTopicResult]:
+        topics = [
             CreatableTopic(
                 name=name, num_partitions=partitions, replication_factor=replication_factor, configs=settings
             )
-            for name in names
-        ],
-        timeout_ms=PATIENCE_MS,
-        validate_only=validate_only,
-    )
+            for name in left
+        ]
+        answer: CreateTopicsResponse = await link.ask(
+            CreateTopicsRequest(topics=topics, timeout_ms=PATIENCE_MS, validate_only=validate_only)
+        )
+        return answer.topics
 
-    async def attempt() -> CreateTopicsResponse:
-        link = await cluster.controller()
-        answer: CreateTopicsResponse = await link.ask(request)
-        _repeat_if_passing(answer.topics)
-        return answer
+    async def is_ours(name: str, row: CreatableTopicResult, was_there: bool) -> bool:  # noqa: FBT001 - as it is called.
+        if validate_only or was_there or row.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            return False
+        row.num_partitions = (await topics_of(cluster, [name])).get(name, -1)
+        return partitions < 0 or row.num_partitions == partitions
 
     made = []
-    for row in (await cluster.persist(attempt)).topics:
+    for row in await carried_out(cluster, names, ask, lambda row: str(row.name), is_ours):
         exists = row.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
         error = None if exists and if_not_exists else trouble(f"topic '{row.name}'", row.error_code, row.error_message)
         is_known = row.error_code == ErrorCode.NONE and row.num_partitions >= 0
@@ -82,18 +92,20 @@ async def create_topics(
 
 async def delete_topics(cluster: Cluster, names: Sequence[str], *, if_exists: bool) -> list[dict[str, Any]]:
     """Remove topics; what became of each."""
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in names], topic_names=list(names), timeout_ms=PATIENCE_MS
-    )
 
-    async def attempt() -> DeleteTopicsResponse:
-        link = await cluster.controller()
-        answer: DeleteTopicsResponse = await link.ask(request)
-        _repeat_if_passing(answer.responses)
-        return answer
+    async def ask(link: Link, left: list[str]) -> Sequence[DeletableTopicResult]:
+        answer: DeleteTopicsResponse = await link.ask(
+            DeleteTopicsRequest(
+                topics=[DeleteTopicState(name=name) for name in left], topic_names=left, timeout_ms=PATIENCE_MS
+            )
+        )
+        return answer.responses
+
+    async def is_ours(_name: str, row: DeletableTopicResult, was_there: bool) -> bool:  # noqa: FBT001 - as above.
+        return was_there and row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     gone = []
-    for row in (await cluster.persist(attempt)).responses:
+    for row in await carried_out(cluster, names, ask, lambda row: str(row.name), is_ours):
         is_missing = row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         reason = topic_advice(row.error_code) or row.error_message
         error = None if is_missing and if_exists else trouble(f"topic '{row.name}'", row.error_code, reason)
@@ -106,12 +118,17 @@ async def add_partitions(cluster: Cluster, topic: str, count: int, *, validate_o
     wish = CreatePartitionsTopic(name=topic, count=count, assignments=None)
     request = CreatePartitionsRequest(topics=[wish], timeout_ms=PATIENCE_MS, validate_only=validate_only)
 
-    async def attempt() -> None:
-        answer: CreatePartitionsResponse = await (await cluster.controller()).ask(request)
-        for row in answer.results:
-            check_topic(row.name, row.error_code, row.error_message)
+    async def ask(link: Link, _left: list[str]) -> Sequence[CreatePartitionsTopicResult]:
+        answer: CreatePartitionsResponse = await link.ask(request)
+        return answer.results
 
-    await cluster.persist(attempt)
+    async def is_ours(name: str, row: CreatePartitionsTopicResult, _was_there: bool) -> bool:  # noqa: FBT001 - as above.
+        if validate_only or row.error_code != ErrorCode.INVALID_PARTITIONS:
+            return False
+        return (await topics_of(cluster, [name])).get(name) == count
+
+    for row in await carried_out(cluster, [topic], ask, lambda row: str(row.name), is_ours):
+        check_topic(row.name, row.error_code, row.error_message)
 
 
 async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -144,9 +161,3 @@ def _starts(answer: DeleteRecordsResponse, before: Mapping[TopicPartition, int])
             check(f"partition {partition}", row.error_code)
             starts[partition] = row.low_watermark
     return starts
-
-
-def _repeat_if_passing(rows: Sequence[Any]) -> None:
-    """Rows that were done are then refused as done already; only a whole answer of "not now" is worth repeating."""
-    if rows and all(row.error_code in PASSING for row in rows):
-        check(f"topic '{rows[0].name}'", rows[0].error_code)

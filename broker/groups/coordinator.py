@@ -9,7 +9,8 @@ clients are told NOT_COORDINATOR, and look for its coordinator anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import suppress
 from uuid import UUID
 
 from sordini.broker.configuration.group_keys import GroupSettings
@@ -32,6 +33,11 @@ NOBODY = Caller(0)
 """Who asks, in an event that is on its way to its group: the group's shard puts the number in."""
 GROUPS_PER_TURN = 200
 """Looked at before others have their turn."""
+SETTLE_MS = 10
+"""Until a group that is due has had its turn: a round of the loop that reads all sockets, and some more."""
+SETTLE_MS_MAX = 1_000
+"""The longest wait for the end of a grace: after a long stall the answer is about the group as it is known."""
+SETTLE_WAITS_MAX = 5
 PREFIX_BYTES_MAX = 16_384
 """Of a member's id, which goes over the wire as a string of 32767 bytes at most."""
 
@@ -79,8 +85,47 @@ class GroupCoordinator:
         group = self._shard(group_id).groups.get(group_id)
         return None if group is None or group.state is GroupState.DEAD else group
 
+    def when_settled(
+        self, group_ids: Collection[str] | None, then: Callable[[], None], waits: int = SETTLE_WAITS_MAX
+    ) -> None:
+        """Call `then` when nothing of these groups (None: of all here) is due any more; at once if nothing is.
+
+        An answer that depends on sessions waits for those that have just ended. It decides nothing itself, since what
+        is due may have been put off by a heartbeat in a socket that nobody has read yet (see `sessions`).
+        """
+        wait_ms = max((self._due_in_ms(group) for group in self._there(group_ids)), default=0)
+        if not wait_ms or not waits:
+            then()
+            return
+        self._ports.call_later(wait_ms / 1000, lambda: self.when_settled(group_ids, then, waits - 1))
+
+    def _there(self, group_ids: Collection[str] | None) -> list[Group]:
+        if group_ids is None:
+            return self.groups()
+        found = []
+        for group_id in group_ids:
+            with suppress(BrokerError):
+                group = self.group(group_id)
+                found += [] if group is None else [group]
+        return found
+
+    def _due_in_ms(self, group: Group) -> int:
+        """How long to wait until what is due is done; 0 when nothing is."""
+        now_ms = self._ports.clock.monotonic_ms()
+        if group.grace is not None:
+            return min(max(group.grace.ends_ms - now_ms, 0) + SETTLE_MS, SETTLE_MS_MAX)
+        return SETTLE_MS if group.due_ms is not None and group.due_ms <= now_ms else 0
+
+    def is_full(self, group_id: str) -> bool:
+        """Whether a group has as many members as it may. Raises BrokerError as `ask`."""
+        group = self.group(group_id)
+        return group is not None and len(group.members) >= self._config.group_max_size
+
     def delete(self, group_id: str, ended: Ended) -> None:
         """Delete a group without members, and its offsets. Raises nothing."""
+        self.when_settled([group_id], lambda: self._delete(group_id, ended))
+
+    def _delete(self, group_id: str, ended: Ended) -> None:
         try:
             if self.group(group_id) is None:
                 raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")

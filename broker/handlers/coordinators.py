@@ -2,10 +2,13 @@
 
 Whoever asks first brings __consumer_offsets into being, and waits the fraction of a second that takes: told to come
 again, as by Apache Kafka, some clients do so only after a second. Transactions have no coordinator among ours; in a
-cluster with other brokers whose __transaction_state is there, clients are told which of them it is.
+cluster with other brokers whose __transaction_state is there, clients are told which of them it is. Where no broker can
+coordinate, the answer is one at which clients stop: they repeat COORDINATOR_NOT_AVAILABLE until their own timeout.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.internal_topic import OFFSETS_TOPIC, OffsetsTopic
@@ -22,19 +25,31 @@ TRANSACTION = 1
 TRANSACTIONS_TOPIC = "__transaction_state"
 
 FIRST_BATCHED_VERSION = 4
+FIRST_OF_KNOWN_CODES = 3
+"""librdkafka asks in version 2 at the latest, and repeats the request after every code but two of authorization."""
 
+NO_TRANSACTIONS = (
+    "this cluster has no transaction coordinator: Sordini does not serve transactions yet. "
+    "Produce without a transactional id; idempotent producers are served"
+)
 REASONS = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator is running",
     ErrorCode.INVALID_REQUEST: "a coordinator is asked for by a group (0) or a transactional id (1)",
+    ErrorCode.UNSUPPORTED_VERSION: NO_TRANSACTIONS,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: NO_TRANSACTIONS,
 }
 
 
 class CoordinatorsHandler:
     """Finds coordinators by the metadata of their topic."""
 
-    def __init__(self, topic: OffsetsTopic, metadata: MetadataCache) -> None:
+    def __init__(
+        self, topic: OffsetsTopic, metadata: MetadataCache, *, coordinates_transactions: Callable[[], bool]
+    ) -> None:
+        """`coordinates_transactions`: whether another broker of the cluster may."""
         self._topic = topic
         self._metadata = metadata
+        self._coordinates_transactions = coordinates_transactions
 
     def route(self) -> Route:
         return Route(ApiKey.FIND_COORDINATOR, self.find, self.refuse)
@@ -42,6 +57,8 @@ class CoordinatorsHandler:
     def find(self, call: Call) -> FindCoordinatorResponse | Pending:
         request: FindCoordinatorRequest = call.body
         if request.key_type == TRANSACTION:
+            if not self._coordinates_transactions():
+                return self.refuse(request, refusal_of_transactions(call.version))
             return self._found(call)
         if request.key_type != GROUP:
             return self.refuse(request, ErrorCode.INVALID_REQUEST)
@@ -95,6 +112,13 @@ class CoordinatorsHandler:
             port=-1,
             coordinators=[_nobody(key, code) for key in request.coordinator_keys],
         )
+
+
+def refusal_of_transactions(version: int) -> ErrorCode:
+    """The code at which a client that asks in this version of FindCoordinator gives up."""
+    if version < FIRST_OF_KNOWN_CODES:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ErrorCode.UNSUPPORTED_VERSION
 
 
 def _nobody(key: str, code: ErrorCode) -> Coordinator:

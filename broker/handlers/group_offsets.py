@@ -186,20 +186,33 @@ class GroupOffsetsHandler:
             return self._deleted(request, ())
         if not request.group_id:
             raise BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+        exchange: Exchange[OffsetDeleteResponse] = Exchange(call)
+
+        def settled() -> None:
+            try:
+                self._delete(request, known, exchange)
+            except BrokerError as error:
+                exchange.answer(self.refuse_delete(request, error.code))
+
+        self._groups.when_settled([request.group_id], settled)
+        return exchange.result()
+
+    def _delete(
+        self, request: OffsetDeleteRequest, known: Collection[str], exchange: Exchange[OffsetDeleteResponse]
+    ) -> None:
+        """Raises BrokerError."""
         in_use = self._groups.in_use(request.group_id, known)
         gone = [
             TopicPartition(topic.name, partition.partition_index)
             for topic in request.topics
-            if topic.name in known - in_use
+            if topic.name in known and topic.name not in in_use
             for partition in topic.partitions
         ]
-        exchange: Exchange[OffsetDeleteResponse] = Exchange(call)
 
         def ended(code: ErrorCode) -> None:
             exchange.answer(self.refuse_delete(request, code) if code else self._deleted(request, in_use))
 
         self._groups.delete_offsets(request.group_id, gone, ended)
-        return exchange.result()
 
     def _deleted(self, request: OffsetDeleteRequest, in_use: Collection[str]) -> OffsetDeleteResponse:
         def code(topic: str, partition: int) -> ErrorCode:

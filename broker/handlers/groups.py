@@ -99,9 +99,29 @@ class GroupsHandler:
         )
         try:
             _check_group_id(request.group_id)
-            return _ask(self._groups, call, event, lambda answer: _joined(answer, call.version))
+            return self._join(call, event)
         except BrokerError as error:
             return _joined(JoinAnswer(error.code, member_id=request.member_id), call.version)
+
+    def _join(self, call: Call, event: Join) -> JoinGroupResponse | Pending:
+        """Raises BrokerError."""
+        group_id = call.body.group_id
+
+        def joined(answer: JoinAnswer) -> JoinGroupResponse:
+            return _joined(answer, call.version)
+
+        if not self._groups.is_full(group_id):
+            return _ask(self._groups, call, event, joined)
+        exchange: Exchange[JoinGroupResponse] = Exchange(call)
+
+        def settled() -> None:  # The place of a member whose session has just ended is free.
+            try:
+                self._groups.ask(group_id, event, lambda answer: exchange.answer(joined(answer)))
+            except BrokerError as error:
+                exchange.answer(joined(JoinAnswer(error.code, member_id=event.member_id)))
+
+        self._groups.when_settled([group_id], settled)
+        return exchange.result()
 
     def sync(self, call: Call) -> SyncGroupResponse | Pending:
         request: SyncGroupRequest = call.body
@@ -143,9 +163,15 @@ class GroupsHandler:
         event = Leave(NOBODY, tuple(Leaving(member.member_id, member.group_instance_id) for member in leaving))
         return _ask(self._groups, call, event, lambda answer: _left(answer, leaving, call.version))
 
-    def describe(self, call: Call) -> DescribeGroupsResponse:
+    def describe(self, call: Call) -> DescribeGroupsResponse | Pending:
         request: DescribeGroupsRequest = call.body
         check_mentions(request.groups)
+        exchange: Exchange[DescribeGroupsResponse] = Exchange(call)
+        self._groups.when_settled(request.groups, lambda: exchange.answer(self._described(call)))
+        return exchange.result()
+
+    def _described(self, call: Call) -> DescribeGroupsResponse:
+        request: DescribeGroupsRequest = call.body
         response = DescribeGroupsResponse()
         for group_id in request.groups:
             try:
@@ -159,8 +185,12 @@ class GroupsHandler:
             response.groups.append(described)
         return response
 
-    def list(self, call: Call) -> ListGroupsResponse:
-        request: ListGroupsRequest = call.body
+    def list(self, call: Call) -> ListGroupsResponse | Pending:
+        exchange: Exchange[ListGroupsResponse] = Exchange(call)
+        self._groups.when_settled(None, lambda: exchange.answer(self._listed(call.body)))
+        return exchange.result()
+
+    def _listed(self, request: ListGroupsRequest) -> ListGroupsResponse:
         states = {state.lower() for state in request.states_filter}
         types = {kind.lower() for kind in request.types_filter}
         response = ListGroupsResponse()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from sordini.broker.dispatch import Call, Route
+from sordini.broker.handlers.coordinators import NO_TRANSACTIONS
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -27,9 +28,11 @@ class ProducerIds(Protocol):
 class ProducerIdHandler:
     """Serves idempotent producers; transactional ids have no coordinator here."""
 
-    def __init__(self, producer_ids: ProducerIds, later: Later) -> None:
+    def __init__(self, producer_ids: ProducerIds, later: Later, coordinates_transactions: Callable[[], bool]) -> None:
+        """`coordinates_transactions`: whether another broker of the cluster may."""
         self._producer_ids = producer_ids
         self._later = later
+        self._coordinates_transactions = coordinates_transactions
 
     def route(self) -> Route:
         return Route(ApiKey.INIT_PRODUCER_ID, self.handle, self.refuse)
@@ -41,7 +44,10 @@ class ProducerIdHandler:
         if request.transactional_id is not None:
             if not request.transactional_id:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "a transactional id may not be empty")
-            raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no transaction coordinator is running")
+            if self._coordinates_transactions():
+                raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "another broker coordinates it")
+            # Every client gives up at this code, and repeats the request after COORDINATOR_NOT_AVAILABLE.
+            raise BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
         producer_id = self._producer_ids.at_once()
         if producer_id is None:
             return self._later(call, self._give())

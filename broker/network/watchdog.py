@@ -3,7 +3,8 @@
 A timer on the loop notes how much later than asked it runs: that is the lag, kept as plain integers. Beside the loop
 one thread waits (in a call that gives the interpreter away) and looks a few times a second whether the timer still
 runs; when it has not for longer than the threshold, the thread writes down where the loop's thread is at that
-moment, once per stall. A simulation has no thread: `threshold_ms` 0 leaves only the numbers.
+moment, once per stall: the innermost calls as `folder/file.py:line function`, the innermost last. A simulation has no
+thread: `threshold_ms` 0 leaves only the numbers.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ import asyncio
 import sys
 import threading
 import traceback
+from itertools import islice
+from types import CodeType
 from typing import Final
 
 from sordini.broker.clock import Clock
 from sordini.broker.network.ports import Log
 
 BEAT_MS: Final = 100
-STACK_LINES_MAX: Final = 20
+STACK_FRAMES_MAX: Final = 20
+PATH_PARTS: Final = 2
+"""How much of a file's path is shown: its folder and its name."""
 
 
 class Watchdog:
@@ -79,11 +84,17 @@ class Watchdog:
                 continue
             reported_beat_ms = beat_ms
             self.stalls += 1
-            self._log.warning("the loop is held up", held_ms=held_ms, stack=self._stack())
+            self._log.warning("the loop is held up", held_ms=held_ms, calls=self._calls())
 
-    def _stack(self) -> str:
+    def _calls(self) -> str:
         """Where the loop's thread is now, innermost call last."""
         frame = sys._current_frames().get(self._watched_thread)  # noqa: SLF001 - the documented name, underscore and all.
         if frame is None:
             return ""
-        return "".join(traceback.format_stack(frame)[-STACK_LINES_MAX:])
+        innermost = list(islice(traceback.walk_stack(frame), STACK_FRAMES_MAX))
+        return " > ".join(_call(one.f_code, line) for one, line in reversed(innermost))
+
+
+def _call(code: CodeType, line: int) -> str:
+    file = "/".join(code.co_filename.split("/")[-PATH_PARTS:])
+    return f"{file}:{line} {code.co_name}"

@@ -142,6 +142,7 @@ class AlterPartitions:
     def _judge(self, changes: list[Change], response: AlterPartitionResponse) -> bool:
         told = _by_partition(changes, response)
         is_whole = True
+        refused: dict[Refusal, list[Change]] = {}
         for change in changes:
             verdict = self._verdict(told.get(change.topic_partition))
             if verdict is None:
@@ -149,9 +150,12 @@ class AlterPartitions:
             elif self._waiting.get(change.topic_partition) is change:
                 del self._waiting[change.topic_partition]
                 if isinstance(verdict, Refusal):
-                    name = str(change.topic_partition)
-                    self._log.info("in-sync set refused", partition=name, isr=change.proposal.isr, why=verdict.value)
+                    refused.setdefault(verdict, []).append(change)
                 change.answered(verdict)
+        for why, those in refused.items():
+            first = those[0]
+            name, isr = str(first.topic_partition), first.proposal.isr
+            self._log.info("in-sync sets refused", why=why.value, partitions=len(those), first=name, isr=isr)
         return is_whole
 
     def _verdict(self, altered: AlteredPartitionData | None) -> Grant | Refusal | None:

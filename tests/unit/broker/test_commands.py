@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from sordini.broker.commands import PARTITIONS_PER_TURN, CommandReceiver
+from sordini.broker.commands import PARTITIONS_PER_SLICE, CommandReceiver
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
@@ -30,6 +31,9 @@ from sordini.replication.controller.cluster import (
 )
 from sordini.replication.replica_set import ReplicaSet, Surroundings
 from sordini.replication.terms import Peers
+from sordini.storage.checkpoints import read_offsets
+from sordini.storage.log_directory import LogDirectory
+from sordini.storage.names import HIGH_WATERMARKS
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.unit.broker.network.helpers import ListLog
 from tests.unit.broker.parts import ME, OTHER, topic_id_of
@@ -61,6 +65,29 @@ def stopping(*names: TopicPartition, delete: bool = True) -> StopReplica:
     return StopReplica(ME, 1, -1, tuple(StoppedReplica(name, LeaderEpoch(-2), delete) for name in names))
 
 
+class CountingDisk(ForgetfulDisk):
+    """Counts the names that are synced on the loop, and not in the disk's threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.syncs_on_loop = 0
+        self._is_beside = False
+
+    def sync_directory(self, path: str) -> None:
+        self.syncs_on_loop += not self._is_beside
+        super().sync_directory(path)
+
+    async def offload(self, function: Callable[[], Any]) -> Any:
+        def beside() -> Any:
+            self._is_beside = True
+            try:
+                return function()
+            finally:
+                self._is_beside = False
+
+        return await super().offload(beside)
+
+
 class Nobody:
     """Who should grant changes of in-sync sets, and answers nothing."""
 
@@ -74,11 +101,11 @@ class Nobody:
 class Receiving:
     """A receiver with real logs; `overrides` are what the store says of topics."""
 
-    def __init__(self, *directories: str) -> None:
+    def __init__(self, *directories: str, disk: ForgetfulDisk | None = None) -> None:
         self.overrides: dict[str, dict[str, str]] = {}
         self.seen: list[tuple[str, bool]] = []
         self.log = ListLog()
-        self.logs = logs_on(ForgetfulDisk(), *directories)
+        self.logs = logs_on(disk or ForgetfulDisk(), *directories)
         self.metadata = MetadataCache("a-cluster")
         self.configs = TopicConfigs(DynamicConfig(build_config({})[0]), self.read_overrides)
         around = Surroundings(
@@ -169,16 +196,75 @@ async def knowing_orders() -> Receiving:
     return broker
 
 
-async def test_others_have_their_turn_while_a_command_makes_many_partitions() -> None:
+def in_the_next_epoch(count: int) -> LeaderAndIsr:
+    """The same partitions in their next epoch: nothing is made for these."""
+    return leading(*(one._replace(state=replace(one.state, leader_epoch=LeaderEpoch(1))) for one in many(count)))
+
+
+async def rounds(counted: Coroutine[Any, Any, Any]) -> int:
+    """How many rounds of the loop others have until it is done."""
+    task, count = asyncio.ensure_future(counted), 0
+    while not task.done():
+        await asyncio.sleep(0)
+        count += 1
+    return count
+
+
+async def test_a_refused_follower_may_be_proposed_again_when_brokers_come_or_go_or_another_one_governs() -> None:
+    broker = Receiving()
+    me, other, third = (Broker(BrokerId(number), number, ()) for number in (ME, OTHER, 3))
+    state = PartitionState(ME, LeaderEpoch(0), (ME,), 1)
+    await broker.receive(telling(brokers=(me, other)))
+    await broker.receive(leading(info(replicas=(ME, OTHER), state=state)))
+    leader = broker.replicas.partition(*ORDERS).led()
+    for told, may_join in (
+        (telling(brokers=(me, other)), False),
+        (telling(brokers=(me, other, third)), True),
+        (telling(brokers=(me, other)), True),
+        (replace(telling(brokers=(me, other)), controller_id=OTHER), True),
+    ):
+        leader.fetched(OTHER, Offset(0), Offset(0), 0)
+        if leader.may_join(OTHER):
+            leader.ineligible(leader.expand(OTHER))
+        assert not leader.may_join(OTHER)
+        await broker.receive(told)
+        assert leader.may_join(OTHER) is may_join
+
+
+async def test_others_have_their_turn_after_each_log_that_a_command_makes_or_puts_away() -> None:
     broker = await knowing_orders()
+    made: list[int] = []
+    task = asyncio.ensure_future(broker.receive(leading(*many(50))))
+    while not task.done():
+        await asyncio.sleep(0)
+        made.append(len(list(broker.replicas)) - 1)
+    assert all(after - before <= 1 for before, after in pairwise(made))
+    assert (task.result().partitions, made[-1]) == ({}, 50)
+    assert await rounds(broker.receive(stopping(*(one.topic_partition for one in many(50))))) >= 50
+    assert len(list(broker.replicas)) == 1
 
-    async def other() -> int:
-        return len(list(broker.replicas))
 
-    answer, made = await asyncio.gather(broker.receive(leading(*many(3 * PARTITIONS_PER_TURN))), other())
-    assert made == PARTITIONS_PER_TURN + 1
-    assert answer.partitions == {}
-    assert len(list(broker.replicas)) == 3 * PARTITIONS_PER_TURN + 1
+async def test_partitions_whose_logs_are_there_share_a_turn() -> None:
+    broker = await knowing_orders()
+    await broker.receive(leading(*many(PARTITIONS_PER_SLICE)))
+    assert await rounds(broker.receive(in_the_next_epoch(PARTITIONS_PER_SLICE))) < 5
+
+
+async def test_what_is_left_of_deleted_logs_is_taken_away_beside_the_loop_before_their_names_are_used_again() -> None:
+    disk = CountingDisk()
+    broker = Receiving(disk=disk)
+    await broker.receive(leading(*many(20)))
+    for one in many(20):
+        log = broker.logs.get(one.topic_partition)
+        assert log is not None
+        log.high_watermark = 7
+    await broker.logs.checkpoint(HIGH_WATERMARKS, LogDirectory.high_watermarks)
+    await broker.receive(stopping(*(one.topic_partition for one in many(20))))
+    disk.syncs_on_loop = 0
+    await broker.receive(leading(*many(20)))
+    assert disk.syncs_on_loop == 0
+    assert read_offsets(disk, broker.logs.online_directories[0], HIGH_WATERMARKS) == {}
+    assert len(list(broker.replicas)) == 20
 
 
 async def test_a_long_command_ends_where_the_life_ended_that_it_was_meant_for() -> None:
@@ -189,20 +275,20 @@ async def test_a_long_command_ends_where_the_life_ended_that_it_was_meant_for() 
         broker.receiver.broker_epoch = 11
         broker.replicas.end_terms()
 
-    command = leading(*many(2 * PARTITIONS_PER_TURN), broker_epoch=10)
+    command = leading(*many(50), broker_epoch=10)
     answer, _ = await asyncio.gather(broker.receive(command), life_ends())
     assert answer.error == ErrorCode.STALE_BROKER_EPOCH
-    assert len(list(broker.replicas)) == PARTITIONS_PER_TURN + 1
+    assert len(list(broker.replicas)) < 5
     assert not any(partition.has_term for partition in broker.replicas)
 
 
 async def test_a_command_waits_for_the_whole_of_the_one_before_it() -> None:
     broker = Receiving()
-    first = asyncio.ensure_future(broker.receive(leading(*many(2 * PARTITIONS_PER_TURN))))
-    last = TopicPartition("orders", 2 * PARTITIONS_PER_TURN - 1)
+    first = asyncio.ensure_future(broker.receive(leading(*many(2 * PARTITIONS_PER_SLICE))))
+    last = TopicPartition("orders", 2 * PARTITIONS_PER_SLICE - 1)
     second = asyncio.ensure_future(broker.receive(stopping(last)))
     await asyncio.gather(first, second)
-    assert len(list(broker.replicas)) == 2 * PARTITIONS_PER_TURN - 1
+    assert len(list(broker.replicas)) == 2 * PARTITIONS_PER_SLICE - 1
     assert broker.replicas.get(*last) is None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sordini.broker.log_writer import LogWriter
-from sordini.broker.logging import LogFile, Logger
+from sordini.broker.logging import CALLS_CHARACTERS_MAX, LogFile, Logger
 from sordini.storage.disk import SystemDisk
 
 SOURCES = Path(__file__).resolve().parents[3] / ".import"
@@ -172,3 +172,11 @@ def test_a_log_file_that_cannot_be_reopened_goes_on_where_it_was(tmp_path: Path)
         log_file.reopen()
     LogWriter(log_file.fileno).write("still here\n")
     assert (tmp_path / "moved" / "broker.log").read_text() == "still here\n"
+
+
+def test_of_a_long_stack_the_end_is_kept() -> None:
+    text = io.StringIO()
+    Logger(file=text).warning("the loop is held up", calls="outer > " * 1000 + "guilty")
+    assert text.getvalue().rstrip().endswith("outer > guilty'")
+    assert "..." in text.getvalue()
+    assert len(text.getvalue()) < CALLS_CHARACTERS_MAX + 200

@@ -22,6 +22,7 @@ def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> Non
         "SYNC_GROUP": (0, 5, 4),
         "DESCRIBE_GROUPS": (0, 6, 5),
         "LIST_GROUPS": (0, 5, 3),
+        "CONSUMER_GROUP_HEARTBEAT": (0, 1, 0),
         "SASL_HANDSHAKE": (0, 1, NEVER),
         "SASL_AUTHENTICATE": (0, 2, 2),
         "API_VERSIONS": (0, 5, 3),

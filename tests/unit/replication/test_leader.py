@@ -208,6 +208,36 @@ def test_the_proposed_hold_the_watermark_and_leave_it_when_they_are_refused() ->
     assert (leader.high_watermark, leader.maximal_isr) == (9, (ME,))
 
 
+def refused_once(broker_epoch: int) -> Leader:
+    """A leader whose second replica has asked to join in that broker epoch at 1 ms, and was refused."""
+    leader = a_leader([1], end=5)
+    leader.fetched(SECOND, Offset(5), Offset(5), 1, broker_epoch=broker_epoch)
+    leader.ineligible(leader.expand(SECOND))
+    return leader
+
+
+@pytest.mark.parametrize("broker_epoch", [-1, 33])
+def test_who_was_refused_is_not_proposed_again_and_holds_nothing_while_nothing_has_changed(broker_epoch: int) -> None:
+    leader = refused_once(broker_epoch)
+    for now_ms in (2, 10, LAG_MS):
+        assert not leader.may_join(SECOND)
+        leader.fetched(SECOND, Offset(5), Offset(5), now_ms, broker_epoch=broker_epoch)
+    assert not leader.may_join(SECOND)
+    assert leader.appended(Offset(6)), "the watermark does not wait for it"
+
+
+def test_who_was_refused_may_join_in_its_next_life_after_a_change_of_the_cluster_or_a_while_later() -> None:
+    leader = refused_once(33)
+    leader.fetched(SECOND, Offset(5), Offset(5), 2, broker_epoch=34)
+    assert leader.may_join(SECOND)
+    leader = refused_once(33)
+    leader.reconsider()
+    assert leader.may_join(SECOND)
+    leader = refused_once(-1)
+    leader.fetched(SECOND, Offset(5), Offset(5), 1 + LAG_MS)
+    assert leader.may_join(SECOND)
+
+
 def test_those_to_be_let_go_hold_the_watermark_until_that_is_granted() -> None:
     leader = a_leader([1, 2], end=5)
     proposal = leader.shrink(LAG_MS + 1)

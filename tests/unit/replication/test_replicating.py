@@ -268,6 +268,7 @@ def test_acknowledgements_do_not_wait_for_a_newcomer_whose_broker_has_gone() -> 
     leader, notary = a_leader((ME, OTHER), may_join=lambda broker_id: broker_id in alive)
     leader.fetched_by(THIRD, Position(Offset(0), LeaderEpoch(0), -1), 0)
     notary.answer(Refusal.INELIGIBLE)  # It is about to stop, and fetches once more before it does.
+    leader.led().reconsider()
     leader.led().fetched(THIRD, Offset(0), Offset(0), 0)
     leader.append(checked(), 0, all_replicas=True)
     leader.fetched_by(OTHER, Position(Offset(3), LeaderEpoch(0), 0), 0)

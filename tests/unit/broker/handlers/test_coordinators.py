@@ -16,6 +16,7 @@ from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
+from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths
@@ -153,7 +154,10 @@ async def test_a_transactional_id_is_looked_after_by_the_leader_of_its_partition
             told = broker.ask(ApiKey.FIND_COORDINATOR, version, request)
             return told.coordinators[0] if version >= 4 else told
 
-        assert found().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert found().error_code in (
+            ErrorCode.UNSUPPORTED_VERSION,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        )
         other = BrokerMetadata(BrokerId(9), {"PLAINTEXT": ("there", 9092)}, None)
         broker.parts.metadata.set_brokers(BrokerId(9), [other])
         for index in range(3):
@@ -161,3 +165,16 @@ async def test_a_transactional_id_is_looked_after_by_the_leader_of_its_partition
             broker.parts.metadata.set_partition(TRANSACTIONS_TOPIC, topic_id_of(TRANSACTIONS_TOPIC), index, row)
         told = found()
         assert (told.error_code, told.node_id, told.host, told.port) == (0, 9, "there", 9092)
+
+
+async def test_beside_a_broker_that_may_be_apache_kafka_s_a_transactional_client_is_told_to_ask_again() -> None:
+    """Apache Kafka's brokers make __transaction_state when one of them is asked first."""
+    async with a_broker({"zookeeper.connect": "zk:2181"}) as broker:
+        request = FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"])
+        wanted = InitProducerIdRequest(transactional_id="t")
+        assert broker.ask(ApiKey.FIND_COORDINATOR, 3, request).error_code == ErrorCode.UNSUPPORTED_VERSION
+        mine = BrokerMetadata(ME, {"PLAINTEXT": ADDRESS}, None)
+        other = BrokerMetadata(BrokerId(9), {"PLAINTEXT": ("there", 9092)}, None)
+        broker.parts.metadata.set_brokers(BrokerId(9), [mine, other])
+        assert broker.ask(ApiKey.FIND_COORDINATOR, 3, request).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert broker.ask(ApiKey.INIT_PRODUCER_ID, 4, wanted).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -7,6 +7,7 @@ import pytest
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.api_versions import ApiVersionsRequest
+from sordini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from sordini.protocol.messages.describe_cluster import DescribeClusterRequest
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -79,7 +80,7 @@ async def test_producer_ids_are_given_once_and_not_again_by_the_next_broker() ->
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (InitProducerIdRequest(transactional_id="mine"), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (InitProducerIdRequest(transactional_id="mine"), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (InitProducerIdRequest(transactional_id=""), ErrorCode.INVALID_REQUEST),
         (InitProducerIdRequest(transactional_id=None, producer_id=5), ErrorCode.INVALID_REQUEST),
         (InitProducerIdRequest(transactional_id=None, producer_epoch=5), ErrorCode.INVALID_REQUEST),
@@ -92,13 +93,24 @@ async def test_a_producer_id_that_cannot_be_given_is_refused(request_: InitProdu
 
 
 @pytest.mark.parametrize("version", [1, 3, 4, 6])
-async def test_nobody_coordinates_transactions_yet(version: int) -> None:
+async def test_where_no_broker_coordinates_transactions_the_answer_is_one_at_which_clients_stop(version: int) -> None:
     async with a_broker() as broker:
         request = FindCoordinatorRequest(key="g", key_type=1, coordinator_keys=["g", "h"])
         answer = broker.ask(ApiKey.FIND_COORDINATOR, version, request)
-        codes = [row.error_code for row in answer.coordinators] if version >= 4 else [answer.error_code]
-        assert set(codes) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-        assert len(codes) == (2 if version >= 4 else 1)
+        rows = answer.coordinators if version >= 4 else [answer]
+        code = ErrorCode.UNSUPPORTED_VERSION if version >= 3 else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert {row.error_code for row in rows} == {code}
+        assert all("does not serve transactions" in row.error_message for row in rows)
+        assert len(rows) == (2 if version >= 4 else 1)
+
+
+@pytest.mark.parametrize("version", range(2))
+async def test_a_member_of_the_consumer_protocol_is_told_which_protocol_is_served(version: int) -> None:
+    async with a_broker() as broker:
+        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=["orders"])
+        answer = broker.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, request)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert "group.protocol=classic" in answer.error_message
 
 
 async def test_a_coordinator_of_an_unknown_kind_is_refused() -> None:

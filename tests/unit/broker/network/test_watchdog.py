@@ -1,11 +1,14 @@
 """How late the loop is, and who held it."""
 
 import asyncio
+import re
 import threading
 import time
+from io import StringIO
 
 from sordini.broker.clock import SystemClock
-from sordini.broker.network.watchdog import Watchdog
+from sordini.broker.logging import Logger
+from sordini.broker.network.watchdog import STACK_FRAMES_MAX, Watchdog
 from tests.unit.broker.network.helpers import ListLog, StillClock, until
 
 
@@ -38,9 +41,31 @@ async def test_a_stall_is_logged_once_with_the_stack_that_held_the_loop():
     ((level, event, fields),) = log.lines
     assert (level, event) == ("warning", "the loop is held up")
     assert fields["held_ms"] >= 20
-    assert "hold_the_loop" in fields["stack"]
+    assert "hold_the_loop" in fields["calls"]
     watchdog.stop()
     assert watchdog.stalls == 1
+
+
+async def test_the_log_line_of_a_stall_names_the_innermost_call_however_deep_it_is():
+    text = StringIO()
+    watchdog = Watchdog(SystemClock(), Logger(file=text), threshold_ms=20)
+    watchdog.start()
+    await until(lambda: watchdog.beats == 1)
+
+    def guilty():
+        began = time.monotonic()
+        while "calls" not in text.getvalue() and time.monotonic() - began < 5:
+            pass
+
+    def descend(depth: int):
+        guilty() if depth == 0 else descend(depth - 1)
+
+    descend(100)
+    watchdog.stop()
+    line = text.getvalue()
+    assert re.search(r"network/test_watchdog\.py:\d+ descend > network/test_watchdog\.py:\d+ guilty", line)
+    assert line.count(" > ") == STACK_FRAMES_MAX - 1
+    assert line.count("\n") == 1
 
 
 async def test_without_a_threshold_there_is_no_thread():

@@ -233,6 +233,24 @@ def test_a_member_that_may_not_join_now_is_ineligible(code: int) -> None:
     in_virtual_time(main)
 
 
+def test_refusals_of_one_answer_are_one_log_line() -> None:
+    async def main(loop: SimLoop) -> None:
+        async def refuse(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
+            return granting(request, version, 107)
+
+        bench = Bench(refuse)
+        many = [TopicPartition(ONE.topic, number) for number in range(50)]
+        for name in many:
+            bench.propose(name, wanted(ME, THIRD))
+        await elapse(10)
+        assert len(bench.verdicts) == 50
+        said = [fields for event, fields in bench.log.at("info") if event == "in-sync sets refused"]
+        assert sum(fields["partitions"] for fields in said) == 50
+        assert len(said) <= 2, "the first may have gone alone"
+
+    in_virtual_time(main)
+
+
 @pytest.mark.parametrize("code", [41, 77, -1, 13, 56])
 @pytest.mark.parametrize("whole", [True, False])
 def test_any_other_error_is_no_verdict_and_the_change_is_asked_for_again(code: int, whole: bool) -> None:

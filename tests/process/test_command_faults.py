@@ -1,0 +1,310 @@
+"""Every command, whatever becomes of the cluster in its course: a reason in words and the right exit code, no traceback.
+
+Each command runs in this process against a real broker behind a proxy. It runs once for each answer that it gets, and
+at that answer the broker does wrong. The command waits in a loop that jumps over waits in vain.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from sordini.broker.__main__ import main
+from tests.outside.processes import SordiniProcess
+from tests.process.faulty import Fault, FaultyBroker
+from tests.process.hurried import hurried
+from tests.reference import commands
+
+PROGRAM = str(Path(sys.prefix) / "bin" / "sordini")
+ANSWERS_MAX = 40
+"""More than any command of the table gets."""
+
+TOPIC, GROUP = "faults", "faults-group"
+TABLE: tuple[str, ...] = (
+    "topics list",
+    "topics describe {topic}",
+    "topics offsets {topic}",
+    "topics delete-records {topic} --all --yes",
+    "topics alter {topic} --partitions 2 --validate-only",
+    "topics create {topic}-new --if-not-exists",
+    "topics delete {topic}-none --if-exists",
+    "consume {topic} --from beginning --exit-at-end",
+    "consume {topic} --from beginning --timeout 0.2 --json",
+    "consume {topic} --from beginning --exit-at-end --group {group}-reader",
+    "produce {topic} --file {lines}",
+    "groups list",
+    "groups describe {group}",
+    "groups reset {group} --topic {topic} --to-latest --execute",
+    "groups delete-offsets {group} --topic {topic}:0 --yes",
+    "groups delete {group}-none --yes",
+    "configs describe --topic {topic}",
+    "configs set --topic {topic} retention.ms=60000",
+    "configs unset --topic {topic} retention.ms",
+    "cluster status",
+    "reassign generate {topic}",
+    "reassign execute {plan}",
+    "reassign verify {plan}",
+    "reassign cancel {plan}",
+    "reassign list",
+    "ping",
+)
+IS_LONG = os.environ.get("SORDINI_FAULTS") == "all"
+"""Whether every kind of fault is tried at every answer, in commands that go through aiokafka too: minutes."""
+FAULTS = (Fault.SILENCE, Fault.HANG_UP, Fault.GARBAGE, Fault.INTERRUPT) if IS_LONG else (Fault.HANG_UP, Fault.INTERRUPT)
+WALKED = TABLE if IS_LONG else ("topics list", "groups describe {group}")
+ELSEWHERE = {
+    "serve": "a broker",
+    "dev": "brokers",
+    "stop": "speaks to no broker, but signals it: test_daemon",
+    "cluster move": "works on stores: test_moving",
+    "log dump": "reads files: test_dump",
+    "log stats": "reads files: test_stats",
+    "log verify": "reads files: test_verify",
+}
+
+
+class Scene(NamedTuple):
+    """A broker with one topic and one group, behind a proxy, and the files that commands are given."""
+
+    broker: FaultyBroker
+    files: Path
+
+    def words(self, line: str, topic: str = TOPIC, group: str = GROUP) -> list[str]:
+        names = {"lines": self.files / "lines", "plan": self.files / "plan.json", "topic": topic, "group": group}
+        return [word.format(**names) for word in line.split()]
+
+    def run(self, words: list[str]) -> Result:
+        return CliRunner().invoke(main, words, env={"SORDINI_BOOTSTRAP": self.broker.bootstrap}, prog_name="sordini")
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    files, proxy = tmp_path_factory.mktemp("faults"), FaultyBroker()
+    settings = {
+        "advertised.listeners": f"PLAINTEXT://{proxy.bootstrap}",
+        "group.initial.rebalance.delay.ms": 0,
+        "offsets.topic.num.partitions": 2,
+        "broker.id": 0,
+    }
+    (files / "lines").write_text("one\ntwo\n")
+    move = {"topic": TOPIC, "partition": 0, "replicas": [0]}
+    (files / "plan.json").write_text(json.dumps({"version": 1, "partitions": [move]}))
+    try:
+        with SordiniProcess(files / "broker", settings) as broker:
+            proxy.behind = broker.port
+            yield Scene(proxy, files)
+    finally:
+        proxy.close()
+
+
+@pytest.fixture
+def ready(scene: Scene) -> Scene:
+    """The topic with records and the group with an offset are there again."""
+    scene.broker.plan(Fault.NONE)
+    for line in (
+        "topics create {topic} --if-not-exists",
+        "produce {topic} --file {lines}",
+        "groups reset {group} --topic {topic} --to-earliest --execute",
+    ):
+        assert scene.run(scene.words(line)).exit_code == 0
+    return scene
+
+
+def check(done: Result, codes: set[int], caplog: pytest.LogCaptureFixture, where: object) -> None:
+    """It ended as a command ends."""
+    gc.collect()  # What was left behind says so when it is collected.
+    told = (where, done.exit_code, done.stderr, repr(done.exception))
+    assert isinstance(done.exception, SystemExit | None), told
+    assert done.exit_code in codes, told
+    assert "Traceback" not in done.stderr, told
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING], (told, caplog.text)
+    if done.exit_code == 1:
+        assert done.stderr.startswith("sordini: "), told
+        assert len(done.stderr.splitlines()) == 1, told
+
+
+def limited(words: list[str]) -> list[str]:
+    """With a bound, where the command has one of its own for that."""
+    return words if words[0] == "consume" else [*words, "--timeout", "3"]
+
+
+def test_the_table_has_every_command() -> None:
+    leaves = [
+        context.command_path.removeprefix("sordini ")
+        for context in commands.commands_below(click.Context(main, info_name="sordini"))
+        if not isinstance(context.command, click.Group)
+    ]
+    missing = [
+        name
+        for name in leaves
+        if not name.startswith("pipeline ")
+        and name not in ELSEWHERE
+        and not any(line.startswith(name) for line in TABLE)
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize("line", WALKED)
+def test_a_broker_that_does_wrong_at_any_answer_ends_a_command_in_words(
+    ready: Scene, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = limited(ready.words(line))
+    with hurried(lambda: ready.broker.has_failed):
+        for fault in FAULTS:
+            for after in range(ANSWERS_MAX):
+                ready.broker.plan(fault, after)
+                done = ready.run(words)
+                if not ready.broker.has_failed:
+                    break  # It gets no more answers.
+                # What comes last may be what is not waited for: the good-bye of a group's member, for example.
+                codes = {130, 0} if fault is Fault.INTERRUPT else {1, 0}
+                check(done, codes, caplog, (fault, after))
+                assert done.exit_code or after, (fault, after)
+
+
+@pytest.mark.parametrize("line", WALKED)
+def test_a_command_ends_as_it_should_though_one_answer_is_lost(
+    ready: Scene, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ready.words(line)
+    expected = ready.run(words).exit_code
+    for after in range(1, 6):  # The first is of the connection: a broker that hangs up at once is none.
+        ready.broker.plan(Fault.LOSS, after)
+        check(ready.run(words), {expected, 1}, caplog, after)
+
+
+CHANGES = {
+    "topics create {topic}-lost --partitions 2": (
+        "topics delete {topic}-lost --if-exists",
+        "created with 2 partitions",
+    ),
+    "topics delete {topic}-lost": ("topics create {topic}-lost --if-not-exists", "{topic}-lost deleted"),
+    "topics alter {topic}-lost --partitions 3": ("topics create {topic}-lost", "changed"),
+    "groups delete {group} --yes": (
+        "groups reset {group} --topic {topic} --to-latest --execute",
+        "{group} deleted",
+    ),
+    "reassign execute {plan}": ("ping", "goes to 0"),
+}
+"""Commands that change something, what comes before each attempt, and what they say when they have done it."""
+
+
+@pytest.mark.parametrize("line", CHANGES)
+def test_a_change_whose_answer_was_lost_is_recognised_as_done(ready: Scene, line: str) -> None:
+    before, said = CHANGES[line]
+    ready.broker.plan(Fault.NONE)
+    ready.run(ready.words("topics delete {topic}-lost --if-exists"))
+    ready.run(ready.words(before))
+    words = ready.words(line)
+    ready.broker.plan(Fault.NONE)
+    assert ready.run(words).exit_code == 0
+    count = ready.broker.answers
+    for after in range(1, count):
+        ready.broker.plan(Fault.NONE)
+        ready.run(ready.words("topics delete {topic}-lost --if-exists"))
+        ready.run(ready.words(before))
+        ready.broker.plan(Fault.LOSS, after)
+        done = ready.run(words)
+        assert (after, done.exit_code, done.stderr) == (after, 0, "")
+        assert said.format(topic=TOPIC, group=GROUP) in done.stdout
+
+
+@pytest.mark.parametrize("line", TABLE)
+def test_a_topic_and_a_group_that_are_missing_or_were_just_deleted_are_told_as_such(
+    ready: Scene, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for deleted in (False, True):
+        topic, group = f"gone-{deleted}", f"gone-{deleted}"
+        if deleted:
+            for setting in (
+                "topics create {topic} --if-not-exists",
+                "groups reset {group} --topic {topic} --to-latest --execute",
+                "groups delete {group} --yes",
+                "topics delete {topic}",
+            ):
+                assert ready.run(ready.words(setting, topic, group)).exit_code == 0, setting
+        codes = {1} if "{topic} " in f"{line} " or "{group} " in f"{line} " else {0, 1}
+        check(ready.run(ready.words(line, topic, group)), codes, caplog, deleted)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "consume {topic} --exit-at-end",
+        "consume {topic} --from beginning --exit-at-end",
+        "consume {topic} --from end --exit-at-end --group {group}-of-empty",
+        "consume {topic} --exit-at-end --partition 0 --read-committed",
+        "consume {topic} --timeout 0.1",
+        "topics offsets {topic} --at 2020-01-01",
+        "topics delete-records {topic} --all --yes",
+        "reassign generate {topic}",
+        "groups reset {group}-of-empty --topic {topic} --to-earliest",
+    ],
+)
+def test_an_empty_topic_is_read_to_its_end_at_once(ready: Scene, line: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert ready.run(ready.words("topics create empty --if-not-exists")).exit_code == 0
+    check(ready.run(ready.words(line, "empty")), {0}, caplog, line)
+
+
+def program(*words: str, bootstrap: str, **options: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [PROGRAM, *words],
+        env={**os.environ, "SORDINI_BOOTSTRAP": bootstrap},
+        stdout=options.get("stdout", subprocess.PIPE),
+        stderr=subprocess.PIPE,
+        stdin=options.get("stdin", subprocess.DEVNULL),
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_ctrl_c_in_a_question_leaves_everything_as_it_is(ready: Scene) -> None:
+    terminal, its_end = os.openpty()
+    asked = program("topics", "delete", TOPIC, bootstrap=ready.broker.bootstrap, stdin=its_end)
+    try:
+        assert asked.stderr is not None
+        question = asked.stderr.read(10)
+        asked.send_signal(signal.SIGINT)
+        _, rest = asked.communicate(timeout=20)
+        assert (asked.returncode, "Traceback" in rest) == (130, False), question + rest
+    finally:
+        os.close(terminal)
+        os.close(its_end)
+    assert ready.run(ready.words("topics describe {topic}")).exit_code == 0
+
+
+def test_ctrl_c_while_it_waits_for_records_ends_a_reader_without_a_word(ready: Scene) -> None:
+    reader = program("consume", TOPIC, "--from", "beginning", bootstrap=ready.broker.bootstrap)
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "one\n"
+    reader.send_signal(signal.SIGINT)
+    _, errors = reader.communicate(timeout=20)
+    assert (reader.returncode, errors.strip()) == (130, "")
+
+
+@pytest.mark.parametrize("line", ["topics describe {topic}", "consume {topic} --from beginning --exit-at-end"])
+def test_output_that_cannot_be_written_is_told_in_one_line(ready: Scene, line: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = program(*ready.words(line), bootstrap=ready.broker.bootstrap, stdout=full.fileno())
+        _, errors = done.communicate(timeout=20)
+    assert (done.returncode, errors) == (1, "sordini: no space left on device\n")
+
+
+def test_a_command_without_standard_output_says_so_or_ends_well(ready: Scene) -> None:
+    bootstrap = ready.broker.bootstrap
+    for words, code in ((f"topics describe {TOPIC}", 0), (f"consume {TOPIC} -e", 1)):
+        shell = f'"{PROGRAM}" {words} -b {bootstrap} >&-'
+        done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=30, check=False)
+        assert (words, done.returncode, "Traceback" in done.stderr) == (words, code, False), done.stderr
