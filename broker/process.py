@@ -273,7 +273,6 @@ async def _run(given: Given, life: Life, descriptors: Descriptors) -> int:
         worker=CleaningChildren(),
         record_worker=RecordChildren(),
         descriptors=descriptors,
-        record_worker=RecordChildren(),
     )
     server = Server(config, given.explicit, ports, log)
     stop, manager = asyncio.Event(), ServiceManager(os.environ)

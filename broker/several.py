@@ -213,7 +213,6 @@ class _Brokers:
             worker=CleaningChildren(),
             record_worker=RecordChildren(),
             descriptors=self._descriptors,
-            record_worker=RecordChildren(),
             is_store_shared=True,
         )
         return Server(config, explicit, ports, BrokerLog(self._log, number, stop))
