@@ -29,8 +29,13 @@ from sordini.storage.errors import NotNow, StorageError
 
 RETRY_DELAY_S = 0.1
 """Between two attempts to read from a store that does not answer."""
+TOPICS_READ_AT_ONCE = 100
 PARTITIONS_PER_TURN = 100
 """How many partitions a command makes or changes before the loop serves others: a new log costs a millisecond."""
+
+
+PARTITIONS_LEARNED_PER_TURN = 2_000
+"""And how many it learns of."""
 
 
 class CommandReceiver:
@@ -72,8 +77,8 @@ class CommandReceiver:
             return self._refusal(command) or await self._become(command)
         self._controller_epoch = command.controller_epoch
         if isinstance(command, StopReplica):
-            return self._stop(command)
-        return self._learn(command)
+            return await self._stop(command)
+        return await self._learn(command)
 
     def _refusal(self, command: Command) -> Answer | None:
         """Why a command is not carried out: it is of a controller, or for a life of this broker, of the past."""
@@ -90,7 +95,8 @@ class CommandReceiver:
         """
         while new := [topic for topic in topics if not self._topic_configs.knows(topic)]:
             try:
-                await self._topic_configs.load(new)
+                for start in range(0, len(new), TOPICS_READ_AT_ONCE):
+                    await self._topic_configs.load(new[start : start + TOPICS_READ_AT_ONCE])
             except (ConnectionLoss, SessionExpired):
                 await asyncio.sleep(RETRY_DELAY_S)
 
@@ -125,9 +131,11 @@ class CommandReceiver:
         self.put_off.taken(info.topic_partition)
         return ErrorCode.NONE
 
-    def _stop(self, command: StopReplica) -> Answer:
+    async def _stop(self, command: StopReplica) -> Answer:
         errors: dict[TopicPartition, int] = {}
-        for stopped in command.partitions:
+        for number, stopped in enumerate(command.partitions, 1):
+            if not number % PARTITIONS_PER_TURN:
+                await asyncio.sleep(0)
             self.put_off.forget(stopped.topic_partition)
             try:
                 self._replicas.stop(stopped.topic_partition, leader_epoch=stopped.leader_epoch, delete=stopped.delete)
@@ -143,7 +151,8 @@ class CommandReceiver:
                 self._topic_configs.forget(stopped.topic_partition.topic)
         return Answer(partitions=errors)
 
-    def _learn(self, command: UpdateMetadata) -> Answer:
+    async def _learn(self, command: UpdateMetadata) -> Answer:
+        """Take the news in turns: until `changed` says that all is there, answers that were kept go on being given."""
         former = self._metadata.brokers.keys()
         self._metadata.set_brokers(
             command.controller_id,
@@ -156,7 +165,9 @@ class CommandReceiver:
                 for broker in command.live_brokers
             ],
         )
-        for info in command.partitions:
+        for number, info in enumerate(command.partitions, 1):
+            if not number % PARTITIONS_LEARNED_PER_TURN:
+                await asyncio.sleep(0)
             state = info.state
             self._metadata.set_partition(
                 info.topic_partition.topic,
@@ -170,7 +181,9 @@ class CommandReceiver:
                     offline_replicas=info.offline_replicas,
                 ),
             )
-        for gone in command.deleted:
+        for number, gone in enumerate(command.deleted, 1):
+            if not number % PARTITIONS_LEARNED_PER_TURN:
+                await asyncio.sleep(0)
             self._metadata.drop_partition(*gone.topic_partition)
         self._metadata.changed()
         if former - self._metadata.brokers.keys():

@@ -8,6 +8,9 @@ Pure: no sockets, no clock. Two rules hold:
 
 So the waiting turns are either one request of any kind, or Produce requests only. Their number and bytes are
 bounded: past a bound nothing starts, the owner stops reading, and TCP pushes back.
+
+A request that is still being handled (`is_at_work`), as its turn says, is one behind which nothing starts, whatever it
+is: its appends would not come in the order of the requests.
 """
 
 from __future__ import annotations
@@ -24,9 +27,10 @@ def is_produce(frame: memoryview) -> bool:
 class Turn:
     """One request's place in the order: answered or not yet, and then with what (None: nothing is sent)."""
 
-    __slots__ = ("answer", "frame_bytes", "is_answered", "is_produce")
+    __slots__ = ("answer", "frame_bytes", "is_answered", "is_at_work", "is_produce")
 
     def __init__(self) -> None:
+        self.is_at_work = False
         self.is_answered = False
         self.answer: Any = None
         self.is_produce = False
@@ -45,12 +49,19 @@ class ConnectionOrder:
         self.waiting: deque[Turn] = deque()
         self.parked_bytes = 0
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the last request that was started is still being handled."""
+        return bool(self.waiting) and self.waiting[-1].is_at_work and not self.waiting[-1].is_answered
+
     def may_start_any(self) -> bool:
         """Whether some request could start now: False means that looking at the next one is of no use."""
         waiting = self.waiting
         if not waiting:
             return True
-        return waiting[0].is_produce and len(waiting) < self._parked_max and self.parked_bytes < self._parked_bytes_max
+        if not waiting[0].is_produce or waiting[-1].is_at_work:
+            return False
+        return len(waiting) < self._parked_max and self.parked_bytes < self._parked_bytes_max
 
     def may_start(self, frame: memoryview) -> bool:
         """Whether this request may start now."""

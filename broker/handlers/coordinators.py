@@ -13,6 +13,7 @@ from sordini.broker.groups.records import partition_for
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -22,6 +23,7 @@ TRANSACTION = 1
 TRANSACTIONS_TOPIC = "__transaction_state"
 
 FIRST_BATCHED_VERSION = 4
+KEYS_AT_ONCE = 200
 
 REASONS = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator is running",
@@ -39,8 +41,10 @@ class CoordinatorsHandler:
     def route(self) -> Route:
         return Route(ApiKey.FIND_COORDINATOR, self.find, self.refuse)
 
-    def find(self, call: Call) -> FindCoordinatorResponse | Pending:
+    def find(self, call: Call) -> FindCoordinatorResponse | Pending | Work[FindCoordinatorResponse]:
         request: FindCoordinatorRequest = call.body
+        if request.key_type in (TRANSACTION, GROUP) and len(request.coordinator_keys) > KEYS_AT_ONCE:
+            return self._many(call)
         if request.key_type == TRANSACTION:
             return self._found(call)
         if request.key_type != GROUP:
@@ -50,6 +54,18 @@ class CoordinatorsHandler:
         exchange: Exchange[FindCoordinatorResponse] = Exchange(call)
         self._topic.make(lambda: exchange.answer(self._found(call)))
         return exchange.result()
+
+    def _many(self, call: Call) -> Work[FindCoordinatorResponse]:
+        """As `_found`, in steps. The topic of offsets is made all the same, and is asked for again by clients."""
+        request: FindCoordinatorRequest = call.body
+        topic = TRANSACTIONS_TOPIC if request.key_type == TRANSACTION else OFFSETS_TOPIC
+        if topic == OFFSETS_TOPIC and not self._topic.exists:
+            self._topic.make(_nobody_waits)
+        response = FindCoordinatorResponse()
+        for key in request.coordinator_keys:
+            response.coordinators.append(self._coordinator(topic, key, call.peer.listener))
+            yield 2
+        return response
 
     def _found(self, call: Call) -> FindCoordinatorResponse:
         request: FindCoordinatorRequest = call.body
@@ -95,6 +111,10 @@ class CoordinatorsHandler:
             port=-1,
             coordinators=[_nobody(key, code) for key in request.coordinator_keys],
         )
+
+
+def _nobody_waits() -> None:
+    """Whoever names so many groups has its answer already."""
 
 
 def _nobody(key: str, code: ErrorCode) -> Coordinator:

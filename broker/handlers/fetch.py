@@ -16,6 +16,7 @@ from sordini.broker.dispatch import Call, Route
 from sordini.broker.fetch_sessions import FetchPlan, FetchSessions, Target
 from sordini.broker.handlers.fetched_rows import begins_whole, converted, found, leader_of, refused
 from sordini.broker.network.ports import Pending, release_parts
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import (
@@ -35,6 +36,10 @@ from sordini.replication.waiters import Waiter, Watched
 from sordini.storage.errors import StorageError
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.log import Log
+
+TARGETS_AT_ONCE = 500
+TARGET_STEPS = 3
+"""What it takes to read one partition of more than TARGETS_AT_ONCE."""
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -77,7 +82,7 @@ class FetchHandler:
     def route(self) -> Route:
         return Route(ApiKey.FETCH, self.handle, self.refuse)
 
-    def handle(self, call: Call) -> FetchResponse | Pending:
+    def handle(self, call: Call) -> FetchResponse | Pending | Work[FetchResponse | Pending]:
         request: FetchRequest = call.body
         if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
@@ -94,12 +99,31 @@ class FetchHandler:
             self._followers.check(call)
             plan = self._sessions.plan(request, call.version, now_ms, privileged=self._followers.privileged)
             reading = self._followers.reading(self._replicas, call, plan, bytes_max=bytes_max, now_ms=now_ms)
+        if reading.is_long:
+            return self._long(call, reading)
         reading.read()
+        missing = self._missing(call, reading)
+        return reading.response() if missing <= 0 else self._park(call, reading, missing)
+
+    @staticmethod
+    def _missing(call: Call, reading: Reading) -> int:
+        """How many bytes have to come before the answer; 0 when it is given as it is."""
+        request: FetchRequest = call.body
+        if request.max_wait_ms <= 0 or reading.urgent or not reading.has_targets:
+            return 0
         # More than an answer may hold can never come together.
-        missing = min(request.min_bytes, reading.bytes_max) - reading.size
-        if request.max_wait_ms <= 0 or missing <= 0 or reading.urgent or not plan.targets:
-            return reading.response()
-        return self._park(call, reading, missing)
+        return min(request.min_bytes, reading.bytes_max) - reading.size
+
+    def _long(self, call: Call, reading: Reading) -> Work[FetchResponse | Pending]:
+        """The same of many partitions. When a log is cut meanwhile, the connection is reset (`Channel.may_hold`)."""
+        yield from reading.read_in_steps()
+        missing = self._missing(call, reading)
+        return reading.response() if missing <= 0 else self._park(call, reading, missing)
+
+    @staticmethod
+    def _read_anew(reading: Reading) -> Work[FetchResponse]:
+        yield from reading.read_in_steps()
+        return reading.response()
 
     def _park(self, call: Call, reading: Reading, missing_bytes: int) -> Pending:
         reading.drop()
@@ -107,6 +131,9 @@ class FetchHandler:
 
         def finish() -> None:
             timer.cancel()
+            if reading.is_long:
+                call.complete_by(pending, self._read_anew(reading))
+                return
             try:
                 reading.read()
                 parts = call.frame(reading.response())
@@ -214,17 +241,44 @@ class Reading:
         self.size = 0
         self.urgent = False
 
+    @property
+    def has_targets(self) -> bool:
+        """Whether any partition is asked for."""
+        return bool(self._plan.targets)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has more partitions than are read in one go."""
+        return len(self._plan.targets) > TARGETS_AT_ONCE
+
     def read(self) -> None:
         """Read every partition, in order, until the answer is full."""
-        self._answers.clear()
-        self.partitions.clear()
-        self.size = 0
+        self._begin()
         whole_first = self._version >= 3
         for target in self._targets():
             answer = self._read_one(target, whole_first=whole_first and self.size == 0)
             self._answers.append((target, answer))
             if answer.records is not None:
                 self.size += _size(answer.records)
+
+    def read_in_steps(self) -> Work[None]:
+        """As `read`, in slices; what was read is given back when it is closed."""
+        self._begin()
+        try:
+            for target in self._targets():
+                answer = self._read_one(target, whole_first=self._version >= 3 and self.size == 0)
+                self._answers.append((target, answer))
+                if answer.records is not None:
+                    self.size += _size(answer.records)
+                yield TARGET_STEPS
+        except BaseException:
+            self.drop()
+            raise
+
+    def _begin(self) -> None:
+        self._answers.clear()
+        self.partitions.clear()
+        self.size = 0
 
     def _targets(self) -> Iterable[Target]:
         return self._plan.targets

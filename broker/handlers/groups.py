@@ -27,6 +27,7 @@ from sordini.broker.groups.state import Group, GroupState, Member, Protocol
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import check_mentions
 from sordini.broker.network.ports import Pending
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -51,6 +52,8 @@ M = TypeVar("M")
 
 CLASSIC = "classic"
 """The type of every group here (KIP-848 names it)."""
+DELETION_STEPS = 10
+"""A group that is deleted goes through its machine, and is written."""
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 """What everybody may do with a group while nobody is asked who they are: READ, DELETE, DESCRIBE."""
 
@@ -135,43 +138,50 @@ class GroupsHandler:
         event = Leave(NOBODY, tuple(Leaving(member.member_id, member.group_instance_id) for member in leaving))
         return _ask(self._groups, call, event, lambda answer: _left(answer, leaving, call.version))
 
-    def describe(self, call: Call) -> DescribeGroupsResponse:
+    def describe(self, call: Call) -> Work[DescribeGroupsResponse]:
         request: DescribeGroupsRequest = call.body
-        check_mentions(request.groups)
+        yield from check_mentions(request.groups)
         response = DescribeGroupsResponse()
         for group_id in request.groups:
+            yield 1
             try:
                 group = self._groups.group(group_id)
             except BrokerError as error:
                 response.groups.append(DescribedGroup(group_id=group_id, error_code=error.code))
                 continue
-            described = _described(group_id, group, call.version)
+            described = yield from _described(group_id, group, call.version)
             if request.include_authorized_operations and not described.error_code:
                 described.authorized_operations = GROUP_OPERATIONS
             response.groups.append(described)
         return response
 
-    def list(self, call: Call) -> ListGroupsResponse:
+    def list(self, call: Call) -> Work[ListGroupsResponse]:
         request: ListGroupsRequest = call.body
-        states = {state.lower() for state in request.states_filter}
-        types = {kind.lower() for kind in request.types_filter}
+        states = set()
+        for state in request.states_filter:
+            states.add(state.lower())
+            yield 1
+        types = set()
+        for kind in request.types_filter:
+            types.add(kind.lower())
+            yield 1
         response = ListGroupsResponse()
         if self._groups.is_loading:
             response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        if not types or CLASSIC in types:
-            response.groups = [
-                ListedGroup(
-                    group_id=group.group_id,
-                    protocol_type=group.protocol_type or "",
-                    group_state=group.state.value,
-                    group_type=CLASSIC,
+        for group in self._groups.groups() if not types or CLASSIC in types else ():
+            yield 1
+            if not states or group.state.value.lower() in states:
+                response.groups.append(
+                    ListedGroup(
+                        group_id=group.group_id,
+                        protocol_type=group.protocol_type or "",
+                        group_state=group.state.value,
+                        group_type=CLASSIC,
+                    )
                 )
-                for group in self._groups.groups()
-                if not states or group.state.value.lower() in states
-            ]
         return response
 
-    def delete(self, call: Call) -> DeleteGroupsResponse | Pending:
+    def delete(self, call: Call) -> Work[DeleteGroupsResponse | Pending]:
         request: DeleteGroupsRequest = call.body
         exchange: Exchange[DeleteGroupsResponse] = Exchange(call)
         names = list(dict.fromkeys(request.groups_names))
@@ -185,6 +195,7 @@ class GroupsHandler:
 
         for group_id in names:
             self._groups.delete(group_id, partial(ended, group_id))
+            yield DELETION_STEPS
         return exchange.result() if names else DeleteGroupsResponse()
 
     @staticmethod
@@ -279,7 +290,7 @@ def _left(answer: LeaveAnswer, leaving: list[MemberIdentity], version: int) -> L
     )
 
 
-def _described(group_id: str, group: Group | None, version: int) -> DescribedGroup:
+def _described(group_id: str, group: Group | None, version: int) -> Work[DescribedGroup]:
     if group is None:
         described = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if version >= 6:
@@ -287,15 +298,16 @@ def _described(group_id: str, group: Group | None, version: int) -> DescribedGro
             described.error_message = f"Group {group_id} not found."
         return described
     is_stable = group.state is GroupState.STABLE
-    return DescribedGroup(
+    described = DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
         protocol_data=group.protocol_name or "" if is_stable else "",
-        members=[
-            _described_member(member, group.protocol_name if is_stable else None) for member in group.members.values()
-        ],
     )
+    for member in group.members.values():  # Of a group that is a value: it is what it was when it was found.
+        described.members.append(_described_member(member, group.protocol_name if is_stable else None))
+        yield 1
+    return described
 
 
 def _described_member(member: Member, protocol_name: str | None) -> DescribedGroupMember:

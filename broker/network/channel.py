@@ -42,6 +42,7 @@ class Channel:
         "_checked_sent",
         "_deliver_callback",
         "_error",
+        "_fail_callback",
         "_has_ended",
         "_held_bytes",
         "_is_closed",
@@ -70,6 +71,7 @@ class Channel:
         self._order = ConnectionOrder(limits.parked_max, limits.parked_bytes_max)
         self._transport = Transport(socket, processor.page_cache, self._on_drained, self._fail_later, processor.outbox)
         self._deliver_callback = self._deliver
+        self._fail_callback = self._fail_later
         self._error: Exception | None = None
         self._is_reading = False
         self._is_closed = False
@@ -125,8 +127,8 @@ class Channel:
         self.close()
 
     def may_hold(self, file: File, position: int) -> bool:
-        """See `Transport.may_hold`."""
-        return not self._is_closed and self._transport.may_hold(file, position)
+        """See `Transport.may_hold`. What an answer that is still being made holds is not known: it may."""
+        return not self._is_closed and (self._order.is_at_work or self._transport.may_hold(file, position))
 
     def check(self, now_ms: int) -> None:
         """Close the connection when it is idle, too slow, or not reading. Called every now and then."""
@@ -228,7 +230,7 @@ class Channel:
         if answer.is_answered:
             self._deliver()
         else:
-            answer.attach(self._deliver_callback)
+            answer.attach(self._deliver_callback, self._fail_callback)
 
     def _deliver(self) -> None:
         """Answers became complete: send those whose turn it is. Never serves and never closes, see above."""

@@ -6,7 +6,7 @@ the sizes of the volumes (KIP-827).
 
 from __future__ import annotations
 
-from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, NullableArray, String
+from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, NullableArray, RowInt32, String
 from sordini.protocol.schema import EMPTY, message, since, struct
 
 
@@ -22,7 +22,7 @@ class DescribableLogDirTopic:
     """Partitions of one topic."""
 
     topic: String = ""
-    partitions: Array[Int32] = EMPTY
+    partitions: Array[RowInt32] = EMPTY
 
 
 @message(versions=range(5), flexible=2)
