@@ -23,7 +23,7 @@ from sordini.broker.network.ports import Log, Parts, Peer, Pending, release_part
 from sordini.broker.refusals import refused_in_steps
 from sordini.broker.slices import Slices, Unfinished, Work, first_slice
 from sordini.protocol import schema
-from sordini.protocol.api import APIS, Api, ApiKey
+from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, MessageTooCostly, WireError
 from sordini.protocol.headers import read_request_header, read_rest_of_header, request_header_version
 from sordini.protocol.primitives import ROW_COST
@@ -34,9 +34,11 @@ SIZE_AND_CORRELATION = struct.Struct(">ii")
 
 COST_AT_ONCE: Final = 2_000 * ROW_COST
 """What the elements of a request may count for that is read in one go."""
-COST_MAX: Final = 100_000 * ROW_COST
+COST_MAX: Final = 50_000 * ROW_COST
 """What they may count for in a request of up to COST_BYTES; in a larger one as much for each COST_BYTES."""
 COST_BYTES: Final = 1 << 20
+BETWEEN_BROKERS_FACTOR: Final = 2
+"""Requests of the controller may count for so much more: their rows are cheap, and must not be refused."""
 
 ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
 """No answer in rows is larger: as much as a request may have by default, and as clients of librdkafka read."""
@@ -151,7 +153,7 @@ class Call:
 
     def complete_by(self, pending: Pending, work: Work[Any]) -> None:
         """Resolve a pending answer of this call with the message that comes of some work, which is done in slices."""
-        pending.is_at_work = True
+        pending.holds = True
         self.lane.work_off(self, pending, work)
 
     def _framed(self, out: bytearray, slices: list[tuple[int, Any]]) -> Parts:
@@ -215,7 +217,7 @@ class Dispatcher:
             body, _ = lane.decode(frame, position, COST_AT_ONCE)
         except MessageTooCostly:
             pending = Pending()
-            pending.is_at_work = True
+            pending.holds = True
             return self._in_slices(
                 pending, self._long(lane, peer, correlation_id, client_id, frame[position:], pending)
             )
@@ -235,9 +237,13 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the fence.
             return call.frame(self._refusal(call, error))
 
-    def later(self, call: Call, work: Awaitable[Any]) -> Pending:
-        """Answer a call when `work`, which runs as a task of the broker's, has its message; None is no answer."""
+    def later(self, call: Call, work: Awaitable[Any], *, holds: bool = False) -> Pending:
+        """Answer a call when `work`, which runs as a task of the broker's, has its message; None is no answer.
+
+        With `holds` no request of the connection starts before `let_go` is called, or the answer is there.
+        """
         pending = Pending()
+        pending.holds = holds
         self._spawn(self._finish(call, work, pending))
         return pending
 
@@ -247,8 +253,12 @@ class Dispatcher:
             parts = None if message is None else await self.slices.through(call.frame_in_steps(message))
         except AssertionError:
             raise
+        except WireError as error:
+            pending.fail(error)
+            return
         except Exception as error:  # noqa: BLE001 - the fence, for answers that come later.
             parts = await self.slices.through(self._refused(call, error))
+        pending.holds = False
         pending.resolve(parts)
 
     def _begun(self, call: Call, work: Work[Any]) -> Any:
@@ -257,19 +267,19 @@ class Dispatcher:
             return first_slice(work)
         except Unfinished:
             pending = Pending()
-            pending.is_at_work = True
+            pending.holds = True
             return self._in_slices(pending, self._answered(call, work, pending))
 
     def _long(
         self, lane: Lane, peer: Peer, correlation_id: int, client_id: str | None, body: memoryview, pending: Pending
     ) -> Work[None]:
         """A request with many elements, from its first byte to its answer."""
-        bound = COST_MAX * max(len(body), COST_BYTES) // COST_BYTES
+        bound = bound_of(lane.api) * max(len(body), COST_BYTES) // COST_BYTES
         try:
             message, _ = yield from schema.decoder_in_steps(lane.api.request, lane.version)(body, 0, bound)
         except MessageTooCostly as error:
             raise MessageTooCostly(
-                f"{error}: a request may have {COST_MAX // ROW_COST} rows for each {COST_BYTES} bytes"
+                f"{error}: {bound_of(lane.api) // ROW_COST} rows are allowed for each {COST_BYTES} bytes"
             ) from None
         lane.requests += 1
         call = LongCall(lane, peer, correlation_id, client_id, message)
@@ -336,6 +346,11 @@ class Dispatcher:
         return lane
 
 
+def bound_of(api: Api) -> int:
+    """What the elements of a request of up to COST_BYTES may count for."""
+    return COST_MAX * (BETWEEN_BROKERS_FACTOR if api.key in BETWEEN_BROKERS else 1)
+
+
 def _no_dispatcher(_call: Call, _pending: Pending, work: Work[Any]) -> None:
     """Nothing is done for a lane by itself."""
     work.close()
@@ -355,14 +370,26 @@ def _given(message: Any) -> Work[Any]:
 
 def _hand_over(inner: Pending, outer: Pending) -> None:
     """What answers `inner` answers `outer`, which its connection knows."""
-    outer.is_at_work = False
     if outer.abandoned:
         inner.abandon()
     elif inner.is_answered:
         outer.resolve(inner.parts)
     else:
         outer.on_abandon = inner.abandon
-        inner.attach(lambda: outer.resolve(inner.parts), outer.fail)
+        inner.on_failure = outer.on_failure
+        if inner.holds:
+            inner.attach(lambda: _pass_on(inner, outer))
+        else:
+            outer.let_go()
+            inner.attach(lambda: outer.resolve(inner.parts))
+
+
+def _pass_on(inner: Pending, outer: Pending) -> None:
+    """What holds has let go, or is answered."""
+    if inner.is_answered:
+        outer.resolve(inner.parts)
+    elif not inner.holds:
+        outer.let_go()
 
 
 def _nothing(_result: None) -> None:

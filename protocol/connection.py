@@ -3,14 +3,12 @@
 Pure: no sockets, no clock. Two rules hold:
   - answers leave in the order of their requests;
   - a request starts only when nothing before it is unanswered, or when it is a Produce and everything before it
-    that is unanswered is a parked Produce as well. (A second Fetch must not advance a session whose first is
-    parked; authentication, groups and throttling rely on this order, too.)
+    that is unanswered is a parked Produce as well, and has written what it writes. (A second Fetch must not advance
+    a session whose first is parked; authentication, groups and throttling rely on this order, too. And a Produce whose
+    records take long to check must not be overtaken by the next, which may be of the same producer and partition.)
 
 So the waiting turns are either one request of any kind, or Produce requests only. Their number and bytes are
 bounded: past a bound nothing starts, the owner stops reading, and TCP pushes back.
-
-A request that is still being handled (`is_at_work`), as its turn says, is one behind which nothing starts, whatever it
-is: its appends would not come in the order of the requests.
 """
 
 from __future__ import annotations
@@ -27,14 +25,15 @@ def is_produce(frame: memoryview) -> bool:
 class Turn:
     """One request's place in the order: answered or not yet, and then with what (None: nothing is sent)."""
 
-    __slots__ = ("answer", "frame_bytes", "is_answered", "is_at_work", "is_produce")
+    __slots__ = ("answer", "frame_bytes", "holds", "is_answered", "is_produce")
 
     def __init__(self) -> None:
-        self.is_at_work = False
         self.is_answered = False
         self.answer: Any = None
         self.is_produce = False
         self.frame_bytes = 0
+        self.holds = False
+        """Nothing behind it may start, not even a Produce: what it writes is not written yet."""
 
 
 class ConnectionOrder:
@@ -49,19 +48,14 @@ class ConnectionOrder:
         self.waiting: deque[Turn] = deque()
         self.parked_bytes = 0
 
-    @property
-    def is_at_work(self) -> bool:
-        """Whether the last request that was started is still being handled."""
-        return bool(self.waiting) and self.waiting[-1].is_at_work and not self.waiting[-1].is_answered
-
     def may_start_any(self) -> bool:
         """Whether some request could start now: False means that looking at the next one is of no use."""
         waiting = self.waiting
         if not waiting:
             return True
-        if not waiting[0].is_produce or waiting[-1].is_at_work:
+        if waiting[-1].holds:  # Nothing starts behind one that holds, so it is the last.
             return False
-        return len(waiting) < self._parked_max and self.parked_bytes < self._parked_bytes_max
+        return waiting[0].is_produce and len(waiting) < self._parked_max and self.parked_bytes < self._parked_bytes_max
 
     def may_start(self, frame: memoryview) -> bool:
         """Whether this request may start now."""
@@ -93,6 +87,10 @@ class ConnectionOrder:
                 answers.append(turn.answer)
                 turn.answer = None
         return answers
+
+    def is_held(self) -> bool:
+        """Whether a request is still to be written whose answer nobody may wait for any more."""
+        return bool(self.waiting) and self.waiting[-1].holds and not self.waiting[-1].is_answered
 
     def abandon(self) -> list[Turn]:
         """The connection is gone: remove and return every waiting turn, oldest first."""

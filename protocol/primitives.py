@@ -100,7 +100,7 @@ Int32 = Annotated[int, Fixed("i", 4)]
 Int64 = Annotated[int, Fixed("q", 8)]
 RowInt32 = Annotated[int, Fixed("i", 4, ROW_COST)]
 """A number in an array whose every element is answered by a row of its own."""
-MarkerInt32 = Annotated[int, Fixed("i", 4, 10 * ROW_COST)]
+MarkerInt32 = Annotated[int, Fixed("i", 4, 20 * ROW_COST)]
 """And one whose every element has a record written."""
 Float64 = Annotated[float, Fixed("d", 8)]
 Bool = Annotated[bool, Fixed("?", 1)]

@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.declare import ArrayOf, Kind, Struct, fields_of
+from sordini.protocol.decoding import cost_of
 from sordini.protocol.primitives import Blob, Fixed, Text
 from tests.build import a_batch
+from tests.unit.broker.parts import topic_id_of
 
 BODY_BYTES = 1 << 20
 KNOWN_TOPICS = tuple(f"t{number}" for number in range(20))
@@ -84,14 +86,11 @@ class Shape(NamedTuple):
         return f"{self.api.key.name} v{self.version} {'.'.join(self.fanned) or '-'} {self.names} {self.inner}"
 
 
-def shapes(versions: Iterator[int] | None = None, keys: frozenset[ApiKey] | None = None) -> Iterator[Shape]:
-    """Every request in every version served (or in those of `versions`), each array fanned with each kind of names."""
-    wanted = None if versions is None else set(versions)
+def shapes(keys: frozenset[ApiKey] | None = None) -> Iterator[Shape]:
+    """Every request (or those of `keys`) in every version served, each array fanned with each kind of names."""
     for api in APIS.values():
-        if keys is not None and api.key not in keys:
-            continue
-        for version in range(api.min_version, api.max_version + 1):
-            if wanted is None or version in wanted:
+        if keys is None or api.key in keys:
+            for version in range(api.min_version, api.max_version + 1):
                 yield from shapes_of(api, version)
 
 
@@ -106,15 +105,28 @@ def shapes_of(api: Api, version: int) -> Iterator[Shape]:
                 yield Shape(api, version, path, names, inner)
 
 
-def largest(shape: Shape, body_bytes: int = BODY_BYTES) -> Any:
-    """The message, with as many elements as make a body of `body_bytes`."""
-    few, more = (len(schema.encode(_message(shape, number), shape.version)) for number in (100, 200))
-    number = 200 + max(body_bytes - more, 0) * 100 // max(more - few, 1) if shape.fanned else 0
+def largest(shape: Shape, body_bytes: int = BODY_BYTES, cost_max: int | None = None) -> Any:
+    """The message with as many elements as make a body of `body_bytes`, and count for `cost_max` at most."""
+    few, more = _message(shape, 100), _message(shape, 200)
+    sizes = [len(schema.encode(message, shape.version)) for message in (few, more)]
+    number = 200 + max(body_bytes - sizes[1], 0) * 100 // max(sizes[1] - sizes[0], 1) if shape.fanned else 0
+    if cost_max is not None and shape.fanned:
+        costs = [cost_of_all(Struct(shape.api.request), message) for message in (few, more)]
+        number = min(number, 200 + (cost_max - costs[1]) * 100 // (costs[1] - costs[0]))
     message = _message(shape, number)
     while len(schema.encode(message, shape.version)) > body_bytes and shape.fanned:
         number = number * 49 // 50  # Numbers grow by a digit now and then.
         message = _message(shape, number)
     return message
+
+
+def cost_of_all(kind: Kind, value: Any) -> int:
+    """What the elements of all arrays in a message count for together."""
+    if isinstance(kind, Struct) and value is not None:
+        return sum(cost_of_all(field.kind, getattr(value, field.name)) for field in fields_of(kind.cls))
+    if isinstance(kind, ArrayOf) and value:
+        return len(value) * cost_of(kind.element) + sum(cost_of_all(kind.element, item) for item in value)
+    return 0
 
 
 def _message(shape: Shape, number: int) -> Any:
@@ -177,16 +189,20 @@ class _Writer:
         known = KNOWN_GROUPS if "group" in name or name == "coordinator_keys" else KNOWN_TOPICS
         if shape.names == UNKNOWN and is_fanned:
             return f"{number:x}"
-        if shape.names == KNOWN and is_fanned:
-            return known[number % len(known)]
-        return known[0]
+        return self._known(known, path)
+
+    def _known(self, known: tuple[str, ...], path: Path) -> str:
+        fanned = self._shape.fanned
+        is_one_of_many = self._shape.names == KNOWN and path[: len(fanned)] == fanned
+        return known[self._now % len(known)] if is_one_of_many else known[0]
 
     def _fixed(self, kind: Fixed, path: Path) -> Any:
         name, shape = path[-1], self._shape
         if kind.letter == "?":
             return False
         if kind.letter == "16s":
-            return bytes(16)
+            is_known = name == "topic_id" and shape.names != UNKNOWN and "topics" in shape.fanned
+            return topic_id_of(self._known(KNOWN_TOPICS, path)) if is_known else bytes(16)
         if name in GIVEN:
             return GIVEN[name]
         if name == "resource_type":

@@ -102,23 +102,21 @@ class FetchHandler:
         if reading.is_long:
             return self._long(call, reading)
         reading.read()
-        missing = self._missing(call, reading)
-        return reading.response() if missing <= 0 else self._park(call, reading, missing)
+        return self._answered(call, reading)
 
-    @staticmethod
-    def _missing(call: Call, reading: Reading) -> int:
-        """How many bytes have to come before the answer; 0 when it is given as it is."""
+    def _answered(self, call: Call, reading: Reading) -> FetchResponse | Pending:
+        """What was read, or, when that is less than was asked for, the promise of it."""
         request: FetchRequest = call.body
-        if request.max_wait_ms <= 0 or reading.urgent or not reading.has_targets:
-            return 0
         # More than an answer may hold can never come together.
-        return min(request.min_bytes, reading.bytes_max) - reading.size
+        missing = min(request.min_bytes, reading.bytes_max) - reading.size
+        if request.max_wait_ms <= 0 or missing <= 0 or reading.urgent or not reading.has_targets:
+            return reading.response()
+        return self._park(call, reading, missing)
 
     def _long(self, call: Call, reading: Reading) -> Work[FetchResponse | Pending]:
         """The same of many partitions. When a log is cut meanwhile, the connection is reset (`Channel.may_hold`)."""
         yield from reading.read_in_steps()
-        missing = self._missing(call, reading)
-        return reading.response() if missing <= 0 else self._park(call, reading, missing)
+        return self._answered(call, reading)
 
     @staticmethod
     def _read_anew(reading: Reading) -> Work[FetchResponse]:

@@ -52,6 +52,11 @@ M = TypeVar("M")
 
 CLASSIC = "classic"
 """The type of every group here (KIP-848 names it)."""
+VERSION_OF_MANY = 3
+"""The first version of LeaveGroup that names many members."""
+LEAVING_AT_ONCE = 50
+LEAVING_STEPS = 3
+"""What it takes for one member to leave."""
 DELETION_STEPS = 10
 """A group that is deleted goes through its machine, and is written."""
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
@@ -131,12 +136,31 @@ class GroupsHandler:
                 raise
             return HeartbeatResponse()  # Its session begins when the group is there.
 
-    def leave(self, call: Call) -> LeaveGroupResponse | Pending:
+    def leave(self, call: Call) -> LeaveGroupResponse | Pending | Work[LeaveGroupResponse]:
         request: LeaveGroupRequest = call.body
         _check_group_id(request.group_id)
-        leaving = request.members if call.version >= 3 else [MemberIdentity(member_id=request.member_id)]
+        leaving = request.members if call.version >= VERSION_OF_MANY else [MemberIdentity(member_id=request.member_id)]
+        if len(leaving) > LEAVING_AT_ONCE:
+            return self._many_leave(request)
         event = Leave(NOBODY, tuple(Leaving(member.member_id, member.group_instance_id) for member in leaving))
         return _ask(self._groups, call, event, lambda answer: _left(answer, leaving, call.version))
+
+    def _many_leave(self, request: LeaveGroupRequest) -> Work[LeaveGroupResponse]:
+        """Some after the other. When the group is not coordinated here any more, the rest has that for its answer."""
+        response = LeaveGroupResponse()
+        for start in range(0, len(request.members), LEAVING_AT_ONCE):
+            some = request.members[start : start + LEAVING_AT_ONCE]
+            answers: list[LeaveAnswer] = []
+            event = Leave(NOBODY, tuple(Leaving(member.member_id, member.group_instance_id) for member in some))
+            try:
+                self._groups.ask(request.group_id, event, answers.append)
+            except BrokerError as error:
+                if not start:
+                    raise
+                answers.append(LeaveAnswer((error.code,) * len(some)))
+            response.members += _left(answers[0], some, VERSION_OF_MANY).members
+            yield LEAVING_STEPS * len(some)
+        return response
 
     def describe(self, call: Call) -> Work[DescribeGroupsResponse]:
         request: DescribeGroupsRequest = call.body
@@ -280,7 +304,7 @@ def _heard(answer: Answer) -> HeartbeatResponse:
 
 
 def _left(answer: LeaveAnswer, leaving: list[MemberIdentity], version: int) -> LeaveGroupResponse:
-    if version < 3:
+    if version < VERSION_OF_MANY:
         return LeaveGroupResponse(error_code=answer.errors[0])
     return LeaveGroupResponse(
         members=[

@@ -36,7 +36,7 @@ TIMEOUT_MS: Final = 30_000
 again."""
 
 
-MARKER_STEPS: Final = 10
+MARKER_STEPS: Final = 25
 """What it takes to write one."""
 
 

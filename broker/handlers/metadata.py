@@ -121,7 +121,7 @@ class MetadataHandler:
         known = self._metadata.topics.get(wanted.name)
         if known is not None:
             return (yield from self._topic(call, known))
-        yield 1
+        yield 2
         code = self._metadata.why_unknown(wanted.name)
         may_be_made = request.allow_auto_topic_creation or call.version < 4
         if may_be_made and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -42,7 +42,6 @@ class Channel:
         "_checked_sent",
         "_deliver_callback",
         "_error",
-        "_fail_callback",
         "_has_ended",
         "_held_bytes",
         "_is_closed",
@@ -71,7 +70,6 @@ class Channel:
         self._order = ConnectionOrder(limits.parked_max, limits.parked_bytes_max)
         self._transport = Transport(socket, processor.page_cache, self._on_drained, self._fail_later, processor.outbox)
         self._deliver_callback = self._deliver
-        self._fail_callback = self._fail_later
         self._error: Exception | None = None
         self._is_reading = False
         self._is_closed = False
@@ -127,8 +125,10 @@ class Channel:
         self.close()
 
     def may_hold(self, file: File, position: int) -> bool:
-        """See `Transport.may_hold`. What an answer that is still being made holds is not known: it may."""
-        return not self._is_closed and (self._order.is_at_work or self._transport.may_hold(file, position))
+        """See `Transport.may_hold`. What an answer holds that is still being made is not known: it may."""
+        order = self._order
+        is_reading = order.is_held() and not order.waiting[-1].is_produce
+        return not self._is_closed and (is_reading or self._transport.may_hold(file, position))
 
     def check(self, now_ms: int) -> None:
         """Close the connection when it is idle, too slow, or not reading. Called every now and then."""
@@ -184,7 +184,7 @@ class Channel:
         requests_left = processor.limits.turn_requests_max
         bytes_left = processor.limits.turn_bytes_max
         while True:
-            if self._has_ended and order.waiting:
+            if self._has_ended and order.waiting and not order.is_held():
                 self._abandon_waiting()  # Nobody is left to read what they wait for.
             if self._is_blocked():
                 break
@@ -227,10 +227,12 @@ class Channel:
             self._order.park_answer(answer, frame)
             return
         self._order.park(answer, frame)
+        if answer.holds:
+            answer.on_failure = self._fail_later
         if answer.is_answered:
             self._deliver()
         else:
-            answer.attach(self._deliver_callback, self._fail_callback)
+            answer.attach(self._deliver_callback)
 
     def _deliver(self) -> None:
         """Answers became complete: send those whose turn it is. Never serves and never closes, see above."""

@@ -171,23 +171,20 @@ class Peer:
 class Pending(Turn):
     """An answer that is completed later, once: `resolve(parts)`, or `resolve(None)` for no answer at all.
 
-    Or it ends with `fail(error)`, by which its connection is closed: for what is found out when `serve` has returned.
-
     When the connection dies first, `on_abandon` is called, once, and a later `resolve` only releases the slices it
     was given. `resolve` may be called before `serve` has returned the object. It sends at once when the order allows,
     and never calls the service: the requests behind it are started by their processor afterwards.
     """
 
-    __slots__ = ("_deliver", "_end", "abandoned", "error", "on_abandon", "on_answer")
+    __slots__ = ("_deliver", "abandoned", "on_abandon", "on_answer", "on_failure")
 
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
         super().__init__()
         self.on_abandon = on_abandon
         self.on_answer: Callable[[], None] | None = None  # For whoever counts how long answers take.
+        self.on_failure: Callable[[Exception], None] | None = None  # The connection's, of an answer that holds.
         self.abandoned = False
-        self.error: Exception | None = None
         self._deliver: Callable[[], None] | None = None
-        self._end: Callable[[Exception], None] | None = None
 
     @property
     def parts(self) -> Parts | None:
@@ -208,31 +205,29 @@ class Pending(Turn):
         if self._deliver is not None:
             self._deliver()
 
+    def let_go(self) -> None:
+        """What was to be written is written: requests behind this one may start."""
+        if self.holds:
+            self.holds = False
+            if self._deliver is not None:
+                self._deliver()
+
     def fail(self, error: Exception) -> None:
-        """There is no answer, and the connection is to be closed for this reason (WireError, or a bug)."""
-        assert not self.is_answered, "a pending answer failed after it was resolved"
-        self.is_answered = True
-        self.error = error
-        if self.abandoned:
-            return
-        if self._end is not None:
-            self._end(error)
-        elif self._deliver is not None:
-            self._deliver()
+        """Instead of an answer: the connection ends with this error."""
+        if not self.abandoned and self.on_failure is not None:
+            self.on_failure(error)
+        self.holds = False
+        self.resolve(None)
 
-    def attach(self, deliver: Callable[[], None], end: Callable[[Exception], None] | None = None) -> None:
-        """The connection takes the place in its order; `deliver` is called when the answer is complete.
-
-        Or `end` when there will be none; without it `deliver` is, and `error` says why.
-        """
+    def attach(self, deliver: Callable[[], None]) -> None:
+        """The connection takes the place in its order; `deliver` is called when the answer is complete."""
         self._deliver = deliver
-        self._end = end
 
     def abandon(self) -> None:
         """The connection is gone: drop a complete answer that was waiting for its turn, or call `on_abandon`."""
         assert not self.abandoned, "a pending answer was abandoned twice"
         self.abandoned = True
-        self._deliver = self._end = None
+        self._deliver = None
         if self.is_answered:
             parts, self.answer = self.answer, None
             release_parts(parts)

@@ -203,7 +203,7 @@ class UnitBroker:
     def ask(self, key: ApiKey, version: int, request: Any, **header: Any) -> Any:
         """The message that answers a request, which must be answered at once, or in slices without any other wait."""
         parts = self.serve(key, version, request, **header)
-        if isinstance(parts, Pending) and parts.is_at_work:
+        if isinstance(parts, Pending) and parts.holds:
             while self.parts.dispatcher.slices.waiting:
                 self.parts.dispatcher.slices.go_on()
             parts = parts.parts
