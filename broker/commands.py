@@ -154,17 +154,13 @@ class CommandReceiver:
     async def _learn(self, command: UpdateMetadata) -> Answer:
         """Take the news in turns: until `changed` says that all is there, answers that were kept go on being given."""
         former = self._metadata.brokers.keys()
-        self._metadata.set_brokers(
-            command.controller_id,
-            [
-                BrokerMetadata(
-                    broker.broker_id,
-                    {endpoint.listener: (endpoint.host, endpoint.port) for endpoint in broker.endpoints},
-                    broker.rack,
-                )
-                for broker in command.live_brokers
-            ],
-        )
+        living = []
+        for number, broker in enumerate(command.live_brokers, 1):
+            if not number % PARTITIONS_LEARNED_PER_TURN:
+                await asyncio.sleep(0)
+            endpoints = {endpoint.listener: (endpoint.host, endpoint.port) for endpoint in broker.endpoints}
+            living.append(BrokerMetadata(broker.broker_id, endpoints, broker.rack))
+        self._metadata.set_brokers(command.controller_id, living)
         for number, info in enumerate(command.partitions, 1):
             if not number % PARTITIONS_LEARNED_PER_TURN:
                 await asyncio.sleep(0)

@@ -45,6 +45,7 @@ FAMILIES = (
 """Keys for one thing, the finest first: it goes before the others where it is set."""
 
 DESCRIPTION_STEPS = 200
+PACKING_STEPS = 10
 DESCRIPTIONS_MAX = 2_000
 """Most that one request may have described which are not alike, as topics of the same settings are: each is some dozens
 of rows."""
@@ -62,6 +63,15 @@ class Described(NamedTuple):
     kind: ValueKind
     is_read_only: bool
     meaning: str
+
+
+class Known(NamedTuple):
+    """What one request has had described so far."""
+
+    described: dict[Hashable, dict[str, Described]]
+    """All settings, by what resources that are alike have in common."""
+    packed: dict[Hashable, Packed]
+    """Rows of the answer as bytes, by that and by the keys that are asked for."""
 
 
 class ConfigsHandler:
@@ -89,15 +99,13 @@ class ConfigsHandler:
         request: DescribeConfigsRequest = call.body
         yield from check_mentions((resource.resource_type, resource.resource_name) for resource in request.resources)
         response = DescribeConfigsResponse()
-        known: dict[Hashable, Packed] = {}
+        known = Known({}, {})
         for resource in request.resources:
             response.results.append((yield from self._describe(call, resource, known)))
         return response
 
-    def _describe(
-        self, call: Call, resource: DescribeConfigsResource, packed: dict[Hashable, Packed]
-    ) -> Work[DescribeConfigsResult]:
-        """One resource; what was described before for another one that is the same is in `packed`."""
+    def _describe(self, call: Call, resource: DescribeConfigsResource, known: Known) -> Work[DescribeConfigsResult]:
+        """One resource; what is known already of another one that is alike is not described again."""
         yield 1
         result = DescribeConfigsResult(
             error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -115,15 +123,21 @@ class ConfigsHandler:
                 wanted.add(key)
                 yield 1
         place = (alike, None if wanted is None else frozenset(wanted))
-        if place not in packed:
-            if len(packed) >= DESCRIPTIONS_MAX:
+        if place not in known.packed:
+            if len(known.packed) >= DESCRIPTIONS_MAX:
                 raise BrokerError(
                     ErrorCode.INVALID_REQUEST, f"one request may have {DESCRIPTIONS_MAX} resources described at most"
                 )
-            rows = [_row(one, call.body) for one in describe() if wanted is None or one.key in wanted]
-            packed[place] = schema.pack(DescribeConfigsResponse, call.version, DescribeConfigsResult, "configs", rows)
-            yield DESCRIPTION_STEPS
-        result.configs = cast("list[DescribeConfigsResourceResult]", packed[place])
+            if alike not in known.described:
+                known.described[alike] = {one.key: one for one in describe()}
+                yield DESCRIPTION_STEPS
+            found = known.described[alike]
+            rows = [_row(one, call.body) for key, one in found.items() if wanted is None or key in wanted]
+            known.packed[place] = schema.pack(
+                DescribeConfigsResponse, call.version, DescribeConfigsResult, "configs", rows
+            )
+            yield PACKING_STEPS + len(rows)
+        result.configs = cast("list[DescribeConfigsResourceResult]", known.packed[place])
         return result
 
     def _description(self, resource: DescribeConfigsResource) -> tuple[Hashable, Callable[[], list[Described]]]:

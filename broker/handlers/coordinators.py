@@ -11,6 +11,7 @@ from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.internal_topic import OFFSETS_TOPIC, OffsetsTopic
 from sordini.broker.groups.records import partition_for
 from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.handlers.repeats import LETTERS_PER_STEP
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
 from sordini.broker.slices import Work
@@ -64,7 +65,7 @@ class CoordinatorsHandler:
         response = FindCoordinatorResponse()
         for key in request.coordinator_keys:
             response.coordinators.append(self._coordinator(topic, key, call.peer.listener))
-            yield 2
+            yield 2 + len(key) // LETTERS_PER_STEP
         return response
 
     def _found(self, call: Call) -> FindCoordinatorResponse:

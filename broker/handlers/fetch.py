@@ -262,6 +262,7 @@ class Reading:
     def read_in_steps(self) -> Work[None]:
         """As `read`, in slices; what was read is given back when it is closed."""
         self._begin()
+        is_whole = False
         try:
             for target in self._targets():
                 answer = self._read_one(target, whole_first=self._version >= 3 and self.size == 0)
@@ -269,9 +270,10 @@ class Reading:
                 if answer.records is not None:
                     self.size += _size(answer.records)
                 yield TARGET_STEPS
-        except BaseException:
-            self.drop()
-            raise
+            is_whole = True
+        finally:
+            if not is_whole:
+                self.drop()
 
     def _begin(self) -> None:
         self._answers.clear()

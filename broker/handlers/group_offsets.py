@@ -15,7 +15,7 @@ from sordini.broker.groups.events import Committing
 from sordini.broker.groups.offsets import OffsetTable
 from sordini.broker.groups.state import CommittedOffset
 from sordini.broker.handlers.exchange import Exchange
-from sordini.broker.handlers.repeats import check_mentions
+from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
 from sordini.broker.slices import Work
@@ -152,7 +152,7 @@ class GroupOffsetsHandler:
 
     def _fetched(self, asked: OffsetFetchRequestGroup, version: int) -> Work[OffsetFetchResponseGroup]:
         answer = OffsetFetchResponseGroup(group_id=asked.group_id)
-        yield 1
+        yield 1 + len(asked.group_id) // LETTERS_PER_STEP
         try:
             offsets = self._groups.offsets(asked.group_id)
         except BrokerError as error:

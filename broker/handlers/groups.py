@@ -25,7 +25,7 @@ from sordini.broker.groups.events import (
 )
 from sordini.broker.groups.state import Group, GroupState, Member, Protocol
 from sordini.broker.handlers.exchange import Exchange
-from sordini.broker.handlers.repeats import check_mentions
+from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.network.ports import Pending
 from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
@@ -167,7 +167,7 @@ class GroupsHandler:
         yield from check_mentions(request.groups)
         response = DescribeGroupsResponse()
         for group_id in request.groups:
-            yield 1
+            yield 1 + len(group_id) // LETTERS_PER_STEP
             try:
                 group = self._groups.group(group_id)
             except BrokerError as error:
@@ -219,7 +219,7 @@ class GroupsHandler:
 
         for group_id in names:
             self._groups.delete(group_id, partial(ended, group_id))
-            yield DELETION_STEPS
+            yield DELETION_STEPS + len(group_id) // LETTERS_PER_STEP
         return exchange.result() if names else DeleteGroupsResponse()
 
     @staticmethod

@@ -12,6 +12,8 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 
 MENTIONS_MAX = 10
 NAMES_PER_STEP = 10
+LETTERS_PER_STEP = 256
+"""Of a group id, whose partition is found by looking at each of its letters."""
 
 
 def check_mentions(names: Iterable[Hashable]) -> Work[None]:

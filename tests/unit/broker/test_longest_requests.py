@@ -6,6 +6,7 @@ smaller here than the 1 MiB of `make stall`, and far longer than what is done in
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -16,11 +17,12 @@ import pytest
 
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.declare import Struct
-from tests.largest_bodies import KNOWN, Shape, cost_of_all, largest, shapes, shapes_of
+from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.largest_bodies import KNOWN, KNOWN_TOPICS, Shape, cost_of_all, largest, shapes, shapes_of
 from tests.longest_requests import a_busy_broker, frame_of, measure
 from tests.unit.broker.parts import UnitBroker
 
-BODY_BYTES = 48 * 1024
+BODY_BYTES = 40 * 1024
 CALLS_MAX = 80_000
 """Of a slice: 1,000 steps of 80 calls each. A call is 0.1 us or so: 8 ms."""
 
@@ -84,3 +86,25 @@ async def test_no_request_of_any_version_and_shape_holds_the_loop_for_more_than_
     for shape in shapes(frozenset({key})):
         async with a_busy_broker() as broker:
             assert await held(broker, shape) is None
+
+
+def worst_batches() -> dict[str, bytes]:
+    """The dearest record sets, by name, where the tests have a builder of them (`tests/worst_batches.py`)."""
+    if importlib.util.find_spec("tests.worst_batches") is None:
+        return {}
+    builders = importlib.import_module("tests.worst_batches")
+    found = {f"bomb {codec}": builders.bomb(codec) for codec in builders.EVERY_COMPRESSION}
+    return found | {f"tiny records {codec}": builders.tiny_records(None, codec) for codec in builders.EVERY_CODEC}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tests.worst_batches") is None, reason="there is no builder of them here")
+async def test_no_record_set_holds_the_loop_for_more_than_a_slice() -> None:
+    async with a_busy_broker() as broker:
+        for name, records in worst_batches().items():
+            data = PartitionProduceData(index=0, records=memoryview(records))
+            topics = [TopicProduceData(name=KNOWN_TOPICS[0], partition_data=[data])]
+            frame = broker.frame(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1_000, topic_data=topics))
+            calls = Calls()
+            with calls.counting():
+                found = await measure(broker, frame, calls)
+            assert found.waited <= CALLS_MAX, f"{name}: {found}"
