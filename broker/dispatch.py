@@ -126,6 +126,9 @@ class Call:
             except BaseException:
                 release_parts([piece for _, piece in slices])
                 raise
+        if not slices:
+            SIZE_AND_CORRELATION.pack_into(out, 0, len(out) - 4, self.correlation_id)
+            return [out]
         return self._framed(out, slices)
 
     def frame_in_steps(self, message: Any) -> Work[Parts]:

@@ -25,6 +25,8 @@ from sordini.protocol.declare import ArrayOf, Field, Kind, Struct, fields_of
 from sordini.protocol.errors import MessageTooCostly, WireError
 from sordini.protocol.primitives import (
     COST_MAX,
+    NUMBER_COST,
+    NUMBERS_PER_ROW,
     ROW_COST,
     STRING_BYTES_MAX,
     TAGS_MAX,
@@ -171,7 +173,7 @@ class _DecoderWriter:
         with self.source.block(f"if n * {size} > end - p:"):
             self.source.line(f'raise WireError(f"{path} claims {{n}} elements, {{end - p}} bytes are left")')
         cost = cost_of(element)
-        self.source.line("left -= n" if cost == 1 else f"left -= n * {cost}")
+        self.source.line(f"left -= n // {NUMBERS_PER_ROW}" if cost == NUMBER_COST else f"left -= n{_times(cost)}")
         with self.source.block("if left < 0:"):
             self.source.line(f'raise MessageTooCostly("{path}: the elements of one message are too many")')
         if isinstance(element, Fixed) and len(element.letter) == 1:
@@ -225,6 +227,10 @@ class _DecoderWriter:
                 line(f"p = {stop}")
             with block(f"if p != {stop}:"):
                 line(f'raise WireError(f"tagged field {{{tag}}} of {path} has another size than it says")')
+
+
+def _times(cost: int) -> str:
+    return "" if cost == 1 else f" * {cost}"  # Structs are on the hot path.
 
 
 def cost_of(element: Kind) -> int:

@@ -28,11 +28,13 @@ STRING_BYTES_MAX: Final = 0x7FFF
 TAGS_MAX: Final = 1024
 """Most tagged fields one struct may carry: a peer must not keep us busy skipping what nobody reads."""
 
-ROW_COST: Final = 10
+ROW_COST: Final = 1
 """What an array's element counts for: an object with fields, a string, or a number that is answered by an object."""
 
-NUMBER_COST: Final = 1
-"""What any other number in an array counts for."""
+NUMBER_COST: Final = 0
+"""What any other number in an array counts for by itself; NUMBERS_PER_ROW of them in one array count for a row."""
+
+NUMBERS_PER_ROW: Final = 10
 
 COST_MAX: Final = 1_000_000 * ROW_COST
 """Most that all elements of one message may count for, unless the reader sets a bound of its own."""

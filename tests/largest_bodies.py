@@ -19,7 +19,7 @@ from sordini.protocol import schema
 from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.declare import ArrayOf, Kind, Struct, fields_of
 from sordini.protocol.decoding import cost_of
-from sordini.protocol.primitives import Blob, Fixed, Text
+from sordini.protocol.primitives import NUMBER_COST, NUMBERS_PER_ROW, Blob, Fixed, Text
 from tests.build import a_batch
 from tests.unit.broker.parts import topic_id_of
 
@@ -112,7 +112,7 @@ def largest(shape: Shape, body_bytes: int = BODY_BYTES, cost_max: int | None = N
     number = 200 + max(body_bytes - sizes[1], 0) * 100 // max(sizes[1] - sizes[0], 1) if shape.fanned else 0
     if cost_max is not None and shape.fanned:
         costs = [cost_of_all(Struct(shape.api.request), message) for message in (few, more)]
-        number = min(number, 200 + (cost_max - costs[1]) * 100 // (costs[1] - costs[0]))
+        number = min(number, 200 + (cost_max - costs[1]) * 100 // max(costs[1] - costs[0], 1))
     message = _message(shape, number)
     while len(schema.encode(message, shape.version)) > body_bytes and shape.fanned:
         number = number * 49 // 50  # Numbers grow by a digit now and then.
@@ -125,7 +125,8 @@ def cost_of_all(kind: Kind, value: Any) -> int:
     if isinstance(kind, Struct) and value is not None:
         return sum(cost_of_all(field.kind, getattr(value, field.name)) for field in fields_of(kind.cls))
     if isinstance(kind, ArrayOf) and value:
-        return len(value) * cost_of(kind.element) + sum(cost_of_all(kind.element, item) for item in value)
+        numbers = len(value) // NUMBERS_PER_ROW if cost_of(kind.element) == NUMBER_COST else 0
+        return numbers + len(value) * cost_of(kind.element) + sum(cost_of_all(kind.element, item) for item in value)
     return 0
 
 

@@ -126,7 +126,7 @@ def test_elements_count_by_what_they_cost_objects_as_much_as_ten_numbers(in_step
     assert decode(nested, (3 + 3 * 4) * ROW_COST) == nested
     with pytest.raises(MessageTooCostly, match=r"topics.assignments: "):
         decode(nested, (3 + 3 * 4) * ROW_COST - 1)
-    row = CreatableReplicaAssignment(broker_ids=[1, 2, 3])
+    row = CreatableReplicaAssignment(broker_ids=[1] * 39)
     numbers = CreateTopicsRequest(topics=[CreatableTopic(assignments=[row])])
     assert decode(numbers, 2 * ROW_COST + 3) == numbers
     with pytest.raises(MessageTooCostly, match=r"broker_ids: "):
