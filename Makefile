@@ -5,6 +5,7 @@
 # make model  the replication protocol explored whole, and what its former rules lose; ARGS=--planted for planted bugs
 # make interchange  our files in Apache Kafka 2.7.2 and 3.9.1 and theirs in ours, stopped and killed; ten minutes
 # make mixed  clusters of ours and Apache Kafka 2.7.2 and 3.9.1, each governing the other, killed, frozen; half an hour
+# make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
 # make chaos  three brokers under 48 faults in ten minutes, all that clients saw and files hold judged; ARGS="--minutes 2"
 # make pipeline  Spark's own Kafka source and ours in all scenarios, tables killed while written; half an hour
 # make demo   visitors of a site, from topics through Spark to tables and a report with plots; five to fifteen minutes
@@ -20,7 +21,7 @@ ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed chaos pipeline demo sim soak lint bench clean
+.PHONY: help run cluster test crash model interchange mixed stall chaos pipeline demo sim soak lint bench clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -49,6 +50,10 @@ interchange: .venv/.installed-dev
 mixed: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_MIXED=all $(BIN)/python -m pytest tests/cluster $(ARGS)
+
+stall: .venv/.installed-dev
+	$(BIN)/python -m tests.longest_requests $(ARGS)
+	SORDINI_STALL=all $(BIN)/python -m pytest tests/unit/broker/test_longest_requests.py
 
 chaos: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests

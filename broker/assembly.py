@@ -169,7 +169,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     receiver = CommandReceiver(replicas, metadata, topic_configs, log)
     receiver.on_deleted = groups.partitions_deleted
     config_receiver = ConfigReceiver(broker_id, around.dynamic, topic_configs, replicas, log)
-    partition_admin = PartitionAdmin(metadata)
+    partition_admin = PartitionAdmin(metadata, dispatcher.slices)
     config_receiver.unclean_changed = partition_admin.unclean_changed
     config_changes = ConfigChanges(session, config_receiver.changed, clock, log)
     loggers = LoggerLevels(log)
@@ -207,6 +207,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
     """Who serves what: the table of all handlers."""
     config, clock, broker_id = around.config, around.clock, around.identity.broker_id
     metadata, replicas, groups, later = parts.metadata, parts.replicas, parts.groups, parts.dispatcher.later
+    slices = parts.dispatcher.slices
     note_bytes_max, peering = config.offset_metadata_max_bytes, parts.peering
     brokers = BetweenBrokers(peering.listener, peering.itself, is_clustered=around.is_clustered)
     followers = ReplicaFetches(brokers.check_listener, peering.quotas.leader, privileged=around.is_clustered)
@@ -236,17 +237,17 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         *LogDirsHandler(parts.logs, around.log).routes(),
         MarkersHandler(replicas, clock, brokers, later, around.call_later).route(),
         ProducerIdHandler(peering.producer_ids, later, coordinates_transactions).route(),
-        *ControlHandler(parts.receiver, origin, brokers, later, around.log).routes(),
-        *guarded(ControllerRequestsHandler(requests, later).routes(), brokers.check),
+        *ControlHandler(parts.receiver, origin, brokers, later, slices, around.log).routes(),
+        *guarded(ControllerRequestsHandler(requests, later, slices).routes(), brokers.check),
         ApiVersionsHandler(around.identity.cluster_id, broker_id).route(),
         *SaslHandler().routes(),
         *ClusterHandler(metadata).routes(),
         MetadataHandler(metadata, parts.offsets_topic.auto_create).route(),
         TopicPagesHandler(metadata, partitions_max=config.max_request_partition_size_limit).route(),
-        *TopicsHandler(parts.topic_admin, metadata, later).routes(),
-        *PartitionsHandler(parts.topic_admin, parts.partition_admin, later).routes(),
+        *TopicsHandler(parts.topic_admin, metadata, later, slices).routes(),
+        *PartitionsHandler(parts.topic_admin, parts.partition_admin, later, slices).routes(),
         ConfigsHandler(broker_id, around.dynamic, metadata, parts.topic_configs.config_of, parts.loggers).route(),
-        *AlterConfigsHandler(parts.config_admin, metadata, later).routes(),
+        *AlterConfigsHandler(parts.config_admin, metadata, later, slices).routes(),
         CoordinatorsHandler(parts.offsets_topic, metadata, coordinates_transactions=coordinates_transactions).route(),
         ConsumerGroupsHandler().route(),
         *GroupsHandler(groups).routes(),

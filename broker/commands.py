@@ -31,10 +31,13 @@ from sordini.storage.errors import NotNow, StorageError
 
 RETRY_DELAY_S = 0.1
 """Between two attempts to read from a store that does not answer."""
+TOPICS_READ_AT_ONCE = 100
 PARTITIONS_PER_SLICE = 100
 """How many partitions a command changes before the loop serves others. One whose files are made or renamed is a slice
 of its own: that takes a millisecond, and ten or more on a busy disk.
 """
+PARTITIONS_LEARNED_PER_SLICE = 2_000
+"""How many partitions or brokers of an UpdateMetadata are taken before the loop serves others."""
 
 
 class CommandReceiver:
@@ -77,7 +80,7 @@ class CommandReceiver:
         self._controller_epoch = command.controller_epoch
         if isinstance(command, StopReplica):
             return await self._stop(command)
-        return self._learn(command)
+        return await self._learn(command)
 
     def _refusal(self, command: Command) -> Answer | None:
         """Why a command is not carried out: it is of a controller, or for a life of this broker, of the past."""
@@ -94,7 +97,8 @@ class CommandReceiver:
         """
         while new := [topic for topic in topics if not self._topic_configs.knows(topic)]:
             try:
-                await self._topic_configs.load(new)
+                for start in range(0, len(new), TOPICS_READ_AT_ONCE):
+                    await self._topic_configs.load(new[start : start + TOPICS_READ_AT_ONCE])
             except (ConnectionLoss, SessionExpired):
                 await asyncio.sleep(RETRY_DELAY_S)
 
@@ -162,20 +166,19 @@ class CommandReceiver:
                 self._topic_configs.forget(stopped.topic_partition.topic)
         return self._refusal(command) or Answer(partitions=errors)
 
-    def _learn(self, command: UpdateMetadata) -> Answer:
+    async def _learn(self, command: UpdateMetadata) -> Answer:
+        """Take what is new in slices: until `changed`, answers that were kept are still given."""
         former, former_controller = self._metadata.brokers.keys(), self._metadata.controller_id
-        self._metadata.set_brokers(
-            command.controller_id,
-            [
-                BrokerMetadata(
-                    broker.broker_id,
-                    {endpoint.listener: (endpoint.host, endpoint.port) for endpoint in broker.endpoints},
-                    broker.rack,
-                )
-                for broker in command.live_brokers
-            ],
-        )
-        for info in command.partitions:
+        living = []
+        for number, broker in enumerate(command.live_brokers, 1):
+            if not number % PARTITIONS_LEARNED_PER_SLICE:
+                await asyncio.sleep(0)
+            endpoints = {endpoint.listener: (endpoint.host, endpoint.port) for endpoint in broker.endpoints}
+            living.append(BrokerMetadata(broker.broker_id, endpoints, broker.rack))
+        self._metadata.set_brokers(command.controller_id, living)
+        for number, info in enumerate(command.partitions, 1):
+            if not number % PARTITIONS_LEARNED_PER_SLICE:
+                await asyncio.sleep(0)
             state = info.state
             self._metadata.set_partition(
                 info.topic_partition.topic,
@@ -189,7 +192,9 @@ class CommandReceiver:
                     offline_replicas=info.offline_replicas,
                 ),
             )
-        for gone in command.deleted:
+        for number, gone in enumerate(command.deleted, 1):
+            if not number % PARTITIONS_LEARNED_PER_SLICE:
+                await asyncio.sleep(0)
             self._metadata.drop_partition(*gone.topic_partition)
         self._metadata.changed()
         if former != self._metadata.brokers.keys() or former_controller != self._metadata.controller_id:

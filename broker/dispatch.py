@@ -4,6 +4,10 @@ This is the broker's one fence: wherever a handler fails, here it becomes an err
 the end of that connection, and nothing else notices. A lane (one API in one version) is found by the first four
 bytes of the frame and keeps the compiled decoder and encoder, so that a request costs one dictionary look-up.
 
+What is long is done in slices (`slices.py`), beside which other requests are served: a request of so many elements that
+reading it takes long, what a handler returns as a generator of steps, and the answer to either. A short request is
+answered at once, without a task or a future.
+
 Requests nobody serves get Apache Kafka's own answer: an unknown API or version closes the connection, and an
 ApiVersions request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION (KIP-511).
 """
@@ -12,17 +16,32 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, NamedTuple
+from types import GeneratorType
+from typing import Any, Final, NamedTuple, cast
 
 from sordini.broker.network.ports import Log, Parts, Peer, Pending, release_parts
+from sordini.broker.refusals import refused_in_steps
+from sordini.broker.slices import Slices, Unfinished, Work, first_slice
 from sordini.protocol import schema
-from sordini.protocol.api import APIS, Api, ApiKey
-from sordini.protocol.errors import BrokerError, ErrorCode, WireError
+from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
+from sordini.protocol.errors import BrokerError, ErrorCode, MessageTooCostly, WireError
 from sordini.protocol.headers import read_request_header, read_rest_of_header, request_header_version
+from sordini.protocol.primitives import ROW_COST
 
 KEY_AND_VERSION = struct.Struct(">hh")
 LANE_NUMBER = struct.Struct(">I")
 SIZE_AND_CORRELATION = struct.Struct(">ii")
+
+COST_AT_ONCE: Final = 2_000 * ROW_COST
+"""What the elements of a request may count for that is read in one go."""
+COST_MAX: Final = 50_000 * ROW_COST
+"""What they may count for in a request of up to COST_BYTES; in a larger one as much for each COST_BYTES."""
+COST_BYTES: Final = 1 << 20
+BETWEEN_BROKERS_FACTOR: Final = 2
+"""Requests of the controller may count for so much more: their rows are cheap, and must not be refused."""
+
+ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
+"""No answer in rows is larger: as much as a request may have by default, and as clients of librdkafka read."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
@@ -30,7 +49,9 @@ Spawn = Callable[[Coroutine[Any, Any, None]], object]
 class Route(NamedTuple):
     """What serves one API.
 
-    `handle(call)` returns the answer's message, a Pending, ready bytes (`Encoded`) or None for no answer at all.
+    `handle(call)` returns the answer's message, a Pending, ready bytes (`Encoded`) or None for no answer at all; or a
+    generator that yields the steps it has made and returns one of these. Between two steps other requests are served,
+    and it may be closed when its connection dies.
     `refuse(body, code)` makes the answer that says the whole request failed.
     """
 
@@ -59,6 +80,7 @@ class Lane:
         "requests",
         "route",
         "version",
+        "work_off",
     )
 
     def __init__(self, api: Api, version: int, route: Route, *, is_fallback: bool = False) -> None:
@@ -74,6 +96,8 @@ class Lane:
         self.is_fallback = is_fallback
         self.requests = 0
         self.errors = 0
+        self.work_off: Callable[[Call, Pending, Work[Any]], None] = _no_dispatcher
+        """Answers a call by work that is done in slices; its dispatcher's."""
 
 
 class Call:
@@ -105,6 +129,40 @@ class Call:
         if not slices:
             SIZE_AND_CORRELATION.pack_into(out, 0, len(out) - 4, self.correlation_id)
             return [out]
+        return self._framed(out, slices)
+
+    def frame_in_steps(self, message: Any) -> Work[Parts]:
+        """As `frame`; raises BrokerError INVALID_REQUEST for an answer that is too large to be given."""
+        if type(message) is Encoded:
+            return self.frame(message)
+        lane = self.lane
+        out = bytearray(9 if lane.flexible_answer else 8)
+        slices: list[tuple[int, Any]] = []
+        try:
+            for steps in schema.encoder_in_steps(lane.api.response, lane.version)(message, out, slices):
+                if len(out) > ANSWER_BYTES_MAX:
+                    raise BrokerError(
+                        ErrorCode.INVALID_REQUEST, f"the answer has more than {ANSWER_BYTES_MAX} bytes: ask for less"
+                    )
+                yield steps
+        except BaseException:
+            release_parts([piece for _, piece in slices])
+            raise
+        return self._framed(out, slices)
+
+    def complete(self, pending: Pending, message: Any) -> None:
+        """Resolve a pending answer of this call."""
+        pending.resolve(None if message is None else self.frame(message))
+
+    def complete_by(self, pending: Pending, work: Work[Any]) -> None:
+        """Resolve a pending answer of this call with the message that comes of some work, which is done in slices."""
+        pending.holds = True
+        self.lane.work_off(self, pending, work)
+
+    def _framed(self, out: bytearray, slices: list[tuple[int, Any]]) -> Parts:
+        if not slices:
+            SIZE_AND_CORRELATION.pack_into(out, 0, len(out) - 4, self.correlation_id)
+            return [out]
         size = len(out) - 4 + sum(piece.size for _, piece in slices)
         SIZE_AND_CORRELATION.pack_into(out, 0, size, self.correlation_id)
         view = memoryview(out)
@@ -118,6 +176,15 @@ class Call:
         return parts
 
 
+class LongCall(Call):
+    """A request of many elements: its answer is written in slices, whoever gives it."""
+
+    __slots__ = ()
+
+    def complete(self, pending: Pending, message: Any) -> None:
+        self.lane.work_off(self, pending, _given(message))
+
+
 class Dispatcher:
     """The service that the processors call, once per request."""
 
@@ -126,6 +193,7 @@ class Dispatcher:
         self._spawn = spawn
         self._log = log
         self._lanes: dict[int, Lane] = {}
+        self.slices = Slices()
 
     def add(self, routes: Iterable[Route]) -> None:
         """Serve these APIs, too."""
@@ -148,13 +216,24 @@ class Dispatcher:
                 call = Call(lane, peer, header.correlation_id, header.client_id, None)
                 return call.frame(lane.route.refuse(None, ErrorCode.UNSUPPORTED_VERSION))
         correlation_id, client_id, position = read_rest_of_header(frame, lane.header_version)
-        body, _ = lane.decode(frame, position)
+        try:
+            body, _ = lane.decode(frame, position, COST_AT_ONCE)
+        except MessageTooCostly:
+            pending = Pending()
+            pending.holds = True
+            return self._in_slices(
+                pending, self._long(lane, peer, correlation_id, client_id, frame[position:], pending)
+            )
         lane.requests += 1
         call = Call(lane, peer, correlation_id, client_id, body)
         try:
             answer = lane.route.handle(call)
-            if answer is None or type(answer) is Pending:
-                return answer
+            kind = type(answer)
+            if kind is GeneratorType:
+                answer = self._begun(call, answer)
+                kind = type(answer)
+            if answer is None or kind is Pending:
+                return cast("Pending | None", answer)
             return call.frame(answer)
         except (WireError, AssertionError):
             raise
@@ -174,28 +253,80 @@ class Dispatcher:
     async def _finish(self, call: Call, work: Awaitable[Any], pending: Pending) -> None:
         try:
             message = await work
-            parts = None if message is None else call.frame(message)
+            parts = None if message is None else await self.slices.through(call.frame_in_steps(message))
         except AssertionError:
             raise
         except WireError as error:
             pending.fail(error)
             return
         except Exception as error:  # noqa: BLE001 - the fence, for answers that come later.
-            parts = call.frame(self._refusal(call, error))
+            parts = await self.slices.through(self._refused(call, error))
         pending.holds = False
         pending.resolve(parts)
 
+    def _begun(self, call: Call, work: Work[Any]) -> Any:
+        """What a handler's work returns, or, when it is more than a slice, the promise of that."""
+        try:
+            return first_slice(work)
+        except Unfinished:
+            pending = Pending()
+            pending.holds = True
+            return self._in_slices(pending, self._answered(call, work, pending))
+
+    def _long(
+        self, lane: Lane, peer: Peer, correlation_id: int, client_id: str | None, body: memoryview, pending: Pending
+    ) -> Work[None]:
+        """A request with many elements, from its first byte to its answer."""
+        bound = bound_of(lane.api) * max(len(body), COST_BYTES) // COST_BYTES
+        try:
+            message, _ = yield from schema.decoder_in_steps(lane.api.request, lane.version)(body, 0, bound)
+        except MessageTooCostly as error:
+            raise MessageTooCostly(
+                f"{error}: {bound_of(lane.api) // ROW_COST} rows are allowed for each {COST_BYTES} bytes"
+            ) from None
+        lane.requests += 1
+        call = LongCall(lane, peer, correlation_id, client_id, message)
+        yield from self._answered(call, _handled(lane.route, call), pending)
+
+    def _answered(self, call: Call, work: Work[Any], pending: Pending) -> Work[None]:
+        """Finish a handler's work, and write its answer."""
+        try:
+            answer = yield from work
+            if type(answer) is Pending:
+                _hand_over(answer, pending)
+                return
+            parts = None if answer is None else (yield from call.frame_in_steps(answer))
+        except (WireError, AssertionError):
+            raise
+        except Exception as error:  # noqa: BLE001 - the fence, for what is done in slices.
+            parts = yield from self._refused(call, error)
+        pending.resolve(parts)
+
+    def _work_off(self, call: Call, pending: Pending, work: Work[Any]) -> None:
+        self._in_slices(pending, self._answered(call, work, pending))
+
+    def _in_slices(self, pending: Pending, work: Work[None]) -> Pending:
+        """Do the work by which a pending answer is resolved; none of it any more when the connection dies."""
+        pending.on_abandon = self.slices.add(work, _nothing, pending.fail).cancel
+        return pending
+
+    def _refused(self, call: Call, error: Exception) -> Work[Parts]:
+        code = self._code_of(call, error)
+        message = yield from refused_in_steps(call.lane.route.refuse, call.body, code)
+        return (yield from call.frame_in_steps(message))
+
     def _refusal(self, call: Call, error: Exception) -> Any:
+        return call.lane.route.refuse(call.body, self._code_of(call, error))
+
+    def _code_of(self, call: Call, error: Exception) -> ErrorCode:
         lane = call.lane
         lane.errors += 1
         if isinstance(error, BrokerError):
-            code = error.code
-        else:
-            code = ErrorCode.UNKNOWN_SERVER_ERROR
-            self._log.error(
-                "request failed", api=lane.api.key.name, version=lane.version, peer=str(call.peer), exc_info=error
-            )
-        return lane.route.refuse(call.body, code)
+            return error.code
+        self._log.error(
+            "request failed", api=lane.api.key.name, version=lane.version, peer=str(call.peer), exc_info=error
+        )
+        return ErrorCode.UNKNOWN_SERVER_ERROR
 
     def _lane_of(self, frame: memoryview) -> Lane:
         """The lane of a request that is the first of its kind, or of no kind that is served."""
@@ -214,4 +345,55 @@ class Dispatcher:
                 api, 0, route, is_fallback=True
             )  # Not kept: a peer must not fill the table with versions it made up.
         lane = self._lanes[(key << 16) | version] = Lane(api, version, route)
+        lane.work_off = self._work_off
         return lane
+
+
+def bound_of(api: Api) -> int:
+    """What the elements of a request of up to COST_BYTES may count for."""
+    return COST_MAX * (BETWEEN_BROKERS_FACTOR if api.key in BETWEEN_BROKERS else 1)
+
+
+def _no_dispatcher(_call: Call, _pending: Pending, work: Work[Any]) -> None:
+    """Nothing is done for a lane by itself."""
+    work.close()
+
+
+def _handled(route: Route, call: Call) -> Work[Any]:
+    """What a handler returns, in steps or at once."""
+    answer = route.handle(call)
+    return (yield from answer) if type(answer) is GeneratorType else answer
+
+
+def _given(message: Any) -> Work[Any]:
+    """A message that is there already."""
+    yield 0
+    return message
+
+
+def _hand_over(inner: Pending, outer: Pending) -> None:
+    """What answers `inner` answers `outer`, which its connection knows."""
+    if outer.abandoned:
+        inner.abandon()
+    elif inner.is_answered:
+        outer.resolve(inner.parts)
+    else:
+        outer.on_abandon = inner.abandon
+        inner.on_failure = outer.on_failure
+        if inner.holds:
+            inner.attach(lambda: _pass_on(inner, outer))
+        else:
+            outer.let_go()
+            inner.attach(lambda: outer.resolve(inner.parts))
+
+
+def _pass_on(inner: Pending, outer: Pending) -> None:
+    """What holds has let go, or is answered."""
+    if inner.is_answered:
+        outer.resolve(inner.parts)
+    elif not inner.holds:
+        outer.let_go()
+
+
+def _nothing(_result: None) -> None:
+    """The work has resolved its answer itself."""

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.slices import Slices
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller import wishes
@@ -28,7 +29,8 @@ TOO_LATE = Declined(ErrorCode.REQUEST_TIMED_OUT, "It has not come about yet.")
 class PartitionAdmin:
     """The controller's counter. `controller` is there from the moment it stands for election."""
 
-    def __init__(self, metadata: MetadataCache) -> None:
+    def __init__(self, metadata: MetadataCache, slices: Slices) -> None:
+        self._slices = slices
         self._metadata = metadata
         self.controller: Controller | None = None
 
@@ -39,7 +41,7 @@ class PartitionAdmin:
         """
         cluster = self._cluster()
         partitions = _all_of(cluster) if wanted is None else list(dict.fromkeys(wanted))
-        verdicts = {one: wishes.judge_election(cluster, election, one) for one in partitions}
+        verdicts = {one: wishes.judge_election(cluster, election, one) async for one in self._slices.paced(partitions)}
         winners = {one: winner for one, winner in verdicts.items() if not isinstance(winner, Declined)}
         outcomes: Outcomes = {one: v if isinstance(v, Declined) else TOO_LATE for one, v in verdicts.items()}
         if winners:
@@ -63,7 +65,8 @@ class PartitionAdmin:
         """
         cluster = self._cluster()
         ends = {
-            one: wishes.judge_move(cluster, one, target, keep_factor=keep_factor) for one, target in targets.items()
+            one: wishes.judge_move(cluster, one, target, keep_factor=keep_factor)
+            async for one, target in self._slices.paced(targets.items())
         }
         outcomes: Outcomes = {one: end if isinstance(end, Declined) else None for one, end in ends.items()}
         granted = {

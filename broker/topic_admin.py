@@ -25,6 +25,10 @@ from sordini.replication.ports import CoordinationError, Session
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
+AUTO_MADE_AT_ONCE = 100
+"""Topics that are being made at a time because a client has named them: each costs the broker some milliseconds."""
+
+
 class Planned(NamedTuple):
     """A topic that may be made: where its partitions go and what its configuration comes out as."""
 
@@ -156,7 +160,8 @@ class TopicAdmin:
             return topics.why_unknown(name)
         if name in self._being_made:
             return ErrorCode.LEADER_NOT_AVAILABLE
-        if (len(self._being_made) + 1) * self._config.num_partitions > self._config.create_topic_partitions_max:
+        begun = len(self._being_made) + 1
+        if begun > AUTO_MADE_AT_ONCE or begun * self._config.num_partitions > self._config.create_topic_partitions_max:
             return ErrorCode.LEADER_NOT_AVAILABLE  # Its turn comes when the client asks again.
         try:
             planned = self.plan(

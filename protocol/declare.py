@@ -39,6 +39,7 @@ class Spec(NamedTuple):
     until: int = _NEVER
     nullable: int = 0
     tag: int | None = None
+    packable: bool = False
 
     def is_in(self, version: int) -> bool:
         """Whether the field is on the wire at all in this version."""
@@ -82,6 +83,11 @@ def since(version: int, *, default: Any, until: int = _NEVER, nullable: int = 0)
     return Spec(default, version, until, nullable)
 
 
+def packable(*, default: Any) -> Any:
+    """Declare an array that may be given as its bytes (`Packed`) when a message is written."""
+    return Spec(default, packable=True)
+
+
 def until(version: int, *, default: Any) -> Any:
     """Declare a field that was there from the start and is last found in `version`."""
     return Spec(default, 0, version)
@@ -99,7 +105,7 @@ NEVER = 2**15 - 1
 """As the version from which a message is flexible: none of them is."""
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(since, until, tagged))
+@dataclass_transform(kw_only_default=True, field_specifiers=(since, until, tagged, packable))
 def message(*, versions: range, flexible: int) -> Callable[[type[T]], type[T]]:
     """Declare a request or response, a class that is compiled for each of `versions`."""
 
@@ -109,7 +115,7 @@ def message(*, versions: range, flexible: int) -> Callable[[type[T]], type[T]]:
     return declare
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(since, until, tagged))
+@dataclass_transform(kw_only_default=True, field_specifiers=(since, until, tagged, packable))
 def struct(cls: type[T]) -> type[T]:
     """Declare a class that stands inside messages."""
     return _rebuilt(cls, range(0), _NEVER)

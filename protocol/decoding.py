@@ -6,11 +6,14 @@ and only the rare long one is read on by a function.
 
 What makes it safe: every read of a number past the end raises inside `unpack_from`. A slice past the end
 does not, it is merely short, so the position is compared with the end once, as the last act: a text cut
-short is never returned. Counts are compared with the bytes left, and with the elements that one message may
-have, before the first element is made. All that bad bytes can raise leaves as WireError.
+short is never returned. Counts are compared with the bytes left, and with what all elements of one message may
+count for, before the first element is made. All that bad bytes can raise leaves as WireError.
+
+A message that is too long to be read in one go is read by the same text as a generator, which yields after each
+element of an array how many rows (see `ROW_COST`) it has made.
 
 Names in the text: `b` buffer, `p` position, `end` its length, `n` the length or count just read, `q` where
-the value with that length stops, `left` how many elements may still come, `m0 m1 ...` the objects being
+the value with that length stops, `left` what the elements to come may count for, `m0 m1 ...` the objects being
 filled, by depth.
 """
 
@@ -19,9 +22,12 @@ from __future__ import annotations
 import struct
 
 from sordini.protocol.declare import ArrayOf, Field, Kind, Struct, fields_of
-from sordini.protocol.errors import WireError
+from sordini.protocol.errors import MessageTooCostly, WireError
 from sordini.protocol.primitives import (
-    ELEMENTS_MAX,
+    COST_MAX,
+    NUMBER_COST,
+    NUMBERS_PER_ROW,
+    ROW_COST,
     STRING_BYTES_MAX,
     TAGS_MAX,
     Blob,
@@ -34,17 +40,22 @@ from sordini.protocol.primitives import (
 from sordini.protocol.source import Source
 
 
-def decoder_source(cls: type, version: int, *, flexible: bool) -> Source:
-    """Write `decode(b, p=0) -> (message, end position)` for one version of a message."""
-    writer = _DecoderWriter(version, flexible=flexible)
+def decoder_source(cls: type, version: int, *, flexible: bool, in_steps: bool = False) -> Source:
+    """Write `decode(b, p=0, left=COST_MAX) -> (message, end position)` for one version of a message.
+
+    `in_steps`: as a generator that returns the same, see above.
+    """
+    writer = _DecoderWriter(version, flexible=flexible, in_steps=in_steps)
     source = writer.source
-    source.line(f"def decode(b, p=0, left={ELEMENTS_MAX}):")
+    source.line(f"def decode(b, p=0, left={COST_MAX}):")
     with source.block("try:"):
         source.line("end = len(b)")
         writer.structure(cls, "m0", cls.__name__)
         writer.flush()
         with source.block("if p > end:"):
             source.line('raise WireError("a value ends behind the frame")')
+        if in_steps:
+            source.line("yield 0")  # A message without arrays is a generator, too.
         source.line("return m0, p")
     with source.block("except (struct_error, IndexError, ValueError) as problem:"):
         source.line(f'raise WireError(f"{cls.__name__} v{version}: {{problem}}") from problem')
@@ -52,10 +63,11 @@ def decoder_source(cls: type, version: int, *, flexible: bool) -> Source:
 
 
 class _DecoderWriter:
-    def __init__(self, version: int, *, flexible: bool) -> None:
+    def __init__(self, version: int, *, flexible: bool, in_steps: bool) -> None:
         self.source = Source(
             {
                 "WireError": WireError,
+                "MessageTooCostly": MessageTooCostly,
                 "struct_error": struct.error,
                 "unpack_from": struct.unpack_from,
                 "new": object.__new__,
@@ -66,6 +78,7 @@ class _DecoderWriter:
         )
         self._version = version
         self._flexible = flexible
+        self._in_steps = in_steps
         self._run: list[tuple[str, str]] = []  # Fixed-width values not yet taken: (target, letter).
 
     def structure(self, cls: type, owner: str, path: str) -> None:
@@ -159,9 +172,10 @@ class _DecoderWriter:
         assert size > 0, f"{path}: elements without bytes cannot be counted against the frame"
         with self.source.block(f"if n * {size} > end - p:"):
             self.source.line(f'raise WireError(f"{path} claims {{n}} elements, {{end - p}} bytes are left")')
-        self.source.line("left -= n")
+        cost = cost_of(element)
+        self.source.line(f"left -= n // {NUMBERS_PER_ROW}" if cost == NUMBER_COST else f"left -= n{_times(cost)}")
         with self.source.block("if left < 0:"):
-            self.source.line(f'raise WireError("{path}: a message may have {ELEMENTS_MAX} elements")')
+            self.source.line(f'raise MessageTooCostly("{path}: the elements of one message are too many")')
         if isinstance(element, Fixed) and len(element.letter) == 1:
             self.source.line(f'{target} = list(unpack_from(f">{{n}}{element.letter}", b, p))')
             self.source.line(f"p += n * {size}")
@@ -170,6 +184,8 @@ class _DecoderWriter:
         self.source.line(f"{items} = {target} = []")
         with self.source.block("for _ in range(n):"):
             self._element(element, items, path)
+            if self._in_steps:
+                self.source.line("yield 1")
 
     def _element(self, element: Kind, items: str, path: str) -> None:
         if isinstance(element, Struct):
@@ -211,6 +227,15 @@ class _DecoderWriter:
                 line(f"p = {stop}")
             with block(f"if p != {stop}:"):
                 line(f'raise WireError(f"tagged field {{{tag}}} of {path} has another size than it says")')
+
+
+def _times(cost: int) -> str:
+    return "" if cost == 1 else f" * {cost}"  # Structs are on the hot path.
+
+
+def cost_of(element: Kind) -> int:
+    """What an array's element counts for against the cost that a message may have."""
+    return element.cost if isinstance(element, Fixed) else ROW_COST
 
 
 def smallest_size(kind: Kind, version: int, *, flexible: bool) -> int:

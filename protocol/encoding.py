@@ -7,6 +7,9 @@ own bug and raises whatever it raises; only what a peer sends is worth a checked
 Records that lie in a file are not copied: their place in the output is noted in `slices`, and their size is
 what the length in front of them says.
 
+A message that is too long to be written in one go is written by the same text as a generator, which yields after each
+element of an array how many it has written.
+
 Names in the text: `m0 m1 ...` the objects being written, `out` the bytes so far, `n` the length or count
 about to be written, `v` the value behind it.
 """
@@ -16,25 +19,39 @@ from __future__ import annotations
 import struct
 
 from sordini.protocol.declare import ArrayOf, Field, Kind, Struct, fields_of
-from sordini.protocol.primitives import ABSENT, PRESENT, Blob, Fixed, Text, varint
+from sordini.protocol.primitives import ABSENT, PRESENT, Blob, Fixed, Packed, Text, varint
 from sordini.protocol.source import Source
+
+PACKED_BYTES_PER_STEP = 16_384
+"""What is only copied counts as a step for each so many bytes."""
 
 _BYTES_LIKE = frozenset({bytes, bytearray, memoryview})
 
 
-def encoder_source(cls: type, version: int, *, flexible: bool) -> Source:
-    """Write `encode(m0, out, slices)` for one version of a message."""
-    writer = _EncoderWriter(version, flexible=flexible)
+def encoder_source(cls: type, version: int, *, flexible: bool, in_steps: bool = False) -> Source:
+    """Write `encode(m0, out, slices)` for one version of a message; `in_steps`: as a generator, see above."""
+    writer = _EncoderWriter(version, flexible=flexible, in_steps=in_steps)
     writer.source.line("def encode(m0, out, slices):")
     writer.structure(cls, "m0")
     writer.flush()
-    writer.source.line("return")  # Keeps the text whole where a version has no fields at all.
+    writer.source.line("yield 1" if in_steps else "return")  # Keeps the text whole where a version has no fields.
+    return writer.source
+
+
+def array_encoder_source(array: ArrayOf, version: int, *, flexible: bool) -> Source:
+    """Write `encode(m0, out, slices)` for an array, its length and its elements."""
+    writer = _EncoderWriter(version, flexible=flexible, in_steps=False)
+    writer.source.line("def encode(m0, out, slices):")
+    writer.array(array, "m0", nullable=False)
+    writer.flush()
+    writer.source.line("return")
     return writer.source
 
 
 class _EncoderWriter:
-    def __init__(self, version: int, *, flexible: bool) -> None:
-        self.source = Source({"pack": struct.pack, "varint": varint, "BYTES_LIKE": _BYTES_LIKE})
+    def __init__(self, version: int, *, flexible: bool, in_steps: bool) -> None:
+        self._in_steps = in_steps
+        self.source = Source({"pack": struct.pack, "varint": varint, "BYTES_LIKE": _BYTES_LIKE, "Packed": Packed})
         self._version = version
         self._flexible = flexible
         self._run: list[tuple[str, str]] = []  # Fixed-width values not yet written: (expression, letter).
@@ -44,7 +61,9 @@ class _EncoderWriter:
         """Write an object's fields; the last run is left open for whatever follows."""
         present = [field for field in fields_of(cls) if field.spec.is_in(self._version)]
         for field in present:
-            if field.spec.tag is None:
+            if field.spec.packable:
+                self._packable(field, f"{owner}.{field.name}")
+            elif field.spec.tag is None:
                 self._value(field.kind, f"{owner}.{field.name}", nullable=field.is_nullable_in(self._version))
         if self._flexible:
             self._tags([field for field in present if field.spec.tag is not None], owner)
@@ -73,7 +92,7 @@ class _EncoderWriter:
         elif isinstance(kind, Text):
             self._text(value, nullable=nullable)
         elif isinstance(kind, ArrayOf):
-            self._array(kind, value, nullable=nullable)
+            self.array(kind, value, nullable=nullable)
         else:
             self._bytes(value, by_reference=not isinstance(kind, Blob), nullable=nullable)
 
@@ -139,7 +158,19 @@ class _EncoderWriter:
             self.source.line(f"{self._out} += varint(n)")
         self._run.clear()
 
-    def _array(self, kind: ArrayOf, value: str, *, nullable: bool) -> None:
+    def _packable(self, field: Field, value: str) -> None:
+        """An array that may be there as bytes already."""
+        assert isinstance(field.kind, ArrayOf), f"{field.name} is no array"
+        self._flush_all()
+        with self.source.block(f"if type({value}) is Packed:"):
+            self.source.line(f"{self._out} += {value}")
+            if self._in_steps:
+                self.source.line(f"yield 1 + len({value}) // {PACKED_BYTES_PER_STEP}")
+        with self.source.block("else:"):
+            self.array(field.kind, value, nullable=field.is_nullable_in(self._version))
+
+    def array(self, kind: ArrayOf, value: str, *, nullable: bool) -> None:
+        """Write an array's length and its elements."""
         line, block = self.source.line, self.source.block
         items = self.source.fresh("items")
         line(f"{items} = {value}")
@@ -163,6 +194,8 @@ class _EncoderWriter:
             else:
                 self._value(kind.element, inner, nullable=False)
             self._flush_all()
+            if self._in_steps:
+                line("yield 1")
 
     def _tags(self, known: list[Field], owner: str) -> None:
         if not known:

@@ -15,6 +15,10 @@ class WireError(Exception):
     """The peer's bytes break the protocol; there is nothing to answer, its connection is closed."""
 
 
+class MessageTooCostly(WireError):
+    """A message has more elements in its arrays than its reader allows."""
+
+
 class ErrorCode(IntEnum):
     """Every error code up to Apache Kafka 4.4, under the name by which its tools and clients print it."""
 

@@ -28,8 +28,16 @@ STRING_BYTES_MAX: Final = 0x7FFF
 TAGS_MAX: Final = 1024
 """Most tagged fields one struct may carry: a peer must not keep us busy skipping what nobody reads."""
 
-ELEMENTS_MAX: Final = 1_000_000
-"""Most elements one message may have in all its arrays: each is an object, however few its bytes are."""
+ROW_COST: Final = 1
+"""What an array's element counts for: an object with fields, a string, or a number that is answered by an object."""
+
+NUMBER_COST: Final = 0
+"""What any other number in an array counts for by itself; NUMBERS_PER_ROW of them in one array count for a row."""
+
+NUMBERS_PER_ROW: Final = 10
+
+COST_MAX: Final = 1_000_000 * ROW_COST
+"""Most that all elements of one message may count for, unless the reader sets a bound of its own."""
 
 PRESENT: Final = 1
 ABSENT: Final = 0xFF
@@ -40,10 +48,11 @@ _VARINT_MAX = 0xFFFF_FFFF
 
 
 class Fixed(NamedTuple):
-    """A value of fixed width; `letter` is its code in the `struct` module."""
+    """A value of fixed width; `letter` is its code in the `struct` module, `cost` what it counts for in an array."""
 
     letter: str
     size: int
+    cost: int = NUMBER_COST
 
 
 class Text(NamedTuple):
@@ -62,6 +71,12 @@ class RecordBytes(NamedTuple):
     """Record batches: a view into the frame when read, bytes or a slice of a file when written."""
 
     nullable: bool = True
+
+
+class Packed(bytes):
+    """An array's length and elements as they lie on the wire: what is sent many times is encoded once."""
+
+    __slots__ = ()
 
 
 class Many(NamedTuple):
@@ -85,6 +100,10 @@ Int8 = Annotated[int, Fixed("b", 1)]
 Int16 = Annotated[int, Fixed("h", 2)]
 Int32 = Annotated[int, Fixed("i", 4)]
 Int64 = Annotated[int, Fixed("q", 8)]
+RowInt32 = Annotated[int, Fixed("i", 4, ROW_COST)]
+"""A number in an array whose every element is answered by a row of its own."""
+MarkerInt32 = Annotated[int, Fixed("i", 4, 20 * ROW_COST)]
+"""And one whose every element has a record written."""
 Float64 = Annotated[float, Fixed("d", 8)]
 Bool = Annotated[bool, Fixed("?", 1)]
 Uuid = Annotated[bytes, Fixed("16s", 16)]

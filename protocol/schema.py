@@ -9,12 +9,26 @@ Reading raises WireError whatever the bytes are, and nothing else. Writing raise
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
-from sordini.protocol.declare import EMPTY, NEVER, flexible_from, message, since, struct, tagged, until, versions_of
+from sordini.protocol.declare import (
+    EMPTY,
+    NEVER,
+    ArrayOf,
+    fields_of,
+    flexible_from,
+    message,
+    packable,
+    since,
+    struct,
+    tagged,
+    until,
+    versions_of,
+)
 from sordini.protocol.decoding import decoder_source
-from sordini.protocol.encoding import encoder_source
+from sordini.protocol.encoding import array_encoder_source, encoder_source
+from sordini.protocol.primitives import Packed
 
 __all__ = [
     "EMPTY",
@@ -22,10 +36,14 @@ __all__ = [
     "Slices",
     "decode",
     "decoder",
+    "decoder_in_steps",
     "encode",
     "encode_into",
     "encoder",
+    "encoder_in_steps",
     "message",
+    "pack",
+    "packable",
     "since",
     "struct",
     "tagged",
@@ -39,10 +57,16 @@ Slices: TypeAlias = list[tuple[int, Any]]
 
 _decoders: dict[tuple[type, int], Callable[..., Any]] = {}
 _encoders: dict[tuple[type, int], Callable[..., Any]] = {}
+_array_encoders: dict[tuple[type, str, int], Callable[..., Any]] = {}
+_decoders_in_steps: dict[tuple[type, int], Callable[..., Any]] = {}
+_encoders_in_steps: dict[tuple[type, int], Callable[..., Any]] = {}
 
 
-def decoder(cls: type[T], version: int) -> Callable[[memoryview, int], tuple[T, int]]:
-    """The function that reads one version: (buffer, position) to (message, position behind it)."""
+def decoder(cls: type[T], version: int) -> Callable[..., tuple[T, int]]:
+    """The function that reads one version: (buffer, position) to (message, position behind it).
+
+    A third argument bounds what the elements of all arrays count for (see `ROW_COST`): past it MessageTooCostly.
+    """
     made = _decoders.get((cls, version))
     if made is None:
         flexible = _is_flexible(cls, version)
@@ -58,6 +82,26 @@ def encoder(cls: type[T], version: int) -> Callable[[T, bytearray, Slices], None
         flexible = _is_flexible(cls, version)
         source = encoder_source(cls, version, flexible=flexible)
         made = _encoders[cls, version] = source.compiled(f"{cls.__name__} v{version} encoder")
+    return made
+
+
+def decoder_in_steps(
+    cls: type[T], version: int
+) -> Callable[[memoryview, int, int], Generator[int, None, tuple[T, int]]]:
+    """As `decoder`, as a generator that yields how many rows it has made; its third argument bounds their cost."""
+    made = _decoders_in_steps.get((cls, version))
+    if made is None:
+        source = decoder_source(cls, version, flexible=_is_flexible(cls, version), in_steps=True)
+        made = _decoders_in_steps[cls, version] = source.compiled(f"{cls.__name__} v{version} decoder in steps")
+    return made
+
+
+def encoder_in_steps(cls: type[T], version: int) -> Callable[[T, bytearray, Slices], Generator[int, None, None]]:
+    """As `encoder`, as a generator that yields how many rows it has written."""
+    made = _encoders_in_steps.get((cls, version))
+    if made is None:
+        source = encoder_source(cls, version, flexible=_is_flexible(cls, version), in_steps=True)
+        made = _encoders_in_steps[cls, version] = source.compiled(f"{cls.__name__} v{version} encoder in steps")
     return made
 
 
@@ -85,6 +129,20 @@ def encode_into(message: object, version: int, out: bytearray, slices: Slices) -
     order. On the wire their bytes stand at that position, before what `out` has there.
     """
     encoder(type(message), version)(message, out, slices)
+
+
+def pack(cls: type, version: int, owner: type, name: str, rows: list[Any]) -> Packed:
+    """The bytes of an array, the `packable` field `name` of the struct `owner`, in one version of the message `cls`."""
+    made = _array_encoders.get((owner, name, version))
+    if made is None:
+        (field,) = (field for field in fields_of(owner) if field.name == name)
+        assert isinstance(field.kind, ArrayOf), f"{name} is no array"
+        assert field.spec.packable, f"{name} is not packable"
+        source = array_encoder_source(field.kind, version, flexible=_is_flexible(cls, version))
+        made = _array_encoders[owner, name, version] = source.compiled(f"{owner.__name__}.{name} v{version} encoder")
+    out = bytearray()
+    made(rows, out, [])
+    return Packed(out)
 
 
 def _is_flexible(cls: type, version: int) -> bool:

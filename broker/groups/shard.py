@@ -49,6 +49,9 @@ from sordini.replication.partition import Partition
 TOMBSTONE_BYTES_MAX = 256 * 1024
 """Keys in one batch of tombstones: far below any max.message.bytes in use."""
 
+COMMIT_NAMES_MAX = 16 * 1024 * 1024
+"""Letters of the group id in all keys of one commit, one for each offset: no topic takes so large a batch."""
+
 GROUP_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -291,6 +294,9 @@ class Shard:
             self.feed(group_id, OffsetsGone())
 
     def _write_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], ended: Ended) -> None:
+        if len(group_id) * len(offsets) > COMMIT_NAMES_MAX:
+            ended(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+            return
         table = self._table(group_id)
         growth = table.growth(offsets)
         if table.adds(offsets) and not self._memory.has_room(growth):

@@ -11,12 +11,21 @@ from sordini.broker.configuration.edits import Edit, Operation
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
+from sordini.broker.slices import Slices, Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.alter_configs import (
+    AlterableConfig,
     AlterConfigsRequest,
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
+)
+from sordini.protocol.messages.incremental_alter_configs import (
+    AlterableConfig as IncrementallyAlterableConfig,
+)
+from sordini.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource as IncrementalAlterConfigsResource,
 )
 from sordini.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -31,6 +40,8 @@ from sordini.protocol.messages.list_config_resources import (
 Later = Callable[[Call, Awaitable[Any]], Pending]
 RESOURCES_MAX = 10_000
 """Resources that one request may change."""
+CHANGE_STEPS = 20
+"""What it takes to change one, or to say why it is not."""
 
 AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 
@@ -38,7 +49,8 @@ AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 class AlterConfigsHandler:
     """Each resource is changed, or refused, by itself."""
 
-    def __init__(self, admin: ConfigAdmin, metadata: MetadataCache, later: Later) -> None:
+    def __init__(self, admin: ConfigAdmin, metadata: MetadataCache, later: Later, slices: Slices) -> None:
+        self._slices = slices
         self._admin = admin
         self._metadata = metadata
         self._later = later
@@ -54,35 +66,31 @@ class AlterConfigsHandler:
         return self._later(call, self._alter(call.body))
 
     async def _alter(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        edits = [
-            [Edit(entry.name, Operation.SET, entry.value) for entry in resource.configs]
-            for resource in request.resources
-        ]
-        return AlterConfigsResponse(responses=await self._carry_out(request, edits, anew=True))
+        return AlterConfigsResponse(responses=await self._carry_out(request, anew=True))
 
     def alter_incrementally(self, call: Call) -> Pending:
         return self._later(call, self._alter_incrementally(call.body))
 
     async def _alter_incrementally(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        edits = [
-            [Edit(entry.name, entry.config_operation, entry.value) for entry in resource.configs]
-            for resource in request.resources
-        ]
-        return IncrementalAlterConfigsResponse(responses=await self._carry_out(request, edits, anew=False))
+        return IncrementalAlterConfigsResponse(responses=await self._carry_out(request, anew=False))
 
-    async def _carry_out(
-        self, request: AlterRequest, edits: Sequence[Sequence[Edit]], *, anew: bool
-    ) -> list[AlterConfigsResourceResponse]:
-        resources = [Resource(wanted.resource_type, wanted.resource_name) for wanted in request.resources]
-        if len(resources) > RESOURCES_MAX:
+    async def _carry_out(self, request: AlterRequest, *, anew: bool) -> list[AlterConfigsResourceResponse]:
+        if len(request.resources) > RESOURCES_MAX:
             raise BrokerError(ErrorCode.POLICY_VIOLATION, f"more than {RESOURCES_MAX} resources in one request")
-        counts = Counter(resources)
-        return [
-            await self._change(
-                resource, wanted, is_repeated=counts[resource] > 1, anew=anew, validate_only=request.validate_only
+        counts = Counter((wanted.resource_type, wanted.resource_name) for wanted in request.resources)
+        answers = []
+        wanted: AlterConfigsResource | IncrementalAlterConfigsResource
+        async for wanted in self._slices.paced([*request.resources], steps_each=CHANGE_STEPS):
+            resource = Resource(wanted.resource_type, wanted.resource_name)
+            entries: list[Any] = [*wanted.configs]
+            edits = [_edit(entry) async for entry in self._slices.paced(entries)]
+            is_repeated = counts[resource] > 1
+            answers.append(
+                await self._change(
+                    resource, edits, is_repeated=is_repeated, anew=anew, validate_only=request.validate_only
+                )
             )
-            for resource, wanted in zip(resources, edits, strict=True)
-        ]
+        return answers
 
     async def _change(
         self, resource: Resource, edits: Sequence[Edit], *, is_repeated: bool, anew: bool, validate_only: bool
@@ -95,7 +103,7 @@ class AlterConfigsHandler:
             return _answer(resource.kind, resource.name, error.code, str(error))
         return _answer(resource.kind, resource.name, ErrorCode.NONE, None)
 
-    def list(self, call: Call) -> ListConfigResourcesResponse:
+    def list(self, call: Call) -> Work[ListConfigResourcesResponse]:
         request: ListConfigResourcesRequest = call.body
         brokers = [str(broker_id) for broker_id in sorted(self._metadata.brokers)]
         found = {
@@ -109,14 +117,12 @@ class AlterConfigsHandler:
         for kind in wanted:
             if kind not in found:
                 raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"there is no resource type {kind}")
-        return ListConfigResourcesResponse(
-            config_resources=[
-                ConfigResource(resource_name=name, resource_type=kind)
-                for kind, names in found.items()
-                if not wanted or kind in wanted
-                for name in names
-            ]
-        )
+        response = ListConfigResourcesResponse()
+        for kind, names in found.items():
+            for name in names if not wanted or kind in wanted else ():
+                response.config_resources.append(ConfigResource(resource_name=name, resource_type=kind))
+                yield 1
+        return response
 
     @staticmethod
     def refuse_alter(request: AlterConfigsRequest, code: ErrorCode) -> AlterConfigsResponse:
@@ -131,6 +137,12 @@ class AlterConfigsHandler:
     @staticmethod
     def refuse_list(_: ListConfigResourcesRequest, code: ErrorCode) -> ListConfigResourcesResponse:
         return ListConfigResourcesResponse(error_code=code)
+
+
+def _edit(entry: AlterableConfig | IncrementallyAlterableConfig) -> Edit:
+    """What a request says of one key; that of the older kind sets it."""
+    operation = Operation.SET if isinstance(entry, AlterableConfig) else entry.config_operation
+    return Edit(entry.name, operation, entry.value)
 
 
 def _answer(kind: int, name: str, code: ErrorCode, reason: str | None) -> AlterConfigsResourceResponse:

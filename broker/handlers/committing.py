@@ -117,6 +117,6 @@ def answer_when_committed(
 ) -> Pending:
     """The answer to a request, once everything it wrote counts."""
     pending = Pending()
-    committing = Committing(written, lambda: pending.resolve(call.frame(response)), call_later, timeout_ms)
+    committing = Committing(written, lambda: call.complete(pending, response), call_later, timeout_ms)
     pending.on_abandon = committing.withdraw
     return pending

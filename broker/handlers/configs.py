@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from itertools import dropwhile
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.admin import ResourceKind, check_broker_name, describe_kind
@@ -19,6 +20,8 @@ from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfi
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.repeats import check_mentions
 from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.slices import Work
+from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.describe_configs import (
@@ -29,6 +32,7 @@ from sordini.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from sordini.protocol.primitives import Packed
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller.topics import check_topic_name
 
@@ -40,6 +44,11 @@ FAMILIES = (
 )
 """Keys for one thing, the finest first: it goes before the others where it is set."""
 
+DESCRIPTION_STEPS = 200
+PACKING_STEPS = 10
+DESCRIPTIONS_MAX = 2_000
+"""Most that one request may have described which are not alike, as topics of the same settings are: each is some dozens
+of rows."""
 NOT_SERVED = "Apache Kafka's, without effect here."
 
 FAMILY_OF = {key: family for family in FAMILIES for key in family}
@@ -54,6 +63,15 @@ class Described(NamedTuple):
     kind: ValueKind
     is_read_only: bool
     meaning: str
+
+
+class Known(NamedTuple):
+    """What one request has had described so far."""
+
+    described: dict[Hashable, dict[str, Described]]
+    """All settings, by what resources that are alike have in common."""
+    packed: dict[Hashable, Packed]
+    """Rows of the answer as bytes, by that and by the keys that are asked for."""
 
 
 class ConfigsHandler:
@@ -77,41 +95,67 @@ class ConfigsHandler:
     def route(self) -> Route:
         return Route(ApiKey.DESCRIBE_CONFIGS, self.handle, self.refuse)
 
-    def handle(self, call: Call) -> DescribeConfigsResponse:
+    def handle(self, call: Call) -> Work[DescribeConfigsResponse]:
         request: DescribeConfigsRequest = call.body
-        check_mentions((resource.resource_type, resource.resource_name) for resource in request.resources)
-        return DescribeConfigsResponse(results=[self._describe(request, resource) for resource in request.resources])
+        yield from check_mentions((resource.resource_type, resource.resource_name) for resource in request.resources)
+        response = DescribeConfigsResponse()
+        known = Known({}, {})
+        for resource in request.resources:
+            response.results.append((yield from self._describe(call, resource, known)))
+        return response
 
-    def _describe(self, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    def _describe(self, call: Call, resource: DescribeConfigsResource, known: Known) -> Work[DescribeConfigsResult]:
+        """One resource; what is known already of another one that is alike is not described again."""
+        yield 1
         result = DescribeConfigsResult(
             error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         try:
-            if resource.resource_type == ResourceKind.TOPIC:
-                described = self._topic(resource.resource_name)
-            elif resource.resource_type == ResourceKind.BROKER:
-                described = self._broker(resource.resource_name)
-            elif resource.resource_type == ResourceKind.BROKER_LOGGER:
-                described = self._of_loggers(resource.resource_name)
-            else:
-                raise BrokerError(
-                    ErrorCode.INVALID_REQUEST, f"{describe_kind(resource.resource_type)} are not kept here"
-                )
+            alike, describe = self._description(resource)
         except BrokerError as error:
             result.error_code, result.error_message = error.code, str(error)
             return result
         # An empty list asks for everything, as null does.
-        keys = resource.configuration_keys
-        wanted = None if not keys else set(keys)
-        result.configs = [_row(one, request) for one in described if wanted is None or one.key in wanted]
+        wanted: set[str] | None = None
+        if resource.configuration_keys:
+            wanted = set()
+            for key in resource.configuration_keys:
+                wanted.add(key)
+                yield 1
+        place = (alike, None if wanted is None else frozenset(wanted))
+        if place not in known.packed:
+            if len(known.packed) >= DESCRIPTIONS_MAX:
+                raise BrokerError(
+                    ErrorCode.INVALID_REQUEST, f"one request may have {DESCRIPTIONS_MAX} resources described at most"
+                )
+            if alike not in known.described:
+                known.described[alike] = {one.key: one for one in describe()}
+                yield DESCRIPTION_STEPS
+            found = known.described[alike]
+            rows = [_row(one, call.body) for key, one in found.items() if wanted is None or key in wanted]
+            known.packed[place] = schema.pack(
+                DescribeConfigsResponse, call.version, DescribeConfigsResult, "configs", rows
+            )
+            yield PACKING_STEPS + len(rows)
+        result.configs = cast("list[DescribeConfigsResourceResult]", known.packed[place])
         return result
 
-    def _topic(self, name: str) -> list[Described]:
-        check_topic_name(name)
-        if name not in self._metadata.topics:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        topic = self._config_of(name)
-        return [describe_topic_key(topic, key) for key in sorted(TOPIC_SETTINGS)]
+    def _description(self, resource: DescribeConfigsResource) -> tuple[Hashable, Callable[[], list[Described]]]:
+        """What describes a resource, and by what resources are alike for it. Raises BrokerError: there is none."""
+        kind, name = resource.resource_type, resource.resource_name
+        if kind == ResourceKind.TOPIC:
+            check_topic_name(name)
+            if name not in self._metadata.topics:
+                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            topic = self._config_of(name)
+            return (kind, *sorted(topic.overrides.items())), lambda: _of_topic(topic)
+        if kind not in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{describe_kind(kind)} are not kept here")
+        if name or kind == ResourceKind.BROKER_LOGGER:
+            check_broker_name(name, self._broker_id)
+        return (kind, bool(name)), self._of_loggers if kind == ResourceKind.BROKER_LOGGER else partial(
+            self._broker, name
+        )
 
     def _broker(self, name: str) -> list[Described]:
         if name == "":
@@ -119,14 +163,12 @@ class ConfigsHandler:
             source = ConfigSource.DYNAMIC_DEFAULT_BROKER
             common = self._dynamic.entries(source)
             return [describe_entry(key, [Synonym(key, common[key], source)]) for key in sorted(common)]
-        check_broker_name(name, self._broker_id)
         foreign = {key for source in LAYERS for key in self._dynamic.entries(source)} - SETTINGS.keys()
         return sorted(
             [self._own_key(key) for key in SETTINGS] + [describe_entry(key, list(self._found(key))) for key in foreign]
         )
 
-    def _of_loggers(self, name: str) -> list[Described]:
-        check_broker_name(name, self._broker_id)
+    def _of_loggers(self) -> list[Described]:
         meaning = "The least level of lines that are written."
         return [
             Described(
@@ -168,6 +210,10 @@ class ConfigsHandler:
                 for resource in request.resources
             ]
         )
+
+
+def _of_topic(topic: TopicConfig) -> list[Described]:
+    return [describe_topic_key(topic, key) for key in sorted(TOPIC_SETTINGS)]
 
 
 def describe_entry(key: str, found: list[Synonym]) -> Described:

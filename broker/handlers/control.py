@@ -7,6 +7,8 @@ receiver's promise. Whether one is of the past is judged when its turn has come.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import fields, replace
+from itertools import chain
 from typing import Any
 
 from sordini.broker.command_origin import CommandOrigin
@@ -16,9 +18,11 @@ from sordini.broker.control_wire import Request, Response, command_of, response_
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.guard import BetweenBrokers
 from sordini.broker.network.ports import Log, Pending
+from sordini.broker.refusals import ROWS_PER_PIECE, joined, pieces
+from sordini.broker.slices import Slices, Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
-from sordini.replication.controller.cluster import Answer, Command
+from sordini.replication.controller.cluster import Answer, Command, UpdateMetadata
 
 Later = Callable[[Call, Awaitable[Any]], Pending]
 
@@ -27,8 +31,15 @@ class ControlHandler:
     """Hands commands to their receiver: those that may be sent, from who may send them, without what cannot be."""
 
     def __init__(
-        self, receiver: CommandReceiver, origin: CommandOrigin, brokers: BetweenBrokers, later: Later, log: Log
+        self,
+        receiver: CommandReceiver,
+        origin: CommandOrigin,
+        brokers: BetweenBrokers,
+        later: Later,
+        slices: Slices,
+        log: Log,
     ) -> None:
+        self._slices = slices
         self._receiver = receiver
         self._origin = origin
         self._brokers = brokers
@@ -39,16 +50,29 @@ class ControlHandler:
         keys = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
         return [Route(key, self.handle, self.refuse) for key in keys]
 
-    def handle(self, call: Call) -> Pending:
+    def handle(self, call: Call) -> Work[Pending]:
         self._brokers.check(call)
-        command = command_of(call.body, self._brokers.listener)
+        command = yield from self._command_of(call.body)
         check_sender(command)
         return self._later(call, self._carry_out(call, command))
+
+    def _command_of(self, request: Request) -> Work[Command]:
+        """The command of a request, read piece by piece; a short request is one piece."""
+        commands = []
+        for piece in pieces(request, ROWS_PER_PIECE):
+            commands.append(command_of(piece, self._brokers.listener))
+            yield ROWS_PER_PIECE
+        first, *others = commands
+        if not others:
+            return first
+        arrays = [field.name for field in fields(first) if isinstance(getattr(first, field.name), tuple)]
+        whole: dict[str, Any] = {name: tuple(chain(*(getattr(one, name) for one in commands))) for name in arrays}
+        return replace(first, **whole)
 
     async def _carry_out(self, call: Call, command: Command) -> Response:
         code = await self._origin.refusal(command, self._receiver.broker_epoch)
         if code:
-            return response_of(command, Answer(code))
+            return await self._slices.through(_response_of(command, Answer(code)))
         sound, refused = sifted(command)
         if refused:
             name, code = next(iter(refused.items()))
@@ -61,8 +85,21 @@ class ControlHandler:
                 reason=code.name,
             )
         answer = await self._receiver.receive(sound)
-        return response_of(command, Answer(answer.error, {**answer.partitions, **refused}))
+        whole = Answer(answer.error, {**answer.partitions, **refused})
+        return await self._slices.through(_response_of(command, whole))
 
     def refuse(self, request: Request, code: ErrorCode) -> Response:
         """The same code for the whole and for every partition named."""
         return response_of(command_of(request, self._brokers.listener), Answer(code))
+
+
+def _response_of(command: Command, answer: Answer) -> Work[Response]:
+    """The response, made piece by piece where it names many partitions."""
+    if isinstance(command, UpdateMetadata) or len(command.partitions) <= ROWS_PER_PIECE:
+        yield 0
+        return response_of(command, answer)
+    starts = range(0, len(command.partitions), ROWS_PER_PIECE)
+    whole: Any = command
+    some = (replace(whole, partitions=command.partitions[start : start + ROWS_PER_PIECE]) for start in starts)
+    response: Response = yield from joined(response_of(one, answer) for one in some)
+    return response

@@ -10,6 +10,7 @@ from typing import Any
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
+from sordini.broker.slices import Slices
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -44,7 +45,8 @@ _EPOCH_UNKNOWN = -1
 class ControllerRequestsHandler:
     """Turns requests into questions to the controller of this process."""
 
-    def __init__(self, requests: ControllerRequests, later: Later) -> None:
+    def __init__(self, requests: ControllerRequests, later: Later, slices: Slices) -> None:
+        self._slices = slices
         self._requests = requests
         self._later = later
 
@@ -57,7 +59,10 @@ class ControllerRequestsHandler:
 
     async def _alter(self, call: Call) -> AlterPartitionResponse:
         request: AlterPartitionRequest = call.body
-        changes = [(topic, [_change(topic, row, call.version) for row in topic.partitions]) for topic in request.topics]
+        changes = [
+            (topic, [_change(topic, row, call.version) async for row in self._slices.paced(topic.partitions)])
+            async for topic in self._slices.paced(request.topics)
+        ]
         flat = tuple(change for _, some in changes for change in some)
         verdicts = await self._requests.alter_partitions(
             IsrChangesWanted(BrokerId(request.broker_id), request.broker_epoch, flat)
@@ -67,9 +72,9 @@ class ControllerRequestsHandler:
                 AlteredTopicData(
                     topic_name=topic.topic_name,
                     topic_id=topic.topic_id,
-                    partitions=[_altered(change, verdicts, call.version) for change in some],
+                    partitions=[_altered(change, verdicts, call.version) async for change in self._slices.paced(some)],
                 )
-                for topic, some in changes
+                async for topic, some in self._slices.paced(changes)
             ]
         )
 

@@ -14,8 +14,10 @@ from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.internal_topic import OFFSETS_TOPIC, OffsetsTopic
 from sordini.broker.groups.records import partition_for
 from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.handlers.repeats import LETTERS_PER_STEP
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -27,6 +29,7 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 FIRST_BATCHED_VERSION = 4
 FIRST_OF_KNOWN_CODES = 3
 """librdkafka asks in version 2 at the latest, and repeats the request after every code but two of authorization."""
+KEYS_AT_ONCE = 200
 
 NO_TRANSACTIONS = (
     "this cluster has no transaction coordinator: Sordini does not serve transactions yet. "
@@ -54,11 +57,13 @@ class CoordinatorsHandler:
     def route(self) -> Route:
         return Route(ApiKey.FIND_COORDINATOR, self.find, self.refuse)
 
-    def find(self, call: Call) -> FindCoordinatorResponse | Pending:
+    def find(self, call: Call) -> FindCoordinatorResponse | Pending | Work[FindCoordinatorResponse]:
         request: FindCoordinatorRequest = call.body
+        if request.key_type == TRANSACTION and not self._coordinates_transactions():
+            raise BrokerError(refusal_of_transactions(call.version), NO_TRANSACTIONS)
+        if request.key_type in (TRANSACTION, GROUP) and len(request.coordinator_keys) > KEYS_AT_ONCE:
+            return self._many(call)
         if request.key_type == TRANSACTION:
-            if not self._coordinates_transactions():
-                return self.refuse(request, refusal_of_transactions(call.version))
             return self._found(call)
         if request.key_type != GROUP:
             return self.refuse(request, ErrorCode.INVALID_REQUEST)
@@ -67,6 +72,18 @@ class CoordinatorsHandler:
         exchange: Exchange[FindCoordinatorResponse] = Exchange(call)
         self._topic.make(lambda: exchange.answer(self._found(call)))
         return exchange.result()
+
+    def _many(self, call: Call) -> Work[FindCoordinatorResponse]:
+        """As `_found`, in steps. The topic of offsets is made all the same, and is asked for again by clients."""
+        request: FindCoordinatorRequest = call.body
+        topic = TRANSACTIONS_TOPIC if request.key_type == TRANSACTION else OFFSETS_TOPIC
+        if topic == OFFSETS_TOPIC and not self._topic.exists:
+            self._topic.make(_nobody_waits)
+        response = FindCoordinatorResponse()
+        for key in request.coordinator_keys:
+            response.coordinators.append(self._coordinator(topic, key, call.peer.listener))
+            yield 2 + len(key) // LETTERS_PER_STEP
+        return response
 
     def _found(self, call: Call) -> FindCoordinatorResponse:
         request: FindCoordinatorRequest = call.body
@@ -119,6 +136,10 @@ def refusal_of_transactions(version: int) -> ErrorCode:
     if version < FIRST_OF_KNOWN_CODES:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.UNSUPPORTED_VERSION
+
+
+def _nobody_waits() -> None:
+    """Whoever names so many groups has its answer already."""
 
 
 def _nobody(key: str, code: ErrorCode) -> Coordinator:

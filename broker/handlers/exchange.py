@@ -25,7 +25,7 @@ class Exchange(Generic[M]):
         assert self._message is None, "a call was answered twice"
         self._message = message
         if self._pending is not None:
-            self._pending.resolve(self._call.frame(message))
+            self._call.complete(self._pending, message)
 
     def result(self) -> M | Pending:
         """What the handler returns: the answer if it is there, and else the promise of it."""

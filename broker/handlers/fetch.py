@@ -17,6 +17,7 @@ from sordini.broker.fetch_sessions import FetchPlan, FetchSessions, Target
 from sordini.broker.handlers.conversions import FIRST_OF_FORMAT_2, Conversions, Unconverted, check_allowed
 from sordini.broker.handlers.fetched_rows import begins_whole, found, leader_of, refused
 from sordini.broker.network.ports import Pending, release_parts
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import (
@@ -37,6 +38,10 @@ from sordini.replication.waiters import Waiter, Watched
 from sordini.storage.errors import StorageError
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.log import Log
+
+TARGETS_AT_ONCE = 500
+TARGET_STEPS = 3
+"""What it takes to read one partition of more than TARGETS_AT_ONCE."""
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -86,7 +91,7 @@ class FetchHandler:
     def route(self) -> Route:
         return Route(ApiKey.FETCH, self.handle, self.refuse)
 
-    def handle(self, call: Call) -> FetchResponse | Pending:
+    def handle(self, call: Call) -> FetchResponse | Pending | Work[FetchResponse | Pending]:
         request: FetchRequest = call.body
         if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
@@ -105,14 +110,32 @@ class FetchHandler:
             self._followers.check(call)
             plan = self._sessions.plan(request, call.version, now_ms, privileged=self._followers.privileged)
             reading = self._followers.reading(self._replicas, call, plan, bytes_max=bytes_max, now_ms=now_ms)
+        if reading.is_long:
+            return self._long(call, reading)
         reading.read()
+        return self._answered(call, reading)
+
+    def _answered(self, call: Call, reading: Reading) -> FetchResponse | Pending:
+        """What was read, or, when that is less than was asked for, the promise of it."""
+        request: FetchRequest = call.body
         if reading.unconverted and not self._converted(call, reading):
             return self._conversions.later(call, reading.unconverted, reading.response)
         # More than an answer may hold can never come together.
         missing = min(request.min_bytes, reading.bytes_max) - reading.size
-        if request.max_wait_ms <= 0 or missing <= 0 or reading.urgent or not plan.targets:
+        if request.max_wait_ms <= 0 or missing <= 0 or reading.urgent or not reading.has_targets:
             return reading.response()
         return self._park(call, reading, missing)
+
+    def _long(self, call: Call, reading: Reading) -> Work[FetchResponse | Pending]:
+        """The same of many partitions. When a log is cut meanwhile, the connection is reset (`Channel.may_hold`)."""
+        yield from reading.read_in_steps()
+        return self._answered(call, reading)
+
+    def _read_anew(self, call: Call, reading: Reading) -> Work[FetchResponse | Pending]:
+        yield from reading.read_in_steps()
+        if reading.unconverted and not self._converted(call, reading):
+            return self._conversions.later(call, reading.unconverted, reading.response)
+        return reading.response()
 
     def _park(self, call: Call, reading: Reading, missing_bytes: int) -> Pending:
         reading.drop()
@@ -120,6 +143,9 @@ class FetchHandler:
 
         def finish() -> None:
             timer.cancel()
+            if reading.is_long:
+                call.complete_by(pending, self._read_anew(call, reading))
+                return
             try:
                 reading.read()
                 if reading.unconverted and not self._converted(call, reading):
@@ -247,17 +273,46 @@ class Reading:
         self.unconverted: list[Unconverted] = []
         """What was read for versions before 4, and is to be rewritten before the answer."""
 
+    @property
+    def has_targets(self) -> bool:
+        """Whether any partition is asked for."""
+        return bool(self._plan.targets)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has more partitions than are read in one go."""
+        return len(self._plan.targets) > TARGETS_AT_ONCE
+
     def read(self) -> None:
         """Read every partition, in order, until the answer is full."""
-        self._answers.clear()
-        self.partitions.clear()
-        self.size = 0
+        self._begin()
         whole_first = self._version >= 3
         for target in self._targets():
             answer = self._read_one(target, whole_first=whole_first and self.size == 0)
             self._answers.append((target, answer))
             if answer.records is not None:
                 self.size += _size(answer.records)
+
+    def read_in_steps(self) -> Work[None]:
+        """As `read`, in slices; what was read is given back when it is closed."""
+        self._begin()
+        is_whole = False
+        try:
+            for target in self._targets():
+                answer = self._read_one(target, whole_first=self._version >= 3 and self.size == 0)
+                self._answers.append((target, answer))
+                if answer.records is not None:
+                    self.size += _size(answer.records)
+                yield TARGET_STEPS
+            is_whole = True
+        finally:
+            if not is_whole:
+                self.drop()
+
+    def _begin(self) -> None:
+        self._answers.clear()
+        self.partitions.clear()
+        self.size = 0
 
     def _targets(self) -> Iterable[Target]:
         return self._plan.targets
@@ -270,6 +325,7 @@ class Reading:
         """Give back what was read: the answer will be read anew."""
         release_parts([answer.records for _, answer in self._answers if isinstance(answer.records, FileSlice)])
         self._answers.clear()
+        self.unconverted.clear()
 
     def _read_one(self, target: Target, *, whole_first: bool) -> PartitionData:
         wish = target.wish

@@ -6,6 +6,7 @@ Versions 0 of commit and fetch, which Apache Kafka keeps in ZooKeeper, are serve
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 
 from sordini.broker.clock import Clock
 from sordini.broker.configuration.settings import INT64_MAX
@@ -15,9 +16,11 @@ from sordini.broker.groups.events import Committing
 from sordini.broker.groups.offsets import OffsetTable
 from sordini.broker.groups.state import CommittedOffset
 from sordini.broker.handlers.exchange import Exchange
-from sordini.broker.handlers.repeats import check_mentions
+from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
+from sordini.broker.handlers.settling import once_settled
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.offset_commit import (
@@ -71,11 +74,12 @@ class GroupOffsetsHandler:
             Route(ApiKey.OFFSET_DELETE, self.delete, self.refuse_delete),
         ]
 
-    def commit(self, call: Call) -> OffsetCommitResponse | Pending:
+    def commit(self, call: Call) -> Work[OffsetCommitResponse | Pending]:
         request: OffsetCommitRequest = call.body
-        codes, offsets = self._sorted_out(request, call.version)
-        if not offsets and not any(code == ErrorCode.OFFSET_METADATA_TOO_LARGE for code in codes.values()):
-            return _committed(request, codes, ErrorCode.NONE)  # Nothing is left that a group could be asked about.
+        codes, offsets = yield from self._sorted_out(request, call.version)
+        response, rest = yield from _rows_of(request, codes)
+        if not offsets and ErrorCode.OFFSET_METADATA_TOO_LARGE not in codes.values():
+            return response  # Nothing is left that a group could be asked about.
         exchange: Exchange[OffsetCommitResponse] = Exchange(call)
         event = Committing(
             caller=NOBODY,
@@ -85,15 +89,15 @@ class GroupOffsetsHandler:
         )
         try:
             self._groups.commit(
-                request.group_id, event, offsets, lambda code: exchange.answer(_committed(request, codes, code))
+                request.group_id, event, offsets, lambda code: exchange.answer(_with_code(response, rest, code))
             )
         except BrokerError as error:
-            return _committed(request, codes, error.code)
+            return _with_code(response, rest, error.code)
         return exchange.result()
 
     def _sorted_out(
         self, request: OffsetCommitRequest, version: int
-    ) -> tuple[dict[int, ErrorCode], dict[TopicPartition, CommittedOffset]]:
+    ) -> Work[tuple[dict[int, ErrorCode], dict[TopicPartition, CommittedOffset]]]:
         """What is wrong with which entries (by `id`), and the offsets of the others."""
         now_ms = self._clock.now_ms()
         retention_ms = request.retention_time_ms
@@ -102,7 +106,9 @@ class GroupOffsetsHandler:
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for topic in request.topics:
             name, unknown = self._name_of(topic, version)
+            yield 1
             for wish in topic.partitions:
+                yield 1
                 if not self._metadata.exists(name, wish.partition_index):
                     codes[id(wish)] = unknown
                 elif _length(wish.committed_metadata or "") > self._metadata_length_max:
@@ -122,12 +128,15 @@ class GroupOffsetsHandler:
             return "", ErrorCode.UNKNOWN_TOPIC_ID
         return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def fetch(self, call: Call) -> OffsetFetchResponse:
+    def fetch(self, call: Call) -> Work[OffsetFetchResponse]:
         """Nothing here is about to be changed by a transaction, so whatever is told is stable (`require_stable`)."""
         request: OffsetFetchRequest = call.body
         if call.version >= FIRST_VERSION_WITH_GROUPS:
-            check_mentions(group.group_id for group in request.groups if group.topics is None)
-            return OffsetFetchResponse(groups=[self._fetched(group, call.version) for group in request.groups])
+            yield from check_mentions(group.group_id for group in request.groups if group.topics is None)
+            response = OffsetFetchResponse()
+            for one in request.groups:
+                response.groups.append((yield from self._fetched(one, call.version)))
+            return response
         topics = None
         if request.topics is not None:
             topics = [
@@ -135,39 +144,46 @@ class GroupOffsetsHandler:
                 for topic in request.topics
             ]
         asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-        group = self._fetched(asked, call.version)
+        group = yield from self._fetched(asked, call.version)
         if group.error_code:
-            return self.refuse_fetch(request, ErrorCode(group.error_code))
-        return OffsetFetchResponse(topics=[_old_topic(topic, call.version) for topic in group.topics])
+            raise BrokerError(ErrorCode(group.error_code), f"offsets of {request.group_id} are not told")
+        old = OffsetFetchResponse()
+        for told in group.topics:
+            old.topics.append((yield from _old_topic(told, call.version)))
+        return old
 
-    def _fetched(self, asked: OffsetFetchRequestGroup, version: int) -> OffsetFetchResponseGroup:
+    def _fetched(self, asked: OffsetFetchRequestGroup, version: int) -> Work[OffsetFetchResponseGroup]:
+        answer = OffsetFetchResponseGroup(group_id=asked.group_id)
+        yield 1 + len(asked.group_id) // LETTERS_PER_STEP
         try:
             offsets = self._groups.offsets(asked.group_id)
         except BrokerError as error:
-            return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
+            answer.error_code = error.code
+            return answer
         if asked.topics is None:
-            return OffsetFetchResponseGroup(group_id=asked.group_id, topics=self._all_topics(offsets, version))
-        return OffsetFetchResponseGroup(
-            group_id=asked.group_id, topics=[self._fetched_topic(topic, offsets, version) for topic in asked.topics]
-        )
+            answer.topics = yield from self._all_topics(offsets, version)
+            return answer
+        for topic in asked.topics:
+            answer.topics.append((yield from self._fetched_topic(topic, offsets, version)))
+        return answer
 
     def _fetched_topic(
         self, topic: OffsetFetchRequestTopics, offsets: OffsetTable, version: int
-    ) -> OffsetFetchResponseTopics:
+    ) -> Work[OffsetFetchResponseTopics]:
         name, unknown = self._name_of(topic, version)
-        return OffsetFetchResponseTopics(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                _told(index, offsets.get(TopicPartition(name, index)), ErrorCode.NONE if name else unknown)
-                for index in topic.partition_indexes
-            ],
-        )
+        answer = OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id)
+        yield 1
+        code = ErrorCode.NONE if name else unknown
+        for index in topic.partition_indexes:
+            answer.partitions.append(_told(index, offsets.get(TopicPartition(name, index)), code))
+            yield 1
+        return answer
 
-    def _all_topics(self, offsets: OffsetTable, version: int) -> list[OffsetFetchResponseTopics]:
+    def _all_topics(self, offsets: OffsetTable, version: int) -> Work[list[OffsetFetchResponseTopics]]:
         """All that is committed; by ids, what has none any more cannot be told."""
         topics: dict[str, OffsetFetchResponseTopics] = {}
-        for (name, index), committed in offsets.items():
+        for (name, index), committed in list(offsets.items()):
+            yield 1
             known = self._metadata.topics.get(name)
             if known is None and version >= FIRST_VERSION_WITH_TOPIC_IDS:
                 continue
@@ -179,67 +195,73 @@ class GroupOffsetsHandler:
             topic.partitions.append(_told(index, committed, ErrorCode.NONE))
         return list(topics.values())
 
-    def delete(self, call: Call) -> OffsetDeleteResponse | Pending:
+    def delete(self, call: Call) -> Work[OffsetDeleteResponse | Pending]:
         request: OffsetDeleteRequest = call.body
-        known = {topic.name for topic in request.topics if topic.name in self._metadata.topics}
+        known = set()
+        for topic in request.topics:
+            if topic.name in self._metadata.topics:
+                known.add(topic.name)
+            yield 1
         if not known:
-            return self._deleted(request, ())
+            return (yield from self._deleted(request, ()))
         if not request.group_id:
             raise BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+        return (yield from once_settled(call, self._groups, [request.group_id], lambda: self._delete(call, known)))
+
+    def _delete(self, call: Call, known: AbstractSet[str]) -> Work[OffsetDeleteResponse | Pending]:
+        """Raises BrokerError."""
+        request: OffsetDeleteRequest = call.body
+        in_use = self._groups.in_use(request.group_id, known)
+        free = known - in_use
+        gone: dict[TopicPartition, None] = {}
+        for topic in request.topics:
+            for partition in topic.partitions if topic.name in free else ():
+                gone[TopicPartition(topic.name, partition.partition_index)] = None
+                yield 1
+        response = yield from self._deleted(request, in_use)
         exchange: Exchange[OffsetDeleteResponse] = Exchange(call)
 
-        def settled() -> None:
-            try:
-                self._delete(request, known, exchange)
-            except BrokerError as error:
-                exchange.answer(self.refuse_delete(request, error.code))
-
-        self._groups.when_settled([request.group_id], settled)
-        return exchange.result()
-
-    def _delete(
-        self, request: OffsetDeleteRequest, known: Collection[str], exchange: Exchange[OffsetDeleteResponse]
-    ) -> None:
-        """Raises BrokerError."""
-        in_use = self._groups.in_use(request.group_id, known)
-        gone = [
-            TopicPartition(topic.name, partition.partition_index)
-            for topic in request.topics
-            if topic.name in known and topic.name not in in_use
-            for partition in topic.partitions
-        ]
-
         def ended(code: ErrorCode) -> None:
-            exchange.answer(self.refuse_delete(request, code) if code else self._deleted(request, in_use))
+            exchange.answer(self.refuse_delete(request, code) if code else response)
 
         self._groups.delete_offsets(request.group_id, gone, ended)
+        return exchange.result()
 
-    def _deleted(self, request: OffsetDeleteRequest, in_use: Collection[str]) -> OffsetDeleteResponse:
-        def code(topic: str, partition: int) -> ErrorCode:
-            if not self._metadata.exists(topic, partition):
-                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if topic in in_use else ErrorCode.NONE
+    def _deleted(self, request: OffsetDeleteRequest, in_use: Collection[str]) -> Work[OffsetDeleteResponse]:
+        """The answer when all that may be deleted is."""
+        response = OffsetDeleteResponse()
+        for topic in request.topics:
+            yield 1
+            if not topic.partitions:
+                continue
+            answered = OffsetDeleteResponseTopic(name=topic.name)
+            response.topics.append(answered)
+            for partition in topic.partitions:
+                yield 1
+                answer = OffsetDeleteResponsePartition(partition_index=partition.partition_index)
+                if not self._metadata.exists(topic.name, partition.partition_index):
+                    answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif topic.name in in_use:
+                    answer.error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                answered.partitions.append(answer)
+        return response
 
-        return OffsetDeleteResponse(
+    @staticmethod
+    def refuse_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+        return OffsetCommitResponse(
             topics=[
-                OffsetDeleteResponseTopic(
+                OffsetCommitResponseTopic(
                     name=topic.name,
+                    topic_id=topic.topic_id,
                     partitions=[
-                        OffsetDeleteResponsePartition(
-                            partition_index=partition.partition_index,
-                            error_code=code(topic.name, partition.partition_index),
-                        )
-                        for partition in topic.partitions
+                        OffsetCommitResponsePartition(partition_index=wish.partition_index, error_code=code)
+                        for wish in topic.partitions
                     ],
                 )
                 for topic in request.topics
                 if topic.partitions
             ]
         )
-
-    @staticmethod
-    def refuse_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-        return _committed(request, {}, code)
 
     @staticmethod
     def refuse_fetch(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
@@ -276,24 +298,35 @@ def _offset(wish: OffsetCommitRequestPartition, now_ms: int, expires_ms: int | N
     )
 
 
-def _committed(request: OffsetCommitRequest, codes: Mapping[int, ErrorCode], code: ErrorCode) -> OffsetCommitResponse:
-    """One code for all but those that had one of their own already."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=wish.partition_index, error_code=codes.get(id(wish), code)
-                    )
-                    for wish in topic.partitions
-                ],
-            )
-            for topic in request.topics
-            if topic.partitions
-        ]
-    )
+def _rows_of(
+    request: OffsetCommitRequest, codes: Mapping[int, ErrorCode]
+) -> Work[tuple[OffsetCommitResponse, list[OffsetCommitResponsePartition]]]:
+    """The answer to a commit that succeeds, and those of its rows that have no code of their own already."""
+    response, rest = OffsetCommitResponse(), list[OffsetCommitResponsePartition]()
+    for topic in request.topics:
+        yield 1
+        if not topic.partitions:
+            continue
+        answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        response.topics.append(answered)
+        for wish in topic.partitions:
+            code = codes.get(id(wish))
+            row = OffsetCommitResponsePartition(partition_index=wish.partition_index, error_code=code or ErrorCode.NONE)
+            answered.partitions.append(row)
+            if code is None:
+                rest.append(row)
+            yield 1
+    return response, rest
+
+
+def _with_code(
+    response: OffsetCommitResponse, rest: list[OffsetCommitResponsePartition], code: ErrorCode
+) -> OffsetCommitResponse:
+    """The answer when the commit as a whole came to this."""
+    if code:
+        for row in rest:
+            row.error_code = code
+    return response
 
 
 def _told(index: int, committed: CommittedOffset | None, code: ErrorCode) -> OffsetFetchResponsePartitions:
@@ -308,13 +341,16 @@ def _told(index: int, committed: CommittedOffset | None, code: ErrorCode) -> Off
     )
 
 
-def _old_topic(topic: OffsetFetchResponseTopics, version: int) -> OffsetFetchResponseTopic:
-    partitions = [_old_partition(partition) for partition in topic.partitions]
-    if version == 0:
-        for partition in partitions:
-            if partition.committed_offset == NOT_SET:
-                partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return OffsetFetchResponseTopic(name=topic.name, partitions=partitions)
+def _old_topic(topic: OffsetFetchResponseTopics, version: int) -> Work[OffsetFetchResponseTopic]:
+    old = OffsetFetchResponseTopic(name=topic.name)
+    yield 1
+    for told in topic.partitions:
+        partition = _old_partition(told)
+        if version == 0 and partition.committed_offset == NOT_SET:
+            partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        old.partitions.append(partition)
+        yield 1
+    return old
 
 
 def _old_partition(told: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:

@@ -25,8 +25,10 @@ from sordini.broker.groups.events import (
 )
 from sordini.broker.groups.state import Group, GroupState, Member, Protocol
 from sordini.broker.handlers.exchange import Exchange
-from sordini.broker.handlers.repeats import check_mentions
+from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
+from sordini.broker.handlers.settling import once_settled
 from sordini.broker.network.ports import Pending
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -51,6 +53,13 @@ M = TypeVar("M")
 
 CLASSIC = "classic"
 """The type of every group here (KIP-848 names it)."""
+VERSION_OF_MANY = 3
+"""The first version of LeaveGroup that names many members."""
+LEAVING_AT_ONCE = 50
+LEAVING_STEPS = 3
+"""What it takes for one member to leave."""
+DELETION_STEPS = 10
+"""A group that is deleted goes through its machine, and is written."""
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 """What everybody may do with a group while nobody is asked who they are: READ, DELETE, DESCRIBE."""
 
@@ -156,60 +165,82 @@ class GroupsHandler:
                 raise
             return HeartbeatResponse()  # Its session begins when the group is there.
 
-    def leave(self, call: Call) -> LeaveGroupResponse | Pending:
+    def leave(self, call: Call) -> LeaveGroupResponse | Pending | Work[LeaveGroupResponse]:
         request: LeaveGroupRequest = call.body
         _check_group_id(request.group_id)
-        leaving = request.members if call.version >= 3 else [MemberIdentity(member_id=request.member_id)]
+        leaving = request.members if call.version >= VERSION_OF_MANY else [MemberIdentity(member_id=request.member_id)]
+        if len(leaving) > LEAVING_AT_ONCE:
+            return self._many_leave(request)
         event = Leave(NOBODY, tuple(Leaving(member.member_id, member.group_instance_id) for member in leaving))
         return _ask(self._groups, call, event, lambda answer: _left(answer, leaving, call.version))
 
-    def describe(self, call: Call) -> DescribeGroupsResponse | Pending:
-        request: DescribeGroupsRequest = call.body
-        check_mentions(request.groups)
-        exchange: Exchange[DescribeGroupsResponse] = Exchange(call)
-        self._groups.when_settled(request.groups, lambda: exchange.answer(self._described(call)))
-        return exchange.result()
+    def _many_leave(self, request: LeaveGroupRequest) -> Work[LeaveGroupResponse]:
+        """Some after the other. When the group is not coordinated here any more, the rest has that for its answer."""
+        response = LeaveGroupResponse()
+        for start in range(0, len(request.members), LEAVING_AT_ONCE):
+            some = request.members[start : start + LEAVING_AT_ONCE]
+            answers: list[LeaveAnswer] = []
+            event = Leave(NOBODY, tuple(Leaving(member.member_id, member.group_instance_id) for member in some))
+            try:
+                self._groups.ask(request.group_id, event, answers.append)
+            except BrokerError as error:
+                if not start:
+                    raise
+                answers.append(LeaveAnswer((error.code,) * len(some)))
+            response.members += _left(answers[0], some, VERSION_OF_MANY).members
+            yield LEAVING_STEPS * len(some)
+        return response
 
-    def _described(self, call: Call) -> DescribeGroupsResponse:
+    def describe(self, call: Call) -> Work[DescribeGroupsResponse | Pending]:
+        request: DescribeGroupsRequest = call.body
+        yield from check_mentions(request.groups)
+        return (yield from once_settled(call, self._groups, request.groups, lambda: self._describe(call)))
+
+    def _describe(self, call: Call) -> Work[DescribeGroupsResponse | Pending]:
         request: DescribeGroupsRequest = call.body
         response = DescribeGroupsResponse()
         for group_id in request.groups:
+            yield 1 + len(group_id) // LETTERS_PER_STEP
             try:
                 group = self._groups.group(group_id)
             except BrokerError as error:
                 response.groups.append(DescribedGroup(group_id=group_id, error_code=error.code))
                 continue
-            described = _described(group_id, group, call.version)
+            described = yield from _described(group_id, group, call.version)
             if request.include_authorized_operations and not described.error_code:
                 described.authorized_operations = GROUP_OPERATIONS
             response.groups.append(described)
         return response
 
-    def list(self, call: Call) -> ListGroupsResponse | Pending:
-        exchange: Exchange[ListGroupsResponse] = Exchange(call)
-        self._groups.when_settled(None, lambda: exchange.answer(self._listed(call.body)))
-        return exchange.result()
+    def list(self, call: Call) -> Work[ListGroupsResponse | Pending]:
+        return (yield from once_settled(call, self._groups, None, lambda: self._list(call.body)))
 
-    def _listed(self, request: ListGroupsRequest) -> ListGroupsResponse:
-        states = {state.lower() for state in request.states_filter}
-        types = {kind.lower() for kind in request.types_filter}
+    def _list(self, request: ListGroupsRequest) -> Work[ListGroupsResponse | Pending]:
+        states = set()
+        for state in request.states_filter:
+            states.add(state.lower())
+            yield 1
+        types = set()
+        for kind in request.types_filter:
+            types.add(kind.lower())
+            yield 1
         response = ListGroupsResponse()
         if self._groups.is_loading:
             response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        if not types or CLASSIC in types:
-            response.groups = [
-                ListedGroup(
-                    group_id=group.group_id,
-                    protocol_type=group.protocol_type or "",
-                    group_state=group.state.value,
-                    group_type=CLASSIC,
+        for group in self._groups.groups() if not types or CLASSIC in types else ():
+            yield 1
+            if not states or group.state.value.lower() in states:
+                response.groups.append(
+                    ListedGroup(
+                        group_id=group.group_id,
+                        protocol_type=group.protocol_type or "",
+                        group_state=group.state.value,
+                        group_type=CLASSIC,
+                    )
                 )
-                for group in self._groups.groups()
-                if not states or group.state.value.lower() in states
-            ]
         return response
 
-    def delete(self, call: Call) -> DeleteGroupsResponse | Pending:
+    def delete(self, call: Call) -> Work[DeleteGroupsResponse | Pending]:
         request: DeleteGroupsRequest = call.body
         exchange: Exchange[DeleteGroupsResponse] = Exchange(call)
         names = list(dict.fromkeys(request.groups_names))
@@ -222,6 +253,7 @@ class GroupsHandler:
 
         for group_id in names:
             self._groups.delete(group_id, partial(ended, group_id))
+            yield DELETION_STEPS + len(group_id) // LETTERS_PER_STEP
         return exchange.result() if names else DeleteGroupsResponse()
 
     @staticmethod
@@ -309,7 +341,7 @@ def _heard(answer: Answer) -> HeartbeatResponse:
 
 
 def _left(answer: LeaveAnswer, leaving: list[MemberIdentity], version: int) -> LeaveGroupResponse:
-    if version < 3:
+    if version < VERSION_OF_MANY:
         return LeaveGroupResponse(error_code=answer.errors[0])
     return LeaveGroupResponse(
         members=[
@@ -319,7 +351,7 @@ def _left(answer: LeaveAnswer, leaving: list[MemberIdentity], version: int) -> L
     )
 
 
-def _described(group_id: str, group: Group | None, version: int) -> DescribedGroup:
+def _described(group_id: str, group: Group | None, version: int) -> Work[DescribedGroup]:
     if group is None:
         described = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if version >= 6:
@@ -327,15 +359,16 @@ def _described(group_id: str, group: Group | None, version: int) -> DescribedGro
             described.error_message = f"Group {group_id} not found."
         return described
     is_stable = group.state is GroupState.STABLE
-    return DescribedGroup(
+    described = DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
         protocol_data=group.protocol_name or "" if is_stable else "",
-        members=[
-            _described_member(member, group.protocol_name if is_stable else None) for member in group.members.values()
-        ],
     )
+    for member in group.members.values():  # Of a group that is a value: it is what it was when it was found.
+        described.members.append(_described_member(member, group.protocol_name if is_stable else None))
+        yield 1
+    return described
 
 
 def _described_member(member: Member, protocol_name: str | None) -> DescribedGroupMember:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Log as EventLog
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_replica_log_dirs import (
@@ -46,24 +47,43 @@ class LogDirsHandler:
             Route(ApiKey.ALTER_REPLICA_LOG_DIRS, self.alter, self.refuse_alter),
         ]
 
-    def describe(self, call: Call) -> DescribeLogDirsResponse:
+    def describe(self, call: Call) -> Work[DescribeLogDirsResponse]:
         request: DescribeLogDirsRequest = call.body
         wanted = None
         if request.topics is not None:
-            wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-        return DescribeLogDirsResponse(results=[_result(survey, wanted) for survey in self._logs.surveys()])
+            wanted = set()
+            for asked in request.topics:
+                yield 1
+                for index in asked.partitions:
+                    wanted.add(TopicPartition(asked.topic, index))
+                    yield 1
+        response = DescribeLogDirsResponse()
+        for survey in self._logs.surveys():
+            response.results.append((yield from _result(survey, wanted)))
+        return response
 
     @staticmethod
     def refuse_describe(_request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
         return DescribeLogDirsResponse(error_code=code)
 
-    def alter(self, call: Call) -> AlterReplicaLogDirsResponse:
+    def alter(self, call: Call) -> Work[AlterReplicaLogDirsResponse]:
         request: AlterReplicaLogDirsRequest = call.body
         online = {_absolute(survey.path): survey.is_online for survey in self._logs.surveys()}
-        return _altered(request, lambda path, name: self._judged(online, path, name))
+        stay: list[TopicPartition] = []
+        response = yield from _altered(request, lambda path, name: self._judged(online, path, name, stay))
+        if stay:  # One line for a request, however many it names.
+            self._log.warning(
+                "replicas not moved",
+                partitions=len(stay),
+                first=str(stay[0]),
+                reason="replicas are not moved between log directories while the broker runs",
+            )
+        return response
 
-    def _judged(self, online: Mapping[str, bool], path: str, name: TopicPartition) -> ErrorCode:
-        """What becomes of the wish to have a partition in a directory."""
+    def _judged(
+        self, online: Mapping[str, bool], path: str, name: TopicPartition, stay: list[TopicPartition]
+    ) -> ErrorCode:
+        """What becomes of a partition that is to be in a directory; one that stays in another goes into `stay`."""
         if path not in online:
             return ErrorCode.LOG_DIR_NOT_FOUND
         if not online[path]:
@@ -73,32 +93,33 @@ class LogDirsHandler:
             return ErrorCode.REPLICA_NOT_AVAILABLE
         if _absolute(held.home.path) == path:
             return ErrorCode.NONE
-        self._log.warning(
-            "replica not moved",
-            partition=str(name),
-            directory=path,
-            reason="replicas are not moved between log directories while the broker runs",
-        )
+        stay.append(name)
         return ErrorCode.UNSUPPORTED_VERSION
 
     @staticmethod
     def refuse_alter(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
-        return _altered(request, lambda _path, _name: code)
+        topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+        for wanted in (wanted for directory in request.dirs for wanted in directory.topics):
+            topic = topics.setdefault(wanted.name, AlterReplicaLogDirTopicResult(topic_name=wanted.name))
+            topic.partitions += [
+                AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code) for index in wanted.partitions
+            ]
+        return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
 def _altered(
     request: AlterReplicaLogDirsRequest, code_of: Callable[[str, TopicPartition], ErrorCode]
-) -> AlterReplicaLogDirsResponse:
+) -> Work[AlterReplicaLogDirsResponse]:
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for directory in request.dirs:
+        yield 1
         for wanted in directory.topics:
             topic = topics.setdefault(wanted.name, AlterReplicaLogDirTopicResult(topic_name=wanted.name))
-            topic.partitions += [
-                AlterReplicaLogDirPartitionResult(
-                    partition_index=index, error_code=code_of(directory.path, TopicPartition(wanted.name, index))
-                )
-                for index in wanted.partitions
-            ]
+            yield 1
+            for index in wanted.partitions:
+                code = code_of(directory.path, TopicPartition(wanted.name, index))
+                topic.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+                yield 1
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
@@ -106,7 +127,7 @@ def _absolute(path: str) -> str:
     return str(Path(path).absolute())
 
 
-def _result(survey: DirectorySurvey, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
+def _result(survey: DirectorySurvey, wanted: set[TopicPartition] | None) -> Work[DescribeLogDirsResult]:
     log_dir = _absolute(survey.path)
     if not survey.is_online:
         return DescribeLogDirsResult(
@@ -115,18 +136,19 @@ def _result(survey: DirectorySurvey, wanted: set[TopicPartition] | None) -> Desc
     logs = survey.logs if wanted is None else [log for log in survey.logs if log.topic_partition in wanted]
     return DescribeLogDirsResult(
         log_dir=log_dir,
-        topics=_topics(logs),
+        topics=(yield from _topics(logs)),
         total_bytes=BYTES_UNKNOWN if survey.total_bytes is None else survey.total_bytes,
         usable_bytes=BYTES_UNKNOWN if survey.usable_bytes is None else survey.usable_bytes,
         is_cordoned=survey.is_cordoned,
     )
 
 
-def _topics(logs: Iterable[Log]) -> list[DescribeLogDirsTopic]:
+def _topics(logs: Iterable[Log]) -> Work[list[DescribeLogDirsTopic]]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for log in sorted(logs, key=lambda log: log.topic_partition):
         name, index = log.topic_partition
         topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
         # A log is never behind the high watermark that it knows, and none is being copied between directories.
         topic.partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=log.size))
+        yield 1
     return list(topics.values())

@@ -11,6 +11,7 @@ from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
 from sordini.broker.handlers.guard import BetweenBrokers
 from sordini.broker.network.ports import Pending
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.write_txn_markers import (
@@ -35,6 +36,10 @@ TIMEOUT_MS: Final = 30_000
 again."""
 
 
+MARKER_STEPS: Final = 25
+"""What it takes to write one."""
+
+
 class MarkersHandler:
     """Appends markers as a leader; each is answered once all in-sync replicas have it.
 
@@ -55,14 +60,18 @@ class MarkersHandler:
     def route(self) -> Route:
         return Route(ApiKey.WRITE_TXN_MARKERS, self.handle, self.refuse)
 
-    def handle(self, call: Call) -> WriteTxnMarkersResponse | Pending:
+    def handle(self, call: Call) -> Work[WriteTxnMarkersResponse | Pending]:
         self._brokers.check_listener(call)
         request: WriteTxnMarkersRequest = call.body
         now_ms = self._clock.now_ms()
         written: list[Written] = []
-        response = WriteTxnMarkersResponse(markers=[self._end(marker, now_ms, written) for marker in request.markers])
-        for partition, *_ in written:
-            partition.tell_waiters()
+        response = WriteTxnMarkersResponse()
+        try:
+            for marker in request.markers:
+                response.markers.append((yield from self._end(marker, now_ms, written)))
+        finally:  # What was written before the connection died is written.
+            for partition, *_ in written:
+                partition.tell_waiters()
         if any(part.partition.log.needs_flush for part in written):
             return self._later(call, self._flush(written, response))
         waiting = [part for part in written if not part.is_committed]
@@ -70,12 +79,15 @@ class MarkersHandler:
             return answer_when_committed(call, response, waiting, self._call_later, TIMEOUT_MS)
         return response
 
-    def _end(self, marker: WritableTxnMarker, now_ms: int, written: list[Written]) -> WritableTxnMarkerResult:
+    def _end(self, marker: WritableTxnMarker, now_ms: int, written: list[Written]) -> Work[WritableTxnMarkerResult]:
         result = WritableTxnMarkerResult(producer_id=marker.producer_id)
+        yield 1
         for topic in marker.topics:
+            yield 1
             rows = WritableTxnMarkerTopicResult(name=topic.name)
             result.topics.append(rows)
             for index in topic.partition_indexes:
+                yield MARKER_STEPS
                 row = WritableTxnMarkerPartitionResult(partition_index=index)
                 rows.partitions.append(row)
                 try:

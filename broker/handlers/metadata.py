@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Any
 
 from sordini.broker.dispatch import Call, Encoded, Route
 from sordini.broker.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
+from sordini.broker.slices import Work
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -25,6 +27,12 @@ from sordini.replication.terms import INTERNAL_TOPICS
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
+NAMES_AT_ONCE = 2_000
+"""Answers to requests that name more topics are not kept."""
+
+Key = tuple[int, str, tuple[Any, ...] | None, bool, bool]
+"""What an answer depends on beside the metadata; in the third place the topics asked for, None for all."""
+
 AutoCreate = Callable[[str], ErrorCode]
 
 
@@ -39,9 +47,11 @@ class MetadataHandler:
     def route(self) -> Route:
         return Route(ApiKey.METADATA, self.handle, self.refuse)
 
-    def handle(self, call: Call) -> MetadataResponse | Encoded:
+    def handle(self, call: Call) -> MetadataResponse | Encoded | Work[MetadataResponse | Encoded]:
         request: MetadataRequest = call.body
         wanted = request.topics
+        if wanted is not None and len(wanted) > NAMES_AT_ONCE:
+            return self._many(call, wanted)
         everything = wanted is None or (call.version == 0 and not wanted)
         # Named twice, answered once: the key of a kept answer is not larger than the answer.
         once = {(topic.name, topic.topic_id): topic for topic in wanted or ()}
@@ -55,16 +65,37 @@ class MetadataHandler:
         kept = self._metadata.answer(key)
         if kept is not None:
             return Encoded(kept)
-        response = self._common(call)
-        if everything:
-            response.topics = [self._topic(call, known) for known in self._metadata.topics.values()]
+        return self._drawn(call, key, once.values())
+
+    def _many(self, call: Call, wanted: list[MetadataRequestTopic]) -> Work[MetadataResponse | Encoded]:
+        """The answer to a request of so many names that looking for one that was kept takes long itself."""
+        once = {}
+        for topic in wanted:
+            once[topic.name, topic.topic_id] = topic
+            yield 1
+        return (yield from self._drawn(call, None, once.values()))
+
+    def _drawn(
+        self, call: Call, key: Key | None, wanted: Collection[MetadataRequestTopic]
+    ) -> Work[MetadataResponse | Encoded]:
+        """A new answer, of all topics if none is named; kept as bytes under `key` if nothing is wrong in it."""
+        response, epoch, is_whole = self._common(call), self._metadata.epoch, True
+        if key is not None and key[2] is None:
+            for known in list(self._metadata.topics.values()):
+                response.topics.append((yield from self._topic(call, known)))
         else:
-            response.topics = [self._wanted(call, topic) for topic in once.values()]
-        if any(topic.error_code for topic in response.topics):
+            for topic in wanted:
+                found = yield from self._wanted(call, topic)
+                is_whole = is_whole and not found.error_code
+                response.topics.append(found)
+        if key is None or not is_whole:
             return response
-        body = schema.encode(response, call.version)
-        self._metadata.keep(key, body)
-        return Encoded(body)
+        body = bytearray()
+        yield from schema.encoder_in_steps(MetadataResponse, call.version)(response, body, [])
+        answer = Encoded(body)
+        if epoch == self._metadata.epoch:  # Nothing has changed since.
+            self._metadata.keep(key, answer)
+        return answer
 
     def _common(self, call: Call) -> MetadataResponse:
         request: MetadataRequest = call.body
@@ -83,20 +114,22 @@ class MetadataHandler:
             else OPERATIONS_UNKNOWN,
         )
 
-    def _wanted(self, call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+    def _wanted(self, call: Call, wanted: MetadataRequestTopic) -> Work[MetadataResponseTopic]:
         request: MetadataRequest = call.body
         if wanted.name is None or wanted.topic_id != NO_TOPIC_ID:
-            return self._wanted_by_id(call, wanted)
+            return (yield from self._wanted_by_id(call, wanted))
         known = self._metadata.topics.get(wanted.name)
         if known is not None:
-            return self._topic(call, known)
+            return (yield from self._topic(call, known))
+        yield 2
         code = self._metadata.why_unknown(wanted.name)
         may_be_made = request.allow_auto_topic_creation or call.version < 4
         if may_be_made and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             code = self._auto_create(wanted.name)
         return MetadataResponseTopic(error_code=code, name=wanted.name, is_internal=wanted.name in INTERNAL_TOPICS)
 
-    def _wanted_by_id(self, call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+    def _wanted_by_id(self, call: Call, wanted: MetadataRequestTopic) -> Work[MetadataResponseTopic]:
+        yield 1
         if call.version < 12:
             raise BrokerError(ErrorCode.INVALID_REQUEST, "topics can be asked for by id from version 12 on")
         if wanted.topic_id == NO_TOPIC_ID:
@@ -104,18 +137,22 @@ class MetadataHandler:
         name = self._metadata.name_of(TopicId(wanted.topic_id))
         if name is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
-        return self._topic(call, self._metadata.topics[name])
+        return (yield from self._topic(call, self._metadata.topics[name]))
 
-    def _topic(self, call: Call, known: TopicMetadata) -> MetadataResponseTopic:
-        return MetadataResponseTopic(
+    def _topic(self, call: Call, known: TopicMetadata) -> Work[MetadataResponseTopic]:
+        topic = MetadataResponseTopic(
             name=known.name,
             topic_id=known.topic_id,
             is_internal=known.name in INTERNAL_TOPICS,
-            partitions=[self._partition(call, index, known.partitions[index]) for index in sorted(known.partitions)],
             topic_authorized_operations=TOPIC_OPERATIONS
             if call.body.include_topic_authorized_operations
             else OPERATIONS_UNKNOWN,
         )
+        yield 1
+        for index, partition in sorted(known.partitions.items()):  # A copy: they may change between two steps.
+            topic.partitions.append(self._partition(call, index, partition))
+            yield 1
+        return topic
 
     def _partition(self, call: Call, index: int, known: PartitionMetadata) -> MetadataResponsePartition:
         """A leader that cannot be reached is none: no client is sent to a broker that is not in the same answer."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
 from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.list_offsets import (
@@ -45,6 +46,9 @@ LATEST_TIERED = -5
 OLDEST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 READ_COMMITTED = 1
+
+ROWS_LOOKED_AT_PER_STEP = 10
+"""Of those that are only counted."""
 
 
 class _Range(NamedTuple):
@@ -96,7 +100,7 @@ class OffsetsHandler:
                 raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "nobody is served as a follower here")
             self._check_broker(call)
 
-    def list_offsets(self, call: Call) -> ListOffsetsResponse | Pending:
+    def list_offsets(self, call: Call) -> Work[ListOffsetsResponse | Pending]:
         request: ListOffsetsRequest = call.body
         self._check(call)
         seen: set[tuple[str, int]] = set()
@@ -104,13 +108,16 @@ class OffsetsHandler:
         for topic in request.topics:
             for wish in topic.partitions:
                 (twice if (topic.name, wish.partition_index) in seen else seen).add((topic.name, wish.partition_index))
+            yield 1 + len(topic.partitions) // ROWS_LOOKED_AT_PER_STEP
         response = ListOffsetsResponse()
         slow: list[_Slow] = []
         effort = Effort()
         for topic in request.topics:
             answered = ListOffsetsTopicResponse(name=topic.name)
             response.topics.append(answered)
+            yield 1
             for wish in topic.partitions:
+                yield 1
                 try:
                     if (topic.name, wish.partition_index) in twice:
                         raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
@@ -183,14 +190,16 @@ class OffsetsHandler:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.name} has another leader epoch")
         return _listed(call, wish, range_, found)
 
-    def offset_for_leader_epoch(self, call: Call) -> OffsetForLeaderEpochResponse:
+    def offset_for_leader_epoch(self, call: Call) -> Work[OffsetForLeaderEpochResponse]:
         request: OffsetForLeaderEpochRequest = call.body
         self._check(call)
         response = OffsetForLeaderEpochResponse()
         for topic in request.topics:
             answered = OffsetForLeaderTopicResult(topic=topic.topic)
             response.topics.append(answered)
+            yield 1
             for wish in topic.partitions:
+                yield 1
                 try:
                     answered.partitions.append(self._epoch_of_one(topic.topic, wish))
                 except BrokerError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import groupby
@@ -11,6 +10,7 @@ from typing import Any
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
 from sordini.broker.partition_admin import Outcomes, PartitionAdmin
+from sordini.broker.slices import Slices, Work
 from sordini.broker.topic_admin import TopicAdmin
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -40,17 +40,21 @@ from sordini.protocol.messages.list_partition_reassignments import (
 )
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller.elections import Election
-from sordini.replication.controller.wishes import Declined
 
 Later = Callable[[Call, Awaitable[Any]], Pending]
 
 REFUSED = "The request as a whole was refused."
 
 
+TOPIC_STEPS = 50
+"""What it takes to begin with one topic, whatever comes of it."""
+
+
 class PartitionsHandler:
     """Turns requests into wishes, and what became of them into answers."""
 
-    def __init__(self, topics: TopicAdmin, partitions: PartitionAdmin, later: Later) -> None:
+    def __init__(self, topics: TopicAdmin, partitions: PartitionAdmin, later: Later, slices: Slices) -> None:
+        self._slices = slices
         self._topics = topics
         self._partitions = partitions
         self._later = later
@@ -76,8 +80,10 @@ class PartitionsHandler:
         self._topics.check_growth(request.topics)
         counts = Counter(topic.name for topic in request.topics)
         once = {topic.name: topic for topic in request.topics}
-        results = await asyncio.gather(*(self._grow(request, topic, counts) for topic in once.values()))
-        return CreatePartitionsResponse(results=list(results))
+        results = await self._slices.gather(
+            once.values(), lambda topic: self._grow(request, topic, counts), steps_each=TOPIC_STEPS
+        )
+        return CreatePartitionsResponse(results=results)
 
     async def _grow(
         self, request: CreatePartitionsRequest, topic: CreatePartitionsTopic, counts: Counter[str]
@@ -110,12 +116,30 @@ class PartitionsHandler:
             election = Election(request.election_type)
         except ValueError:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}") from None
-        wanted = None if request.topic_partitions is None else _elections_of(request)
-        return _elected(await self._partitions.elect(election, wanted, timeout_ms=request.timeout_ms))
+        wanted = None
+        if request.topic_partitions is not None:
+            wanted = [
+                TopicPartition(topic.topic, index)
+                async for topic in self._slices.paced(request.topic_partitions)
+                async for index in self._slices.paced(topic.partitions)
+            ]
+        outcomes = await self._partitions.elect(election, wanted, timeout_ms=request.timeout_ms)
+        return await self._slices.through(_elected(outcomes))
 
     @staticmethod
     def refuse_elect(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
-        response = _elected(dict.fromkeys(_elections_of(request), Declined(code, REFUSED)))
+        response = ElectLeadersResponse(
+            replica_election_results=[
+                ReplicaElectionResult(
+                    topic=topic.topic,
+                    partition_result=[
+                        PartitionResult(partition_id=index, error_code=code, error_message=REFUSED)
+                        for index in topic.partitions
+                    ],
+                )
+                for topic in request.topic_partitions or ()
+            ]
+        )
         response.error_code = code
         return response
 
@@ -126,13 +150,13 @@ class PartitionsHandler:
             TopicPartition(topic.name, row.partition_index): None
             if row.replicas is None
             else tuple(BrokerId(broker) for broker in row.replicas)
-            for topic in request.topics
-            for row in topic.partitions
+            async for topic in self._slices.paced(request.topics)
+            async for row in self._slices.paced(topic.partitions)
         }
         outcomes = await self._partitions.move(
             targets, timeout_ms=request.timeout_ms, keep_factor=not request.allow_replication_factor_change
         )
-        response = _moved(outcomes)
+        response = await self._slices.through(_moved(outcomes))
         response.allow_replication_factor_change = request.allow_replication_factor_change
         return response
 
@@ -140,18 +164,33 @@ class PartitionsHandler:
     def refuse_move(
         request: AlterPartitionReassignmentsRequest, code: ErrorCode
     ) -> AlterPartitionReassignmentsResponse:
-        partitions = [
-            TopicPartition(topic.name, row.partition_index) for topic in request.topics for row in topic.partitions
-        ]
-        response = _moved(dict.fromkeys(partitions, Declined(code, REFUSED)))
-        response.error_code, response.error_message = code, REFUSED
-        return response
+        return AlterPartitionReassignmentsResponse(
+            error_code=code,
+            error_message=REFUSED,
+            responses=[
+                ReassignableTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        ReassignablePartitionResponse(
+                            partition_index=row.partition_index, error_code=code, error_message=REFUSED
+                        )
+                        for row in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ],
+        )
 
-    def list_moves(self, call: Call) -> ListPartitionReassignmentsResponse:
+    def list_moves(self, call: Call) -> Work[ListPartitionReassignmentsResponse]:
         request: ListPartitionReassignmentsRequest = call.body
         moves = self._partitions.moves()
         if request.topics is not None:
-            wanted = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+            wanted = set()
+            for topic in request.topics:
+                yield 1
+                for index in topic.partition_indexes:
+                    wanted.add((topic.name, index))
+                    yield 1
             moves = [move for move in moves if move.topic_partition in wanted]
         return ListPartitionReassignmentsResponse(
             topics=[
@@ -176,46 +215,34 @@ class PartitionsHandler:
         return ListPartitionReassignmentsResponse(error_code=code, error_message=REFUSED)
 
 
-def _elections_of(request: ElectLeadersRequest) -> list[TopicPartition]:
-    return [
-        TopicPartition(topic.topic, index) for topic in request.topic_partitions or () for index in topic.partitions
-    ]
+def _elected(outcomes: Outcomes) -> Work[ElectLeadersResponse]:
+    response = ElectLeadersResponse()
+    for name, rows in (yield from _by_topic(outcomes)):
+        result = ReplicaElectionResult(topic=name)
+        response.replica_election_results.append(result)
+        for index, code, text in rows:
+            result.partition_result.append(PartitionResult(partition_id=index, error_code=code, error_message=text))
+            yield 1
+    return response
 
 
-def _elected(outcomes: Outcomes) -> ElectLeadersResponse:
-    return ElectLeadersResponse(
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=name,
-                partition_result=[
-                    PartitionResult(partition_id=index, error_code=code, error_message=text)
-                    for index, code, text in rows
-                ],
-            )
-            for name, rows in _by_topic(outcomes)
-        ]
-    )
+def _moved(outcomes: Outcomes) -> Work[AlterPartitionReassignmentsResponse]:
+    response = AlterPartitionReassignmentsResponse()
+    for name, rows in (yield from _by_topic(outcomes)):
+        topic = ReassignableTopicResponse(name=name)
+        response.responses.append(topic)
+        for index, code, text in rows:
+            row = ReassignablePartitionResponse(partition_index=index, error_code=code, error_message=text)
+            topic.partitions.append(row)
+            yield 1
+    return response
 
 
-def _moved(outcomes: Outcomes) -> AlterPartitionReassignmentsResponse:
-    return AlterPartitionReassignmentsResponse(
-        responses=[
-            ReassignableTopicResponse(
-                name=name,
-                partitions=[
-                    ReassignablePartitionResponse(partition_index=index, error_code=code, error_message=text)
-                    for index, code, text in rows
-                ],
-            )
-            for name, rows in _by_topic(outcomes)
-        ]
-    )
-
-
-def _by_topic(outcomes: Outcomes) -> Iterable[tuple[str, list[tuple[int, int, str | None]]]]:
+def _by_topic(outcomes: Outcomes) -> Work[Iterable[tuple[str, list[tuple[int, int, str | None]]]]]:
     """Rows of partition, error code and words, gathered by topic."""
     rows: dict[str, list[tuple[int, int, str | None]]] = {}
     for (name, index), declined in outcomes.items():
         row = (index, 0, None) if declined is None else (index, int(declined.code), declined.reason)
         rows.setdefault(name, []).append(row)
+        yield 1
     return rows.items()

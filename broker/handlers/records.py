@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.repeats import check_mentions
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.delete_records import (
@@ -30,6 +31,8 @@ from sordini.replication.replica_set import ReplicaSet
 
 HIGH_WATERMARK = -1
 NO_OFFSET = -1
+DELETION_STEPS = 5
+"""A log whose start moves may drop segments, which are renamed."""
 
 
 class RecordsHandler:
@@ -44,21 +47,26 @@ class RecordsHandler:
             Route(ApiKey.DESCRIBE_PRODUCERS, self.describe_producers, self.refuse_describe),
         ]
 
-    def delete(self, call: Call) -> DeleteRecordsResponse:
+    def delete(self, call: Call) -> Work[DeleteRecordsResponse]:
         request: DeleteRecordsRequest = call.body
         # A partition that is named twice is answered once, for what was asked last.
         offsets: dict[str, dict[int, int]] = {}
         for topic in request.topics:
-            offsets.setdefault(topic.name, {}).update({row.partition_index: row.offset for row in topic.partitions})
-        return DeleteRecordsResponse(
-            topics=[
-                DeleteRecordsTopicResult(
-                    name=name, partitions=[self._delete_one(name, index, offset) for index, offset in rows.items()]
-                )
-                for name, rows in offsets.items()
-                if rows
-            ]
-        )
+            asked = offsets.setdefault(topic.name, {})
+            for row in topic.partitions:
+                asked[row.partition_index] = row.offset
+                yield 1
+            yield 1
+        response = DeleteRecordsResponse()
+        for name, rows in offsets.items():
+            if not rows:
+                continue
+            result = DeleteRecordsTopicResult(name=name)
+            response.topics.append(result)
+            for index, offset in rows.items():
+                result.partitions.append(self._delete_one(name, index, offset))
+                yield DELETION_STEPS
+        return response
 
     def _delete_one(self, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
         try:
@@ -68,29 +76,29 @@ class RecordsHandler:
             return _not_deleted(index, error.code)
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=start)
 
-    def describe_producers(self, call: Call) -> DescribeProducersResponse:
+    def describe_producers(self, call: Call) -> Work[DescribeProducersResponse]:
         request: DescribeProducersRequest = call.body
-        check_mentions((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
-        return DescribeProducersResponse(
-            topics=[
-                TopicResponse(
-                    name=topic.name,
-                    partitions=[self._producers_of(topic.name, index) for index in topic.partition_indexes],
-                )
-                for topic in request.topics
-            ]
-        )
+        yield from check_mentions((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
+        response = DescribeProducersResponse()
+        for topic in request.topics:
+            described = TopicResponse(name=topic.name)
+            response.topics.append(described)
+            yield 1
+            for index in topic.partition_indexes:
+                described.partitions.append((yield from self._producers_of(topic.name, index)))
+        return response
 
-    def _producers_of(self, topic: str, index: int) -> PartitionResponse:
+    def _producers_of(self, topic: str, index: int) -> Work[PartitionResponse]:
+        yield 1
         try:
             check_topic_name(topic)
             partition = self._replicas.partition(topic, index)
             partition.led()
         except BrokerError as error:
             return PartitionResponse(partition_index=index, error_code=error.code, error_message=str(error))
-        return PartitionResponse(
-            partition_index=index,
-            active_producers=[
+        answer = PartitionResponse(partition_index=index)
+        for entry in list(partition.log.producers.entries()):
+            answer.active_producers.append(
                 ProducerState(
                     producer_id=entry.producer_id,
                     producer_epoch=entry.epoch,
@@ -99,9 +107,9 @@ class RecordsHandler:
                     coordinator_epoch=entry.coordinator_epoch,
                     current_txn_start_offset=entry.transaction_first_offset,
                 )
-                for entry in partition.log.producers.entries()
-            ],
-        )
+            )
+            yield 1
+        return answer
 
     @staticmethod
     def refuse_delete(request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:

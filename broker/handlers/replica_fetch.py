@@ -23,6 +23,7 @@ from sordini.broker.dispatch import Call
 from sordini.broker.fetch_sessions import FetchPlan, Target
 from sordini.broker.handlers.fetch import Reading
 from sordini.broker.handlers.fetched_rows import begins_whole, found
+from sordini.broker.slices import Work
 from sordini.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from sordini.replication.follower import Position
@@ -88,6 +89,12 @@ class ReplicaReading(Reading):
         self._sent.clear()
         self._quiet.clear()
         super().read()
+        self._is_first = self._looks_at_all = False
+
+    def read_in_steps(self) -> Work[None]:
+        self._sent.clear()
+        self._quiet.clear()
+        yield from super().read_in_steps()
         self._is_first = self._looks_at_all = False
 
     def _targets(self) -> Iterable[Target]:

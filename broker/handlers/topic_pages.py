@@ -9,6 +9,7 @@ from __future__ import annotations
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.metadata import TOPIC_OPERATIONS
 from sordini.broker.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
+from sordini.broker.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.describe_topic_partitions import (
@@ -32,12 +33,13 @@ class TopicPagesHandler:
     def route(self) -> Route:
         return Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, self.handle, self.refuse)
 
-    def handle(self, call: Call) -> DescribeTopicPartitionsResponse:
+    def handle(self, call: Call) -> Work[DescribeTopicPartitionsResponse]:
         request: DescribeTopicPartitionsRequest = call.body
-        names = self._names(request)
+        names = yield from self._names(request)
         room = max(min(request.response_partition_limit, self._partitions_max), 1)
         response = DescribeTopicPartitionsResponse()
         for name in names:
+            yield 1
             if room == 0:
                 response.next_cursor = Cursor(topic_name=name)
                 break
@@ -46,17 +48,20 @@ class TopicPagesHandler:
                 response.topics.append(self._unknown(name))
                 continue
             rest = _rest_of(known, request.cursor)
-            response.topics.append(self._described(call, known, rest[:room]))
+            response.topics.append((yield from self._described(call, known, rest[:room])))
             if len(rest) > room:
                 response.next_cursor = Cursor(topic_name=name, partition_index=rest[room])
                 break
             room -= len(rest)
         return response
 
-    def _names(self, request: DescribeTopicPartitionsRequest) -> list[str]:
+    def _names(self, request: DescribeTopicPartitionsRequest) -> Work[list[str]]:
         """The topics asked for, from the cursor's on; raises BrokerError for a cursor that points nowhere."""
         cursor = request.cursor
-        named = {topic.name for topic in request.topics}
+        named = set()
+        for topic in request.topics:
+            named.add(topic.name)
+            yield 1
         if cursor is not None and named and cursor.topic_name not in named:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"the cursor's topic {cursor.topic_name!r} is not asked for")
         if cursor is not None and cursor.partition_index < 0:
@@ -72,14 +77,20 @@ class TopicPagesHandler:
             topic_authorized_operations=TOPIC_OPERATIONS,
         )
 
-    def _described(self, call: Call, known: TopicMetadata, indexes: list[int]) -> DescribeTopicPartitionsResponseTopic:
-        return DescribeTopicPartitionsResponseTopic(
+    def _described(
+        self, call: Call, known: TopicMetadata, indexes: list[int]
+    ) -> Work[DescribeTopicPartitionsResponseTopic]:
+        described = DescribeTopicPartitionsResponseTopic(
             name=known.name,
             topic_id=known.topic_id,
             is_internal=known.name in INTERNAL_TOPICS,
-            partitions=[self._partition(call, index, known.partitions[index]) for index in indexes],
             topic_authorized_operations=TOPIC_OPERATIONS,
         )
+        partitions = dict(known.partitions)  # It may change between two steps.
+        for index in indexes:
+            described.partitions.append(self._partition(call, index, partitions[index]))
+            yield 1
+        return described
 
     def _partition(self, call: Call, index: int, known: PartitionMetadata) -> DescribeTopicPartitionsResponsePartition:
         """A leader that clients of this listener cannot be sent to is none."""

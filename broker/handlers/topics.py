@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,6 +11,7 @@ from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfi
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
+from sordini.broker.slices import Slices
 from sordini.broker.topic_admin import Planned, TopicAdmin
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -33,10 +33,15 @@ from sordini.protocol.types import NO_TOPIC_ID, TopicId
 Later = Callable[[Call, Awaitable[Any]], Pending]
 
 
+TOPIC_STEPS = 50
+"""What it takes to begin with one topic, whatever comes of it."""
+
+
 class TopicsHandler:
     """Makes and deletes topics; each has an error code of its own."""
 
-    def __init__(self, admin: TopicAdmin, metadata: MetadataCache, later: Later) -> None:
+    def __init__(self, admin: TopicAdmin, metadata: MetadataCache, later: Later, slices: Slices) -> None:
+        self._slices = slices
         self._admin = admin
         self._metadata = metadata
         self._later = later
@@ -54,8 +59,10 @@ class TopicsHandler:
         self._admin.check_controller()
         self._admin.check_size(request.topics)
         counts = Counter(topic.name for topic in request.topics)
-        results = await asyncio.gather(*(self._create_one(request, topic, counts) for topic in request.topics))
-        return CreateTopicsResponse(topics=list(results))
+        results = await self._slices.gather(
+            request.topics, lambda topic: self._create_one(request, topic, counts), steps_each=TOPIC_STEPS
+        )
+        return CreateTopicsResponse(topics=results)
 
     async def _create_one(
         self, request: CreateTopicsRequest, topic: CreatableTopic, counts: Counter[str]
@@ -83,8 +90,10 @@ class TopicsHandler:
         self._admin.check_controller()
         self._admin.check_count(len(request.topics) + len(request.topic_names))
         wanted = request.topics if version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
-        results = await asyncio.gather(*(self._delete_one(request, topic) for topic in wanted))
-        return DeleteTopicsResponse(responses=list(results))
+        results = await self._slices.gather(
+            wanted, lambda topic: self._delete_one(request, topic), steps_each=TOPIC_STEPS
+        )
+        return DeleteTopicsResponse(responses=results)
 
     async def _delete_one(self, request: DeleteTopicsRequest, wanted: DeleteTopicState) -> DeletableTopicResult:
         result = DeletableTopicResult(name=wanted.name, topic_id=wanted.topic_id)

@@ -125,8 +125,10 @@ class Channel:
         self.close()
 
     def may_hold(self, file: File, position: int) -> bool:
-        """See `Transport.may_hold`."""
-        return not self._is_closed and self._transport.may_hold(file, position)
+        """See `Transport.may_hold`. What an answer holds that is still being made is not known: it may."""
+        order = self._order
+        is_reading = order.is_held() and not order.waiting[-1].is_produce
+        return not self._is_closed and (is_reading or self._transport.may_hold(file, position))
 
     def check(self, now_ms: int) -> None:
         """Close the connection when it is idle, too slow, or not reading. Called every now and then."""

@@ -37,6 +37,8 @@ class OwnService:
         except WireError as error:
             raise Unreachable(f"this broker does not serve {api.key.name} v{version}: {error}") from None
         parts = await _completed(answer) if isinstance(answer, Pending) else answer
+        if parts is None:
+            raise Unreachable(f"this broker does not serve {api.key.name} v{version}: there is no answer")
         response = memoryview(
             b"".join(part for part in parts or () if isinstance(part, bytes | bytearray | memoryview))
         )

@@ -5,7 +5,7 @@ v1 changes no field; v2 is flexible.
 
 from __future__ import annotations
 
-from sordini.protocol.primitives import Array, Int16, Int32, String
+from sordini.protocol.primitives import Array, Int16, Int32, RowInt32, String
 from sordini.protocol.schema import EMPTY, message, struct
 
 
@@ -29,7 +29,7 @@ class AlterReplicaLogDirTopic:
     """The partitions of one topic to be put there."""
 
     name: String = ""
-    partitions: Array[Int32] = EMPTY
+    partitions: Array[RowInt32] = EMPTY
 
 
 @message(versions=range(3), flexible=2)

@@ -7,7 +7,7 @@ flexible.
 from __future__ import annotations
 
 from sordini.protocol.primitives import Array, Bool, Int8, Int16, Int32, NullableArray, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct, until
+from sordini.protocol.schema import EMPTY, message, packable, since, struct, until
 
 
 @message(versions=range(5), flexible=4)
@@ -44,7 +44,7 @@ class DescribeConfigsResult:
     error_message: NullableString = ""
     resource_type: Int8 = 0
     resource_name: String = ""
-    configs: Array[DescribeConfigsResourceResult] = EMPTY
+    configs: Array[DescribeConfigsResourceResult] = packable(default=EMPTY)
 
 
 @struct

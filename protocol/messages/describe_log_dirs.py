@@ -7,7 +7,7 @@ the sizes of the volumes (KIP-827); v5 tells whether a directory is cordoned, th
 
 from __future__ import annotations
 
-from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, NullableArray, String
+from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, NullableArray, RowInt32, String
 from sordini.protocol.schema import EMPTY, message, since, struct
 
 
@@ -23,7 +23,7 @@ class DescribableLogDirTopic:
     """Partitions of one topic."""
 
     topic: String = ""
-    partitions: Array[Int32] = EMPTY
+    partitions: Array[RowInt32] = EMPTY
 
 
 @message(versions=range(6), flexible=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.protocol.primitives import Array, Int16, Int32, Int64, NullableString, String
+from sordini.protocol.primitives import Array, Int16, Int32, Int64, NullableString, RowInt32, String
 from sordini.protocol.schema import EMPTY, message, struct
 
 
@@ -18,7 +18,7 @@ class TopicRequest:
     """Partitions of one topic."""
 
     name: String = ""
-    partition_indexes: Array[Int32] = EMPTY
+    partition_indexes: Array[RowInt32] = EMPTY
 
 
 @message(versions=range(1), flexible=0)

@@ -5,7 +5,7 @@ v1 knows a second kind of election and an error for the whole request (KIP-460);
 
 from __future__ import annotations
 
-from sordini.protocol.primitives import Array, Int8, Int16, Int32, NullableArray, NullableString, String
+from sordini.protocol.primitives import Array, Int8, Int16, Int32, NullableArray, NullableString, RowInt32, String
 from sordini.protocol.schema import EMPTY, message, since, struct
 
 
@@ -23,7 +23,7 @@ class TopicPartitions:
     """Partitions of one topic."""
 
     topic: String = ""
-    partitions: Array[Int32] = EMPTY
+    partitions: Array[RowInt32] = EMPTY
 
 
 @message(versions=range(3), flexible=2)

@@ -21,6 +21,7 @@ from sordini.protocol.primitives import (
     Int64,
     NullableArray,
     NullableString,
+    RowInt32,
     String,
     Uuid,
 )
@@ -82,7 +83,7 @@ class ForgottenTopic:
 
     topic: String = until(12, default="")
     topic_id: Uuid = since(13, default=ZERO_UUID)
-    partitions: Array[Int32] = EMPTY
+    partitions: Array[RowInt32] = EMPTY
 
 
 @message(versions=range(19), flexible=12)

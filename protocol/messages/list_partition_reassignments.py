@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.protocol.primitives import Array, Int16, Int32, NullableArray, NullableString, String
+from sordini.protocol.primitives import Array, Int16, Int32, NullableArray, NullableString, RowInt32, String
 from sordini.protocol.schema import EMPTY, message, struct
 
 
@@ -19,7 +19,7 @@ class ListPartitionReassignmentsTopics:
     """Partitions of one topic."""
 
     name: String = ""
-    partition_indexes: Array[Int32] = EMPTY
+    partition_indexes: Array[RowInt32] = EMPTY
 
 
 @message(versions=range(1), flexible=0)

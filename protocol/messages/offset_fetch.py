@@ -16,6 +16,7 @@ from sordini.protocol.primitives import (
     Int64,
     NullableArray,
     NullableString,
+    RowInt32,
     String,
     Uuid,
 )
@@ -37,7 +38,7 @@ class OffsetFetchRequestTopic:
     """Partitions of one topic."""
 
     name: String = ""
-    partition_indexes: Array[Int32] = EMPTY
+    partition_indexes: Array[RowInt32] = EMPTY
 
 
 @struct
@@ -56,7 +57,7 @@ class OffsetFetchRequestTopics:
 
     name: String = until(9, default="")
     topic_id: Uuid = since(10, default=ZERO_UUID)
-    partition_indexes: Array[Int32] = EMPTY
+    partition_indexes: Array[RowInt32] = EMPTY
 
 
 @message(versions=range(11), flexible=6)

@@ -5,7 +5,7 @@ v1 is flexible.
 
 from __future__ import annotations
 
-from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, String
+from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, MarkerInt32, String
 from sordini.protocol.schema import EMPTY, message, struct
 
 
@@ -32,7 +32,7 @@ class WritableTxnMarkerTopic:
     """The partitions of one topic."""
 
     name: String = ""
-    partition_indexes: Array[Int32] = EMPTY
+    partition_indexes: Array[MarkerInt32] = EMPTY
 
 
 @message(versions=range(2), flexible=1)

@@ -101,8 +101,14 @@ Beyond single answers:
 - **A commit that comes while its group is read** waits for that, for `offsets.commit.timeout.ms` at most; Apache Kafka
   answers COORDINATOR_LOAD_IN_PROGRESS at once. What was read is told once all in-sync replicas have it: an offset that
   a consumer was told is not unknown to the next coordinator.
-- **Two bounds are ours alone**: a request with more than a million elements in all its arrays closes its connection,
-  and one that names the same group, topic or broker more than ten times is refused.
+- **Bounds on what one request costs are ours alone**: past 50,000 rows (elements with fields, strings, or numbers that
+  are answered by a row; ten other numbers count as one) a request of up to 1 MiB closes its connection, a larger one
+  past as many for each MiB; requests of the controller may have twice as many, and a marker of a transaction counts
+  for 20. A request that names the same group, topic or broker more than ten times is refused with INVALID_REQUEST, and
+  so is one whose answer in rows would be larger than 100 MiB, or that has more than 2,000 resources described which
+  are not alike. At most 100 topics are made at a time because a client has named them: the others are
+  LEADER_NOT_AVAILABLE until it asks again. What is long within these bounds is done in slices between other clients'
+  requests.
 - **Requests between brokers** are refused by a broker that is alone (CLUSTER_AUTHORIZATION_FAILED), whichever listener
   they come in on; markers that end an open transaction are written there, so that a hanging one can be ended (KIP-664). In
   a cluster a controller's command must name the controller, the controller epoch and the registration that the

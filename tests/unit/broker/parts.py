@@ -166,9 +166,12 @@ class UnitBroker:
 
     async def settled(self) -> None:
         """Wait for all that was spawned; a bug in it is the test's."""
-        while self.tasks:
-            await asyncio.gather(*self.tasks)
-            self.tasks = {task for task in self.tasks if not task.done()}
+        slices = self.parts.dispatcher.slices
+        while self.tasks or slices.waiting:
+            await asyncio.sleep(0)
+            for task in [task for task in self.tasks if task.done()]:
+                self.tasks.remove(task)
+                task.result()
 
     async def lead(
         self,
@@ -201,8 +204,12 @@ class UnitBroker:
         return self.parts.dispatcher.serve(self.peer, self.frame(key, version, request, **header))
 
     def ask(self, key: ApiKey, version: int, request: Any, **header: Any) -> Any:
-        """The message that answers a request, which must be answered at once."""
+        """The message that answers a request, which must be answered at once, or in slices without any other wait."""
         parts = self.serve(key, version, request, **header)
+        if isinstance(parts, Pending) and parts.holds:
+            while self.parts.dispatcher.slices.waiting:
+                self.parts.dispatcher.slices.go_on()
+            parts = parts.parts
         assert isinstance(parts, list), f"not answered at once: {parts}"
         return read_answer(key, version, parts)
 

@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.dispatch import Call, Dispatcher, Encoded, Lane, Route
+from sordini.broker.dispatch import COST_AT_ONCE, Call, Dispatcher, Encoded, Lane, Route, bound_of
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.network.ports import Pending
+from sordini.broker.refusals import ROWS_PER_PIECE
+from sordini.broker.slices import STEPS_PER_SLICE, Work
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from sordini.protocol.headers import request_header
 from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from sordini.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from sordini.protocol.primitives import ROW_COST
 from tests.unit.broker.network.helpers import FakeSlice, ListLog
 from tests.unit.broker.parts import a_peer, read_answer
 
@@ -242,3 +245,156 @@ async def test_a_broken_invariant_that_comes_later_ends_the_task_that_runs_it() 
     (task,) = desk.tasks
     assert isinstance(task.exception(), AssertionError)
     assert not pending.is_answered
+
+
+MANY = COST_AT_ONCE // ROW_COST + 1
+"""Keys of a request that is not read in one go."""
+
+
+def many_keys(count: int = MANY) -> FindCoordinatorRequest:
+    return FindCoordinatorRequest(coordinator_keys=[f"{number}" for number in range(count)])
+
+
+def coordinators(count: int) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(coordinators=[Coordinator(key=f"{number}") for number in range(count)])
+
+
+async def answered(desk: Desk, pending: Any) -> Any:
+    """The answer, and how many slices of which size it took."""
+    assert isinstance(pending, Pending)
+    while not pending.is_answered:  # noqa: ASYNC110 - each round of the loop is a slice.
+        await asyncio.sleep(0)
+    assert desk.dispatcher.slices.waiting == 0
+    return None if pending.parts is None else read_answer(COORDINATOR, 4, pending.parts)
+
+
+async def test_a_request_of_many_elements_is_read_and_answered_in_slices() -> None:
+    desk = Desk(lambda call: coordinators(len(call.body.coordinator_keys)))
+    pending = desk.serve(4, request=many_keys())
+    assert pending.holds, "nothing behind it may start"
+    assert len((await answered(desk, pending)).coordinators) == MANY
+    slices = desk.dispatcher.slices
+    assert slices.slices >= 2 * MANY // STEPS_PER_SLICE
+    assert slices.steps_max <= STEPS_PER_SLICE
+    (lane,) = desk.dispatcher.lanes
+    assert lane.requests == 1
+
+
+async def test_a_request_of_as_many_elements_as_are_read_at_once_is_answered_at_once() -> None:
+    desk = Desk(lambda call: coordinators(1))
+    assert isinstance(desk.serve(4, request=many_keys(MANY - 1)), list)
+    assert desk.dispatcher.slices.slices == 0
+
+
+async def test_a_handlers_steps_are_made_at_once_when_they_are_few_and_in_slices_when_they_are_many() -> None:
+    def handler(count: int) -> Callable[[Call], Any]:
+        def handle(call: Call) -> Work[FindCoordinatorResponse]:
+            for _ in range(count):
+                yield 1
+            return coordinators(2)
+
+        return handle
+
+    assert isinstance(Desk(handler(STEPS_PER_SLICE - 1)).serve(4), list)
+    desk = Desk(handler(5 * STEPS_PER_SLICE))
+    assert len((await answered(desk, desk.serve(4))).coordinators) == 2
+    assert desk.dispatcher.slices.slices == 5
+
+
+async def test_an_answer_that_comes_later_to_a_long_request_is_written_in_slices_too() -> None:
+    promises: list[tuple[Call, Pending]] = []
+
+    def handle(call: Call) -> Pending:
+        promises.append((call, Pending()))
+        return promises[0][1]
+
+    desk = Desk(handle)
+    pending = desk.serve(4, request=many_keys())
+    while not promises or desk.dispatcher.slices.waiting:  # noqa: ASYNC110 - as above.
+        await asyncio.sleep(0)
+    assert not pending.holds, "it only waits now"
+    before = desk.dispatcher.slices.slices
+    call, promise = promises[0]
+    call.complete(promise, coordinators(MANY))
+    assert len((await answered(desk, pending)).coordinators) == MANY
+    assert desk.dispatcher.slices.slices - before >= MANY // STEPS_PER_SLICE
+
+
+async def test_a_long_request_that_is_refused_is_refused_in_slices_with_a_row_for_each_element() -> None:
+    def refuse_rows(request: Any, code: ErrorCode) -> FindCoordinatorResponse:
+        return FindCoordinatorResponse(
+            coordinators=[Coordinator(key=key, error_code=code) for key in request.coordinator_keys]
+        )
+
+    for error, code in (
+        (BrokerError(ErrorCode.NOT_COORDINATOR, "no"), ErrorCode.NOT_COORDINATOR),
+        (ValueError("a bug"), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ):
+        desk = Desk(raising(error))
+        desk.dispatcher.add([Route(COORDINATOR, raising(error), refuse_rows)])
+        rows = (await answered(desk, desk.serve(4, request=many_keys()))).coordinators
+        assert [(row.key, row.error_code) for row in rows] == [(f"{number}", code) for number in range(MANY)]
+        assert desk.dispatcher.slices.steps_max < STEPS_PER_SLICE + ROWS_PER_PIECE
+
+
+@pytest.mark.parametrize("damage", ["too many", "cut short", "not text"])
+async def test_what_is_wrong_far_behind_in_a_long_request_ends_its_connection(damage: str) -> None:
+    desk = Desk(lambda call: coordinators(0))
+    count = bound_of(APIS[COORDINATOR]) // ROW_COST + 1 if damage == "too many" else MANY
+    body = bytearray(schema.encode(many_keys(count), 4))
+    if damage == "not text":
+        body[-2] = 0xFF
+    elif damage == "cut short":
+        del body[-9:]
+    failures: list[Exception] = []
+    pending = desk.raw(request_header(APIS[COORDINATOR], 4, 77, "test") + body)
+    pending.on_failure = failures.append
+    assert await answered(desk, pending) is None
+    (failure,) = failures
+    assert isinstance(failure, WireError)
+    if damage == "too many":
+        assert "coordinator_keys: " in str(failure)
+        assert "50000 rows are allowed for each 1048576 bytes" in str(failure)
+
+
+async def test_a_larger_request_may_have_more_elements_in_proportion_and_one_between_brokers_twice_as_many() -> None:
+    desk = Desk(lambda call: coordinators(0))
+    count = bound_of(APIS[COORDINATOR]) // ROW_COST + 1
+    request = FindCoordinatorRequest(coordinator_keys=["x" * 30] * count)  # 1.5 MiB.
+    assert (await answered(desk, desk.serve(4, request=request))).coordinators == []
+    assert bound_of(APIS[ApiKey.UPDATE_METADATA]) == 2 * bound_of(APIS[COORDINATOR])
+
+
+async def test_a_long_request_whose_connection_dies_costs_nothing_more() -> None:
+    handled: list[Call] = []
+
+    def handle(call: Call) -> FindCoordinatorResponse:
+        handled.append(call)
+        return coordinators(0)
+
+    desk = Desk(handle)
+    pending = desk.serve(4, request=many_keys())
+    await asyncio.sleep(0)
+    pending.abandon()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (handled, desk.dispatcher.slices.waiting, pending.is_answered) == ([], 0, False)
+
+
+async def test_an_answer_larger_than_any_client_reads_is_refused() -> None:
+    def handle(call: Call) -> Work[FindCoordinatorResponse]:
+        yield 2 * STEPS_PER_SLICE
+        return FindCoordinatorResponse(coordinators=[Coordinator(key="x" * 30_000)] * 4_000)
+
+    desk = Desk(handle)
+    desk.dispatcher.add(
+        [
+            Route(
+                COORDINATOR,
+                handle,
+                lambda _, code: FindCoordinatorResponse(coordinators=[Coordinator(error_code=code)]),
+            )
+        ]
+    )
+    (row,) = (await answered(desk, desk.serve(4))).coordinators
+    assert row.error_code == ErrorCode.INVALID_REQUEST

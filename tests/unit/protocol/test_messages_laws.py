@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol import schema
-from sordini.protocol.errors import WireError
+from sordini.protocol.errors import MessageTooCostly, WireError
 from sordini.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
-from sordini.protocol.primitives import ELEMENTS_MAX, varint
+from sordini.protocol.primitives import COST_MAX, ROW_COST, varint
 from tests.unit.protocol.samples import MESSAGES, every_version, messages, sample
 
 LAW = settings(
@@ -106,18 +108,48 @@ def test_a_hostile_count_costs_no_memory(cls: type) -> None:
 
 
 def test_a_message_has_a_bounded_number_of_elements_in_all_its_arrays_together() -> None:
-    count = ELEMENTS_MAX + 1
+    count = COST_MAX // ROW_COST + 1
     frame = memoryview(b"\x00" + varint(count + 1) + b"\x01" * count + b"\x00")
-    with pytest.raises(WireError, match="coordinator_keys: a message may have 1000000 elements"):
+    with pytest.raises(MessageTooCostly, match="coordinator_keys: the elements of one message are too many"):
         schema.decode(FindCoordinatorRequest, 4, frame)
+
+
+@pytest.mark.parametrize("in_steps", [False, True])
+def test_elements_count_by_what_they_cost_objects_as_much_as_ten_numbers(in_steps: bool) -> None:
+    def decode(message: Any, left: int) -> Any:
+        frame = memoryview(schema.encode(message, 7))
+        if in_steps:
+            return finished(schema.decoder_in_steps(CreateTopicsRequest, 7)(frame, 0, left))[0]
+        return schema.decoder(CreateTopicsRequest, 7)(frame, 0, left)[0]
+
     nested = CreateTopicsRequest(topics=[CreatableTopic(assignments=[CreatableReplicaAssignment()] * 4)] * 3)
-    frame = memoryview(schema.encode(nested, 7))
-    decode = schema.decoder(CreateTopicsRequest, 7)
-    assert decode(frame, 0, 3 + 3 * 4)[0] == nested
-    with pytest.raises(WireError, match=r"topics.assignments: a message may have"):
-        decode(frame, 0, 3 + 3 * 4 - 1)
-    row = CreatableReplicaAssignment(broker_ids=[1, 2, 3])
-    frame = memoryview(schema.encode(CreateTopicsRequest(topics=[CreatableTopic(assignments=[row])]), 7))
-    decode(frame, 0, 1 + 1 + 3)
-    with pytest.raises(WireError, match=r"broker_ids: a message may have"):
-        decode(frame, 0, 1 + 1 + 3 - 1)
+    assert decode(nested, (3 + 3 * 4) * ROW_COST) == nested
+    with pytest.raises(MessageTooCostly, match=r"topics.assignments: "):
+        decode(nested, (3 + 3 * 4) * ROW_COST - 1)
+    row = CreatableReplicaAssignment(broker_ids=[1] * 39)
+    numbers = CreateTopicsRequest(topics=[CreatableTopic(assignments=[row])])
+    assert decode(numbers, 2 * ROW_COST + 3) == numbers
+    with pytest.raises(MessageTooCostly, match=r"broker_ids: "):
+        decode(numbers, 2 * ROW_COST + 2)
+
+
+@by_class
+def test_in_steps_messages_are_read_and_written_as_in_one_go(cls: type) -> None:
+    own = [version for known, version in every_version() if known is cls]
+    for version in {own[0], own[-1]}:
+        frame = schema.encode(sample(cls, version), version)
+        message, end = finished(schema.decoder_in_steps(cls, version)(memoryview(frame), 0, COST_MAX))
+        assert (message, end) == schema.decode(cls, version, memoryview(frame))
+        out = bytearray()
+        slices: schema.Slices = []
+        finished(schema.encoder_in_steps(cls, version)(message, out, slices))
+        assert (bytes(out), slices) == (frame, [])
+
+
+def finished(steps: Generator[int, None, Any]) -> Any:
+    """What work in steps returns."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        return end.value

@@ -12,6 +12,7 @@ import pytest
 
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.configuration.receiver import load_layers
+from sordini.broker.handlers.configs import DESCRIPTIONS_MAX
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages import alter_configs, incremental_alter_configs
@@ -414,3 +415,30 @@ async def test_a_resource_type_that_there_is_not_is_refused() -> None:
         request = ListConfigResourcesRequest(resource_types=[TOPIC, 1])
         answer = broker.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, request)
         assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])
+
+
+async def test_topics_of_the_same_settings_are_described_alike_and_those_that_are_not_are_bounded() -> None:
+    async with a_broker() as broker:
+        for topic in ("a", "b", "c"):
+            await broker.lead(topic)
+        broker.parts.topic_configs.set("c", {"retention.ms": "5"})
+        resources = [DescribeConfigsResource(resource_type=2, resource_name=name) for name in "abc"]
+        a, b, c = broker.ask(ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=resources)).results
+        assert len(a.configs) > 20
+        assert a.configs == b.configs
+        assert [(row.name, row.value) for row in c.configs if row not in a.configs] == [("retention.ms", "5")]
+
+        def asking(count: int) -> DescribeConfigsRequest:
+            """The broker under many spellings, each time for another key."""
+            return DescribeConfigsRequest(
+                resources=[
+                    DescribeConfigsResource(
+                        resource_type=4, resource_name="0" * (number // 10) + "1", configuration_keys=[f"{number}"]
+                    )
+                    for number in range(count)
+                ]
+            )
+
+        for count, code in ((DESCRIPTIONS_MAX, 0), (DESCRIPTIONS_MAX + 1, ErrorCode.INVALID_REQUEST)):
+            answer = broker.ask(ApiKey.DESCRIBE_CONFIGS, 4, asking(count))
+            assert {row.error_code for row in answer.results} == {code}

@@ -55,7 +55,11 @@ class Counter:
         self.controller = controller
         self._tasks: set[asyncio.Task[None]] = set()
         dispatcher = Dispatcher(self._spawn, ListLog())
-        dispatcher.add(ControllerRequestsHandler(ControllerRequests(lambda: controller), dispatcher.later).routes())
+        dispatcher.add(
+            ControllerRequestsHandler(
+                ControllerRequests(lambda: controller), dispatcher.later, dispatcher.slices
+            ).routes()
+        )
         self._dispatcher = dispatcher
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -176,8 +176,8 @@ async def test_replicas_are_not_moved_between_directories_and_the_log_says_why(v
             ("nothing", 0): ErrorCode.REPLICA_NOT_AVAILABLE,
             ("orders", 2): ErrorCode.LOG_DIR_NOT_FOUND,
         }
-        (fields,) = [fields for _, event, fields in broker.log.lines if event == "replica not moved"]
-        assert (fields["partition"], fields["directory"]) == ("orders-0", "/two")
+        (fields,) = [fields for _, event, fields in broker.log.lines if event == "replicas not moved"]
+        assert (fields["partitions"], fields["first"]) == (1, "orders-0")
         assert held(described(broker))["/one"] == {("orders", 0): 0, ("orders", 2): 0}
 
 

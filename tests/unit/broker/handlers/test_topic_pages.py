@@ -10,6 +10,7 @@ from sordini.broker.dispatch import Call, Lane
 from sordini.broker.handlers.metadata import TOPIC_OPERATIONS
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.slices import first_slice
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.describe_topic_partitions import (
@@ -41,7 +42,7 @@ def asked(
         response_partition_limit=limit,
         cursor=None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1]),
     )
-    return handler.handle(Call(Lane(APIS[PAGES], 0, handler.route()), a_peer(), 1, "test", request))
+    return first_slice(handler.handle(Call(Lane(APIS[PAGES], 0, handler.route()), a_peer(), 1, "test", request)))
 
 
 def page(response: DescribeTopicPartitionsResponse) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:

@@ -1,0 +1,40 @@
+"""Answers that depend on sessions of groups: they wait until no session is due (`GroupCoordinator.when_settled`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from sordini.broker.dispatch import Call
+from sordini.broker.groups.coordinator import GroupCoordinator
+from sordini.broker.network.ports import Pending
+from sordini.broker.slices import Work
+
+M = TypeVar("M")
+
+GROUPS_LOOKED_AT_MAX: Final = 100
+"""For a request that names more groups, all groups of this broker are settled: that needs no look-up by name."""
+
+
+def once_settled(
+    call: Call, groups: GroupCoordinator, group_ids: Sequence[str] | None, work: Callable[[], Work[M | Pending]]
+) -> Work[M | Pending]:
+    """Do the work that answers a call when no session of these groups (None: of all groups here) is due any more.
+
+    That is at once when none is due. Later, the work's errors are answered as if its handler had raised them.
+    """
+    pending: Pending | None = None
+    is_settled = False
+
+    def then() -> None:
+        nonlocal is_settled
+        is_settled = True
+        if pending is not None and not pending.abandoned:
+            call.complete_by(pending, work())
+
+    looked_at = group_ids if group_ids is not None and len(group_ids) <= GROUPS_LOOKED_AT_MAX else None
+    groups.when_settled(looked_at, then)
+    if is_settled:
+        return (yield from work())
+    pending = Pending()
+    return pending
