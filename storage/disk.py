@@ -11,6 +11,7 @@ exist keep the mode that an operator gave them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -221,8 +222,12 @@ class SystemFile:
 
 
 def make_private_file(path: str) -> None:
-    """Make an empty file, for a library that would open it with another mode. Silent when it is there."""
-    os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, FILE_MODE))
+    """Make an empty file, for a library that would open it with another mode. Silent when it is there.
+
+    A file that is there is not opened: to close it again would end the locks that this process holds on it (POSIX).
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, FILE_MODE))
 
 
 class SystemDisk:

@@ -86,13 +86,14 @@ OPENS_FILES = frozenset({"storage.disk", "broker.coordination.database"})  # The
 OPENS_SOCKETS = "broker.network"
 READS_TIME = frozenset(
     {"broker.clock", "storage.compaction.child", "broker.record_jobs.child"}
-)  # The second is a process of its own.
+)  # The others are processes of their own.
 FILE_CALLS = frozenset({"read_text", "write_text", "read_bytes", "write_bytes", "fdopen", "mkstemp"})
 TIME_MODULES = frozenset({"time", "datetime"})
 
 # Reached by name: the command, and the commands below it that its table names.
 ENTRY_POINTS = frozenset(
-    {"broker.__main__", "pipeline.jars.__main__", "storage.compaction.child"} | set(map(module_of, COMMANDS))
+    {"broker.__main__", "pipeline.jars.__main__", "storage.compaction.child", "broker.record_jobs.child"}
+    | set(map(module_of, COMMANDS))
 )
 # Where any exception is turned into an answer.
 FENCE = "broker.dispatch"

@@ -67,7 +67,7 @@ class ClientCommand(click.Command):
             ctx.exit(DONE)
         except OSError as error:
             sys.stdout = None  # As above: it may be standard output that is full.
-            click.echo(f"sordini: {in_words(error)}", err=True)
+            echo(f"sordini: {in_words(error)}", err=True)
             ctx.exit(FAILED)
         except (KeyboardInterrupt, click.Abort):
             echo(err=True)

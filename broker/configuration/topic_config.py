@@ -76,11 +76,7 @@ def _declare() -> Iterator[TopicSetting]:
             f"message.timestamp.{end}.max.ms", f"log.message.timestamp.{end}.max.ms", "Bound on a record's date."
         )
     yield _same("min.insync.replicas", "min.insync.replicas", "Replicas that acks=all waits for at the least.")
-    yield _same(
-        "preallocate",
-        "log.preallocate",
-        "Take a segment's room on the disk at once, up to an eighth of what is free.",
-    )
+    yield _same("preallocate", "log.preallocate", "Take a segment's room at once, up to an eighth of what is free.")
     yield _same(
         "message.format.version",
         "log.message.format.version",

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from sordini.broker.dispatch import Call
 from sordini.broker.fetch_sessions import FetchPlan, Target
-from sordini.broker.handlers.fetch import Reading
+from sordini.broker.handlers.fetch_reading import Reading
 from sordini.broker.handlers.fetched_rows import begins_whole, found
 from sordini.broker.slices import Work
 from sordini.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData

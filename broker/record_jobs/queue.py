@@ -115,7 +115,7 @@ class JobQueue:
         try:
             async with asyncio.timeout(WAIT_S):
                 await waiting.start
-        except BaseException as error:
+        except BaseException as error:  # Raised again - the place is given back on every way out.
             if waiting.start.done() and not waiting.start.cancelled():
                 self._leave(address)  # The place came at the same moment.
             else:

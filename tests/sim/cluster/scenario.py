@@ -13,7 +13,7 @@ import dataclasses
 import random
 from collections.abc import Sequence
 
-from sordini.broker.handlers.fetch import SERVED_BY_FOLLOWERS
+from sordini.broker.handlers.fetch_reading import SERVED_BY_FOLLOWERS
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
 from tests.sim.cluster.checkers import Evidence, check
