@@ -1,9 +1,10 @@
 """Fetch v0 to v3: records are rewritten in the message formats 0 and 1, the only ones that such readers know.
 
 A little is rewritten at once, within an `Effort`; what takes longer is a job for a child process. An answer holds at
-most what the reader asked for and `sordini.fetch.converted.bytes.max`, save for a first message or wrapper that is
-larger. It is memory until it has been sent, as nothing else of a fetch is: so a connection that does not read has the
-next one made only after most of the last has left (`ConnectionLimits.queued_bytes_max`).
+most `sordini.fetch.converted.bytes.max`, save for a first message or wrapper that is larger; and below version 3 no
+more than the reader asked for. From version 3 on a batch that was read is rewritten whole, as by Apache Kafka. It is
+memory until it has been sent, as nothing else of a fetch is: so a connection that does not read has the next one made
+only after most of the last has left (`ConnectionLimits.queued_bytes_max`).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Conversions:
         effort = Effort()
         made = 0
         while found:
-            row, piece, start, bytes_max = found[0]
+            row, piece, start, bytes_max = self._bounded(call, found[0], made)
             try:
                 records = down_convert(piece.read(), _magic(call), start=start, bytes_max=bytes_max, effort=effort)
                 made += _put(call, row, records, bytes_max)
@@ -69,13 +70,20 @@ class Conversions:
         pending.on_abandon = lambda: _release(found)
         return pending
 
+    def _bounded(self, call: Call, one: Unconverted, made: int) -> Unconverted:
+        """What was found for a partition, with the bound on what is made of it after `made` bytes of others."""
+        if call.version < FIRST_WITH_WHOLE_BATCHES:
+            return one
+        return one._replace(bytes_max=max(self.bytes_max - made, 0))
+
     async def _convert(
         self, call: Call, found: list[Unconverted], respond: Callable[[], FetchResponse]
     ) -> FetchResponse:
         allowance = Allowance(0)
+        made = 0
         try:
             while found:
-                row, piece, start, bytes_max = found.pop(0)
+                row, piece, start, bytes_max = self._bounded(call, found.pop(0), made)
                 try:
                     batches = piece.read()
                 finally:
@@ -84,7 +92,7 @@ class Conversions:
                     job = Convert(batches, _magic(call), start, bytes_max)
                     outcome = await self._jobs.run(job, allowance, call.peer.address)
                     assert isinstance(outcome, Converted)
-                    _put(call, row, outcome.messages, bytes_max)
+                    made += _put(call, row, outcome.messages, bytes_max)
                 except BrokerError as error:
                     _refuse(row, error)
         finally:

@@ -17,11 +17,11 @@ from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.protection_defaults import DEFAULTS
 from sordini.broker.configuration.protection_keys import SERVED, TABLE, Change
 from sordini.broker.configuration.settings import ValueKind
-from tests.outside.needs import APACHE_KAFKA, OLDER_APACHE_KAFKA, ROOT, kafka_clients_jar, kafka_jars, need_java
+from tests.outside.needs import ROOT, kafka_clients_jar, kafka_jars, need_java
+from tests.outside.versions import APACHE_KAFKA, NEWEST_APACHE_KAFKA, OLDER_APACHE_KAFKA
 
 PROGRAM = Path(__file__).parents[1] / "outside" / "config_keys.py"
 LOG4J = PROGRAM.with_name("log4j.properties")
-NEWER_CLIENT = "4.2.0"
 
 PACE = "replica.alter.log.dirs.io.max.bytes.per.second"
 """Changed at run time, and no key of KafkaConfig's."""
@@ -74,7 +74,7 @@ def constants(jar: Path, *classes: str) -> set[str]:
 def client_jars() -> list[Path]:
     """The newer client that every machine has, and others that are there."""
     others = (ROOT / ".cache" / "kafka").glob("4.*/lib/kafka-clients-4.*.jar")
-    return sorted({kafka_clients_jar(NEWER_CLIENT), *others})
+    return sorted({kafka_clients_jar(NEWEST_APACHE_KAFKA), *others})
 
 
 def test_no_key_of_protection_that_a_broker_declares_is_missing(newest: Declared, oldest: Declared) -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from sordini.broker.__main__ import COMMANDS
 from sordini.broker.configuration.config import SETTINGS, build_config
-from sordini.broker.process import CONNECTIONS_EXPECTED, EXIT_CONFIG, OTHER_FILES
+from sordini.broker.descriptors import CONNECTIONS_EXPECTED, OTHER_FILES
+from sordini.broker.process import EXIT_CONFIG
 
 UNIT = Path(__file__).resolve().parents[2] / "config" / "sordini.service"
 
