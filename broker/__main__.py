@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from sordini.broker.cli import early
+
+# isort: split
+# That was the first import, for Ctrl-C while the others are under way.
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sordini import __version__
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C; `broker.cli.options` has the table, and is not imported for this."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COMMANDS = {
     "serve": "Run a broker.",
@@ -50,13 +54,24 @@ class Commands(click.Group):
         command: click.Command = getattr(import_module(f"sordini.{module_of(cmd_name)}"), cmd_name)
         return command
 
+    def main(self, args: Sequence[str] | None = None, *others: Any, **named: Any) -> Any:
+        """As click does; without `args` it is the whole process that begins and ends with it."""
+        if args is not None:
+            return super().main(args, *others, **named)
+        early.begin()
+        try:
+            return super().main(args, *others, **named)
+        finally:
+            early.begin()
+
     def invoke(self, ctx: click.Context) -> Any:
         """As click does, but that Ctrl-C while a command is imported ends as it does in the command itself."""
         try:
+            early.end()
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
             click.echo(err=True)
-            ctx.exit(INTERRUPTED)
+            ctx.exit(early.INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -68,6 +83,8 @@ class Commands(click.Group):
 def main() -> None:
     """A standalone broker that speaks the Kafka protocol."""
 
+
+early.end()
 
 if __name__ == "__main__":
     main()

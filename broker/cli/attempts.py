@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from sordini.broker.cli.cluster import PASSING, Cluster
+from sordini.broker.cli.cluster import PASSING, Cluster, RefusedForNow
 from sordini.broker.cli.link import Link, LinkLost, Refused
 from sordini.broker.cli.options import Failure
 from sordini.protocol.errors import ErrorCode
@@ -17,7 +17,7 @@ from sordini.protocol.errors import ErrorCode
 UNSURE: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
 """Errors after which the change may be under way, or done."""
 MAY_BE_DONE: Final = "the cluster had not finished in time; it may still do it"
-
+BEING_DELETED: Final = "it is being deleted, and the cluster has not finished with that"
 
 Ask = Callable[[Link, list[str]], Awaitable[Sequence[Any]]]
 """Asks the controller for the change of some names; a row for each."""
@@ -58,6 +58,9 @@ async def carried_out(
                 continue
             if row.error_code and name in unsure and await is_ours(name, row, name in before):
                 row.error_code = ErrorCode.NONE.value
+            elif row.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and await _is_unknown(cluster, name):
+                refusal = RefusedForNow(f"topic '{name}'", row.error_code, BEING_DELETED)
+                continue
             done[name] = row
         if refusal is not None:
             raise refusal
@@ -67,6 +70,15 @@ async def carried_out(
     if missing:
         raise Failure(f"the broker did not say what became of {', '.join(missing)}")
     return [done[name] for name in wanted]
+
+
+async def _is_unknown(cluster: Cluster, name: str) -> bool:
+    """Whether the brokers know no such topic: a deletion is reported when they have forgotten the topic.
+
+    The coordination store has the topic for some milliseconds more, or until a broker that is down is back.
+    """
+    found = await cluster.metadata([name])
+    return all(topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in found.topics)
 
 
 async def topics_of(cluster: Cluster, names: Sequence[str]) -> dict[str, int]:

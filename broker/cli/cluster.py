@@ -12,7 +12,7 @@ caller bounds the whole command, and `problem` says what it was waiting for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -68,6 +68,10 @@ def trouble(subject: str, code: int, reason: str | None = None) -> str | None:
     return None if code == ErrorCode.NONE else str(Refused(subject, code, reason))
 
 
+class RefusedForNow(Refused):
+    """The cluster answered with an error that says otherwise, and yet the same request may succeed later."""
+
+
 class Cluster:
     """Links to the brokers of one cluster, opened when they are needed."""
 
@@ -94,7 +98,7 @@ class Cluster:
             try:
                 return await attempt()
             except Refused as refused:
-                if refused.code not in PASSING:
+                if refused.code not in PASSING and not isinstance(refused, RefusedForNow):
                     raise
                 self.problem = str(refused)
             except LinkLost as lost:
@@ -159,6 +163,8 @@ class Cluster:
         wanted = list(dict.fromkeys(names))
         found = {topic.name: topic for topic in (await self.metadata(wanted)).topics}
         for name in wanted:
+            if name not in found:
+                raise Failure(f"the broker's answer says nothing of topic '{name}'")
             check_topic(name, found[name].error_code)
         return [found[name] for name in wanted]
 
@@ -197,6 +203,13 @@ class Cluster:
             link.close()
         self._links.clear()
         self._brokers.clear()
+
+
+def the_only(rows: Sequence[T], subject: str) -> T:
+    """The one row that an answer about one thing has. Raises Failure for any other number."""
+    if len(rows) != 1:
+        raise Failure(f"the broker's answer has {len(rows)} rows for {subject} instead of one")
+    return rows[0]
 
 
 def check_topic(name: str, code: int, reason: str | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from sordini.broker.cli.cluster import Cluster, check, check_topic
+from sordini.broker.cli.cluster import Cluster, check, check_topic, the_only
 from sordini.broker.cli.link import Link
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -87,8 +87,8 @@ async def alter_configs(
             wish = AlterConfigsResource(resource_type=resource.kind, resource_name=resource.name, configs=rows)
             request = IncrementalAlterConfigsRequest(resources=[wish], validate_only=validate_only)
             answer: IncrementalAlterConfigsResponse = await (await _link_for(cluster, resource)).ask(request)
-            for result in answer.responses:
-                _check(resource, result.error_code, result.error_message)
+            result = the_only(answer.responses, str(resource))
+            _check(resource, result.error_code, result.error_message)
 
         await cluster.persist(attempt)
 
@@ -104,7 +104,7 @@ async def _describe(link: Link, resource: Resource) -> list[dict[str, Any]]:
     wish = DescribeConfigsResource(resource_type=resource.kind, resource_name=resource.name, configuration_keys=None)
     request = DescribeConfigsRequest(resources=[wish], include_synonyms=True, include_documentation=True)
     answer: DescribeConfigsResponse = await link.ask(request)
-    (result,) = answer.results
+    result = the_only(answer.results, str(resource))
     _check(resource, result.error_code, result.error_message)
     return sorted((_row(config) for config in result.configs), key=lambda row: str(row["key"]))
 

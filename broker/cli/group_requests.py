@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sordini.broker.cli.assignment import read_assignment
-from sordini.broker.cli.cluster import Cluster, check
+from sordini.broker.cli.cluster import Cluster, check, the_only
 from sordini.broker.cli.link import LinkLost, Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -95,7 +95,7 @@ async def describe_group(cluster: Cluster, group: str) -> Described:
     async def attempt() -> Described:
         link = await cluster.coordinator(group)
         answer: DescribeGroupsResponse = await link.ask(DescribeGroupsRequest(groups=[group]))
-        (found,) = answer.groups
+        found = the_only(answer.groups, f"group '{group}'")
         if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # From version 6 on.
             return Described(group, DEAD, "", "", str(link.address), [])
         check(f"group '{group}'", found.error_code, found.error_message)

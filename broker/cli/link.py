@@ -85,6 +85,8 @@ class Link:
             raise Unreachable(f"cannot reach {address}: no answer within {CONNECT_SECONDS_MAX:g} s") from None
         except OSError as error:
             raise Unreachable(f"cannot reach {address}: {_reason(error)}") from None
+        except UnicodeError:  # Of the codec for host names: an empty or a long label, or bytes that are no text.
+            raise Unreachable(f"cannot reach {address}: {address.host!a} is no host name") from None
         link = cls(address, reader, writer)
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):

@@ -34,6 +34,10 @@ EXIT_CODES: Final = {
 }
 
 
+SHOWN_MAX: Final = 100
+"""Letters of a text that is shown whole in an error."""
+
+
 class Failure(Exception):
     """A command could not do what it was asked for; each argument is a line that says why, for people."""
 
@@ -42,6 +46,14 @@ def in_words(error: OSError) -> str:
     """What the system says, with the file if there is one, and without numbers."""
     text = (error.strerror or str(error)).lower()
     return f"{error.filename}: {text}" if error.filename else text
+
+
+def _not_encoded(error: UnicodeEncodeError) -> str:
+    """Bytes that the shell handed over are no text; or text does not go into a terminal's encoding."""
+    text = ascii(error.object if len(error.object) <= SHOWN_MAX else error.object[error.start : error.end])
+    if error.encoding == "utf-8":
+        return f"{text} is not UTF-8, and names and settings have to be"
+    return f"{text} cannot be written in {error.encoding}, the encoding of this terminal or pipe (see PYTHONIOENCODING)"
 
 
 class ClientCommand(click.Command):
@@ -62,6 +74,9 @@ class ClientCommand(click.Command):
             for problem in failure.args:
                 echo(f"sordini: {problem}", err=True)
             ctx.exit(FAILED)
+        except UnicodeEncodeError as error:
+            echo(f"sordini: {_not_encoded(error)}", err=True)
+            ctx.exit(USAGE)
         except BrokenPipeError:
             sys.stdout = None  # So that the interpreter does not flush it at the end.
             ctx.exit(DONE)

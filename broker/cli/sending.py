@@ -122,7 +122,7 @@ async def _send(client: Client, shipment: Shipment) -> None:
     try:
         await _ship(producer, shipment, partitions, tally, client.timeout_s)
     except _errors() as error:
-        tally.problem = tally.problem or _words(error)
+        tally.problem = tally.problem or await _why(error, client, shipment.topic)
     finally:
         problem = await stopped(producer)
     tally.problem = tally.problem or problem
@@ -228,6 +228,19 @@ def _errors() -> tuple[type[Exception], ...]:
     from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
     return (KafkaError, ValueError, AssertionError)
+
+
+async def _why(error: BaseException, client: Client, topic: str) -> str:
+    """As `_words`; of a topic that aiokafka did not find in time, what the cluster says: it may be silent."""
+    from aiokafka.errors import UnknownTopicOrPartitionError
+
+    if not isinstance(error, UnknownTopicOrPartitionError):
+        return _words(error)
+    try:
+        await client.on_cluster(lambda cluster: _partition_count(cluster, topic))
+    except Failure as failure:
+        return str(failure)
+    return NOT_IN_TIME
 
 
 def _words(error: BaseException) -> str:

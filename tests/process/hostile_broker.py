@@ -19,10 +19,15 @@ HOSTILE = "a\x1b]0;b\x07\x08\x7f\x9b31m\u202e\u2066\u2028\rforged\nsordini is we
 
 
 class HostileBroker:
-    """`code` is the error of every part of an answer, but for what leads to the broker itself."""
+    """`code` is the error of every part of an answer, but for what leads to the broker itself.
+
+    Every text is `text`, and every array has `rows` elements.
+    """
 
     def __init__(self) -> None:
         self.code = 0
+        self.text = HOSTILE
+        self.rows = 1
         self.port = 0
         self.asked: set[ApiKey] = set()
         self._server: asyncio.Server | None = None
@@ -78,9 +83,10 @@ class HostileBroker:
         if isinstance(kind, Struct):
             return self._filled(kind.cls, version)
         if isinstance(kind, ArrayOf):
-            return [self._value(kind.element, name, version)]
+            rows = 1 if name == "brokers" else self.rows
+            return [self._value(kind.element, name, version)] * rows
         if isinstance(kind, primitives.Text):
-            return HOSTILE
+            return self.text
         if isinstance(kind, primitives.Fixed):
             named = {"error_code": self.code, "config_source": 1, "resource_type": 2}
             special = {"?": False, "16s": bytes(15) + b"\1"}
