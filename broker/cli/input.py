@@ -50,6 +50,8 @@ async def _file(path: str) -> AsyncIterator[bytes]:
 
 
 async def _standard_input() -> AsyncIterator[bytes]:
+    if sys.stdin is None:
+        raise Failure("there is no standard input to read records from")
     descriptor = sys.stdin.fileno()
     while True:
         await _readable(descriptor)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from sordini.broker.cli.terminal import safe_json, shown
+from sordini.broker.cli.terminal import is_seen, safe_json, shown
 from sordini.broker.clock import Clock
 
 PROGRESS_MS = 250
@@ -93,7 +93,7 @@ class Progress:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._is_shown = sys.stderr.isatty()
+        self._is_shown = is_seen(sys.stderr)
         self._shown_ms = clock.monotonic_ms()
         self._width = 0
 

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 from sordini.broker.cli.cluster import Cluster
 from sordini.broker.cli.describing import partitions_of
-from sordini.broker.cli.ending import quieten, stopped
+from sordini.broker.cli.ending import hold, stopped
 from sordini.broker.cli.lines import key_value_line, record_line, value_line
 from sordini.broker.cli.link import Refused
 from sordini.broker.cli.offsets import READ_COMMITTED, Ends, ends_of, offsets_at
 from sordini.broker.cli.options import Client, Failure
-from sordini.broker.cli.terminal import echo, is_raw, shown_bytes
+from sordini.broker.cli.terminal import echo, is_raw, is_seen, shown_bytes
 from sordini.broker.clock import SystemClock
 from sordini.protocol.types import TopicPartition
 
@@ -68,9 +68,9 @@ async def _receive(client: Client, request: Request, line: Callable[[Any], bytes
     found = await client.on_cluster(lambda cluster: _look_up(cluster, request))
     from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
-    if sys.stderr.isatty() and request.start[0] == "end" and request.group is None:
+    if is_seen(sys.stderr) and request.start[0] == "end" and request.group is None:
         echo("Waiting for new records (--from beginning shows those that are there). Ctrl-C ends.", err=True)
-    quieten()
+    hold()
     consumer = _consumer(client, request)
     problem = None
     try:

@@ -13,13 +13,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from sordini.broker.cli.cluster import Cluster
-from sordini.broker.cli.ending import quieten, stopped
+from sordini.broker.cli.ending import hold, stopped
 from sordini.broker.cli.input import lines
 from sordini.broker.cli.lines import BadLine, Outgoing
 from sordini.broker.cli.link import Refused
 from sordini.broker.cli.options import Client, Failure
 from sordini.broker.cli.output import Progress, print_json, size_text
-from sordini.broker.cli.terminal import echo
+from sordini.broker.cli.terminal import echo, is_seen
 from sordini.broker.clock import SystemClock
 
 CLIENT_ID = "sordini-cli"
@@ -115,7 +115,7 @@ async def _send(client: Client, shipment: Shipment) -> None:
         raise Failure(
             f"topic '{shipment.topic}' has no partition {shipment.partition} (it has {partitions}, from 0 on)"
         )
-    if shipment.path is None and sys.stdin.isatty() and sys.stderr.isatty():
+    if shipment.path is None and is_seen(sys.stdin) and is_seen(sys.stderr):
         echo("One record per line; Ctrl-D ends the input.", err=True)
     tally = Tally()
     producer = await _producer(client, shipment)
@@ -143,7 +143,7 @@ async def _producer(client: Client, shipment: Shipment) -> Any:
     # Late: importing it takes a while, and many mistakes have been told by now.
     from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
 
-    quieten()
+    hold()
     producer = AIOKafkaProducer(
         bootstrap_servers=client.bootstrap.split(","),
         client_id=CLIENT_ID,
