@@ -10,6 +10,7 @@
 # make pipeline  Spark's own Kafka source and ours in all scenarios, tables killed while written; half an hour
 # make demo   visitors of a site, from topics through Spark to tables and a report with plots; five to fifteen minutes
 # make sim    100 seeds of a simulated broker, 1,000 of a cluster; ARGS, CLUSTER_ARGS="--seeds 0-9999" for more
+# make faults  every command at every answer of a broker that does wrong; five minutes
 # make soak   every API and version by chance for ten minutes, beside an honest client; ARGS="--minutes 2 --seed 7"
 # make lint   style, types, import contracts
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
@@ -21,7 +22,7 @@ ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed stall chaos pipeline demo sim soak lint bench clean
+.PHONY: help run cluster test crash model interchange mixed stall chaos pipeline demo sim faults soak lint bench clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -69,6 +70,9 @@ demo:
 sim: .venv/.installed-dev
 	$(BIN)/python -m tests.sim $(or $(ARGS),--seeds 100-199)
 	$(BIN)/python -m tests.sim.cluster $(or $(CLUSTER_ARGS),--seeds 0-999)
+
+faults: .venv/.installed-dev
+	SORDINI_FAULTS=all $(BIN)/python -m pytest tests/process/test_command_faults.py tests/process/test_commands_alone.py $(ARGS)
 
 soak: .venv/.installed-dev
 	$(BIN)/python -m tests.soak $(ARGS)

@@ -273,13 +273,18 @@ class SystemDisk:
 
     def make_directory(self, path: str) -> None:
         try:
-            os.mkdir(path, DIRECTORY_MODE)  # noqa: PTH102 - as above.
+            self._make_one_directory(path)
         except FileNotFoundError:
             parent = os.path.dirname(path.rstrip("/"))  # noqa: PTH120 - as above.
             if not parent:
                 raise
             self.make_directory(parent)
-            self.make_directory(path)
+            # Once, as there are parents that say so of every child: /proc, or a working directory that is removed.
+            self._make_one_directory(path)
+
+    def _make_one_directory(self, path: str) -> None:
+        try:
+            os.mkdir(path, DIRECTORY_MODE)  # noqa: PTH102 - as above.
         except FileExistsError:
             if not self.is_directory(path):
                 raise
