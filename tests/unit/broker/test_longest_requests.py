@@ -23,6 +23,7 @@ from tests.longest_requests import a_busy_broker, frame_of, measure
 from tests.unit.broker.parts import UnitBroker
 
 BODY_BYTES = 40 * 1024
+COMMAND_BYTES = 250 * 1024
 CALLS_MAX = 80_000
 """Of a slice: 1,000 steps of 80 calls each. A call is 0.1 us or so: 8 ms."""
 
@@ -65,9 +66,9 @@ def last_those_that_delete(key: ApiKey) -> bool:
     return key.name.startswith(("DELETE", "STOP", "UPDATE", "LEADER"))
 
 
-async def held(broker: UnitBroker, shape: Shape) -> str | None:
+async def held(broker: UnitBroker, shape: Shape, body_bytes: int = BODY_BYTES) -> str | None:
     """What is wrong with a request: it holds the loop for too long, or is not answered."""
-    frame, calls = frame_of(shape, BODY_BYTES), Calls()
+    frame, calls = frame_of(shape, body_bytes), Calls()
     with calls.counting():
         found = await measure(broker, frame, calls)
     is_wrong = found.waited > CALLS_MAX or found.outcome.startswith("not answered")
@@ -78,6 +79,21 @@ async def test_no_request_holds_the_loop_for_more_than_a_slice() -> None:
     async with a_busy_broker() as broker:
         keys = sorted((api.key for api in APIS.values()), key=lambda key: (last_those_that_delete(key), key))
         assert [wrong for key in keys if (wrong := await held(broker, deepest(key))) is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "path"),
+    [
+        (ApiKey.LEADER_AND_ISR, 7, ("live_leaders",)),
+        (ApiKey.UPDATE_METADATA, 8, ("live_brokers",)),
+        (ApiKey.STOP_REPLICA, 0, ("ungrouped_partitions",)),
+    ],
+)
+async def test_what_cannot_be_is_taken_out_of_a_command_in_slices(
+    key: ApiKey, version: int, path: tuple[str, ...]
+) -> None:
+    async with a_busy_broker() as broker:
+        assert await held(broker, Shape(APIS[key], version, path, KNOWN, 0), COMMAND_BYTES) is None
 
 
 @pytest.mark.skipif(os.environ.get("SORDINI_STALL") != "all", reason="some minutes: make stall")
