@@ -18,12 +18,11 @@ import pytest
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.declare import Struct
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.largest_bodies import KNOWN, KNOWN_TOPICS, Shape, cost_of_all, largest, shapes, shapes_of
+from tests.largest_bodies import KNOWN, KNOWN_TOPICS, UNKNOWN, Shape, cost_of_all, largest, shapes, shapes_of
 from tests.longest_requests import a_busy_broker, frame_of, measure
 from tests.unit.broker.parts import UnitBroker
 
 BODY_BYTES = 40 * 1024
-COMMAND_BYTES = 250 * 1024
 CALLS_MAX = 80_000
 """Of a slice: 1,000 steps of 80 calls each. A call is 0.1 us or so: 8 ms."""
 
@@ -82,18 +81,20 @@ async def test_no_request_holds_the_loop_for_more_than_a_slice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "version", "path"),
+    ("key", "version", "path", "names", "body_bytes"),
     [
-        (ApiKey.LEADER_AND_ISR, 7, ("live_leaders",)),
-        (ApiKey.UPDATE_METADATA, 8, ("live_brokers",)),
-        (ApiKey.STOP_REPLICA, 0, ("ungrouped_partitions",)),
+        (ApiKey.LEADER_AND_ISR, 7, ("live_leaders",), KNOWN, 128 * 1024),
+        (ApiKey.UPDATE_METADATA, 8, ("live_brokers",), KNOWN, 128 * 1024),
+        (ApiKey.STOP_REPLICA, 0, ("ungrouped_partitions",), KNOWN, 128 * 1024),
+        (ApiKey.DELETE_GROUPS, 0, ("groups_names",), UNKNOWN, 250 * 1024),
     ],
+    ids=lambda value: getattr(value, "name", None),
 )
-async def test_what_cannot_be_is_taken_out_of_a_command_in_slices(
-    key: ApiKey, version: int, path: tuple[str, ...]
+async def test_what_takes_few_calls_for_each_row_is_done_in_slices_as_well(
+    key: ApiKey, version: int, path: tuple[str, ...], names: str, body_bytes: int
 ) -> None:
     async with a_busy_broker() as broker:
-        assert await held(broker, Shape(APIS[key], version, path, KNOWN, 0), COMMAND_BYTES) is None
+        assert await held(broker, Shape(APIS[key], version, path, names, 0), body_bytes) is None
 
 
 @pytest.mark.skipif(os.environ.get("SORDINI_STALL") != "all", reason="some minutes: make stall")
