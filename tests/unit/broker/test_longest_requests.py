@@ -83,10 +83,10 @@ async def test_no_request_holds_the_loop_for_more_than_a_slice() -> None:
 @pytest.mark.parametrize(
     ("key", "version", "path", "names", "body_bytes"),
     [
-        (ApiKey.LEADER_AND_ISR, 7, ("live_leaders",), KNOWN, 128 * 1024),
-        (ApiKey.UPDATE_METADATA, 8, ("live_brokers",), KNOWN, 128 * 1024),
-        (ApiKey.STOP_REPLICA, 0, ("ungrouped_partitions",), KNOWN, 128 * 1024),
-        (ApiKey.DELETE_GROUPS, 0, ("groups_names",), UNKNOWN, 250 * 1024),
+        (ApiKey.LEADER_AND_ISR, 7, ("live_leaders",), KNOWN, 100 * 1024),
+        (ApiKey.UPDATE_METADATA, 8, ("live_brokers",), KNOWN, 100 * 1024),
+        (ApiKey.STOP_REPLICA, 0, ("ungrouped_partitions",), KNOWN, 100 * 1024),
+        (ApiKey.DELETE_GROUPS, 0, ("groups_names",), UNKNOWN, 110 * 1024),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
