@@ -94,6 +94,11 @@ def shapes(keys: frozenset[ApiKey] | None = None) -> Iterator[Shape]:
                 yield from shapes_of(api, version)
 
 
+def first_and_last(keys: frozenset[ApiKey] | None = None) -> Iterator[Shape]:
+    """As `shapes`, in the first and the last version alone: others are made of the same parts."""
+    return (shape for shape in shapes(keys) if shape.version in (shape.api.min_version, shape.api.max_version))
+
+
 def shapes_of(api: Api, version: int) -> Iterator[Shape]:
     """The shapes of one request in one version."""
     paths = list(_arrays(Struct(api.request), version))

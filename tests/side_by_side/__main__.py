@@ -72,7 +72,7 @@ def row(case: Case, side: Side, size: Size) -> str:
 
 def line(case: Case, side: Side, found: Figures, made: str) -> str:
     cells = (
-        case.title,
+        case.cell,
         side.name,
         found.outcome or "-",
         f"{found.took_s:.2f}",

@@ -78,6 +78,11 @@ class Case(NamedTuple):
     """The broker is started again after it to see whether it can be, and then replaced."""
     on_a_small_disk: bool = False
 
+    @property
+    def cell(self) -> str:
+        """What the table calls it."""
+        return f"`{self.name}`: {self.title}"
+
     def send(self, port: int, frames: list[Sent]) -> list[Answer]:
         """Send them all; the last of what is not due is still open when this returns."""
         if frames and frames[0].key is None:
