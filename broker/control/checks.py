@@ -27,6 +27,8 @@ from sordini.replication.controller.cluster import (
 
 EPOCH_UNKNOWN: Final = -1
 PORT_MAX: Final = 65_535
+STEPS_EACH: Final = 2
+"""What it takes to look at one partition or broker."""
 
 
 class Sifted(NamedTuple):
@@ -48,7 +50,7 @@ def check_sender(command: Command) -> None:
 
 
 def sifted(command: Command) -> Generator[int, None, Sifted]:
-    """Take out of a command the partitions and brokers that cannot be. Yields a step for each that is looked at."""
+    """Take out of a command the partitions and brokers that cannot be. Yields the steps that it makes."""
     match command:
         case LeaderAndIsr():
             refused = yield from _refused(command.partitions, _why_no_term)
@@ -86,7 +88,7 @@ def _refused(
         code = why(part)
         if code:
             refused[part.topic_partition] = code
-        yield 1
+        yield STEPS_EACH
     return refused
 
 
@@ -101,7 +103,7 @@ def _reachable(brokers: tuple[Broker, ...]) -> Generator[int, None, tuple[Broker
         if broker.broker_id >= 0:
             ends = tuple(end for end in broker.endpoints if 0 <= end.port <= PORT_MAX)
             kept.append(broker if len(ends) == len(broker.endpoints) else replace(broker, endpoints=ends))
-        yield 1
+        yield STEPS_EACH
     return tuple(kept)
 
 
