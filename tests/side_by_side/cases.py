@@ -72,8 +72,8 @@ class Case(NamedTuple):
     ours: frozenset[str]
     """What Sordini may answer: names of error codes, or CLOSED."""
     prepare: Callable[[Client, Size], None] = _nothing
-    is_long: bool = True
-    """Others are to be served before it is answered."""
+    is_long: bool = False
+    """It takes so long, in its small form as well, that others are served before it is answered."""
     spoils: bool = False
     """The broker is started again after it to see whether it can be, and then replaced."""
     on_a_small_disk: bool = False

@@ -155,11 +155,11 @@ def _plain(topic: str) -> Callable[[Client, Size], None]:
 
 
 def _command(name: str, title: str, *sent: Sent) -> Case:
-    return Case(name, title, lambda _size: list(sent), REFUSED, is_long=False, spoils=True)
+    return Case(name, title, lambda _size: list(sent), REFUSED, spoils=True)
 
 
 CASES: Final = (
-    Case("nothing", "nothing hostile: 300 times ApiVersions", ordinary, frozenset({"NONE"})),
+    Case("nothing", "nothing hostile: 300 times ApiVersions", ordinary, frozenset({"NONE"}), is_long=True),
     _command("long-name", "LeaderAndIsr: a topic of 300 letters", leads("l" * 300)),
     _command("line-break", r'LeaderAndIsr: a topic "a\nb"', leads("a\nb")),
     _command("negative", "LeaderAndIsr: partition -5", leads("x", -5)),
@@ -171,6 +171,7 @@ CASES: Final = (
         bombs,
         FOR_NOW,
         _compacted("bombs", 20),
+        is_long=True,
     ),
     Case(
         "keyless",
@@ -178,6 +179,7 @@ CASES: Final = (
         keyless,
         frozenset({"INVALID_RECORD", "MESSAGE_TOO_LARGE"}),
         _compacted("keyless", 1),
+        is_long=True,
     ),
     Case(
         "last-wrong",
@@ -185,7 +187,6 @@ CASES: Final = (
         last_wrong,
         frozenset({"INVALID_RECORD", "MESSAGE_TOO_LARGE"}),
         _plain("last"),
-        is_long=False,
     ),
     Case(
         "wrapped",
@@ -193,15 +194,17 @@ CASES: Final = (
         wrapped,
         frozenset({"NONE", "MESSAGE_TOO_LARGE"}),
         _plain("wrapped"),
+        is_long=True,
     ),
-    Case("old-fetch", "Fetch v1 of a gzip batch of 400,000 records", old_fetch, frozenset({"NONE"}), _old),
+    Case(
+        "old-fetch", "Fetch v1 of a gzip batch of 400,000 records", old_fetch, frozenset({"NONE"}), _old, is_long=True
+    ),
     Case(
         "times",
         "ListOffsets by time in a batch of 300,000 records and one that expands to 1 GiB",
         times,
         frozenset({"NONE"}),
         _dated,
-        is_long=False,
     ),
     Case(
         "configs",
@@ -264,7 +267,6 @@ CASES: Final = (
         "8 connections that announce 100 MiB and send ten bytes",
         announcements,
         frozenset({NOT_DUE, CLOSED}),
-        is_long=False,
     ),
     Case(
         "preallocate",
@@ -272,7 +274,6 @@ CASES: Final = (
         reserving,
         frozenset({"NONE"}),
         _plain("plain"),
-        is_long=False,
         on_a_small_disk=True,
     ),
 )
