@@ -6,6 +6,7 @@
 # make interchange  our files in Apache Kafka 2.7.2 and 3.9.1 and theirs in ours, stopped and killed; ten minutes
 # make mixed  clusters of ours and Apache Kafka 2.7.2 and 3.9.1, each governing the other, killed, frozen; half an hour
 # make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
+# make hostile  what strangers may send, to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
 # make chaos  three brokers under 48 faults in ten minutes, all that clients saw and files hold judged; ARGS="--minutes 2"
 # make pipeline  Spark's own Kafka source and ours in all scenarios, tables killed while written; half an hour
 # make demo   visitors of a site, from topics through Spark to tables and a report with plots; five to fifteen minutes
@@ -22,7 +23,8 @@ ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed stall chaos pipeline demo sim faults soak lint bench clean
+.PHONY: help run cluster test crash model interchange mixed stall hostile chaos pipeline demo sim faults soak lint bench \
+	clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -55,6 +57,10 @@ mixed: .venv/.installed-dev
 stall: .venv/.installed-dev
 	$(BIN)/python -m tests.longest_requests $(ARGS)
 	SORDINI_STALL=all $(BIN)/python -m pytest tests/unit/broker/test_longest_requests.py
+
+hostile: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	$(BIN)/python -m tests.side_by_side $(ARGS)
 
 chaos: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests

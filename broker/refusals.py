@@ -8,10 +8,11 @@ answers are put together. Where one topic's partitions are too many for a piece,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any, Final
 
 from sordini.broker.slices import Work
-from sordini.protocol.declare import specs_of
+from sordini.protocol.declare import ArrayOf, fields_of, specs_of
 from sordini.protocol.errors import ErrorCode
 
 ROWS_PER_PIECE: Final = 500
@@ -66,7 +67,7 @@ def _rows(value: Any, enough: int) -> int:
     """How many rows an element has, itself and those inside it; counting ends past `enough`."""
     rows = 1
     for _, items in _arrays(value):
-        if not items or not _is_struct(items[0]):
+        if not items or not hasattr(type(items[0]), "__specs__"):
             rows += len(items)
             continue
         for item in items:
@@ -77,11 +78,19 @@ def _rows(value: Any, enough: int) -> int:
 
 
 def _arrays(value: Any) -> Iterator[tuple[str, list[Any]]]:
-    if _is_struct(value):
-        for name in specs_of(type(value)):
-            items = getattr(value, name)
-            if type(items) is list:
-                yield name, items
+    cls: Any = type(value)
+    for name in _arrays_of(cls):
+        items = getattr(value, name)
+        if type(items) is list:
+            yield name, items
+
+
+@cache
+def _arrays_of(cls: type) -> tuple[str, ...]:
+    """Names of the fields of a message or struct that are arrays; none of anything else."""
+    if not hasattr(cls, "__specs__"):
+        return ()
+    return tuple(field.name for field in fields_of(cls) if isinstance(field.kind, ArrayOf))
 
 
 def _with(value: Any, name: str, items: list[Any]) -> Any:
@@ -89,7 +98,3 @@ def _with(value: Any, name: str, items: list[Any]) -> Any:
     kept = {field: getattr(value, field) for field in specs_of(type(value))}
     empty: dict[str, Any] = {field: [] for field, held in kept.items() if type(held) is list}
     return type(value)(**{**kept, **empty, name: items})
-
-
-def _is_struct(value: Any) -> bool:
-    return hasattr(type(value), "__specs__")

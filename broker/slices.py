@@ -60,14 +60,14 @@ class Slices:
         finally:
             long.cancel()
 
-    async def paced(self, items: Iterable[E], *, steps_each: int = 1) -> AsyncIterator[E]:
+    async def paced(self, items: Iterable[E], *, steps_each: int | Callable[[E], int] = 1) -> AsyncIterator[E]:
         """The items one by one, for a task: between slices of them others are served."""
         steps = 0
         for item in items:
             if steps >= STEPS_PER_SLICE:
                 await self.through(_pause())
                 steps = 0
-            steps += steps_each
+            steps += steps_each if isinstance(steps_each, int) else steps_each(item)
             yield item
 
     async def gather(

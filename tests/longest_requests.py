@@ -24,7 +24,16 @@ from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.protocol.headers import request_header
-from tests.largest_bodies import BODY_BYTES, KNOWN_GROUPS, KNOWN_PARTITIONS, KNOWN_TOPICS, Shape, largest, shapes
+from tests.largest_bodies import (
+    BODY_BYTES,
+    KNOWN_GROUPS,
+    KNOWN_PARTITIONS,
+    KNOWN_TOPICS,
+    Shape,
+    first_and_last,
+    largest,
+    shapes,
+)
 from tests.unit.broker.governed import governed
 from tests.unit.broker.group_calls import a_stable_group, commit
 from tests.unit.broker.parts import UnitBroker, a_broker
@@ -131,11 +140,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=BODY_BYTES, help="of each body")
     given = parser.parse_args()
     keys = None if given.api is None else frozenset(ApiKey[name] for name in given.api)
-    wanted = [
-        shape
-        for shape in shapes(keys)
-        if given.every_version or shape.version in (shape.api.min_version, shape.api.max_version)
-    ]
+    wanted = shapes(keys) if given.every_version else first_and_last(keys)
     asyncio.run(table(wanted, given.bytes))
 
 

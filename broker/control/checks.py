@@ -7,9 +7,9 @@ broker can serve, and one such node must not keep the rest of the cluster's news
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple, assert_never
+from typing import Final, NamedTuple, Protocol, TypeVar, assert_never
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.topic_names import why_no_partition
@@ -27,6 +27,8 @@ from sordini.replication.controller.cluster import (
 
 EPOCH_UNKNOWN: Final = -1
 PORT_MAX: Final = 65_535
+STEPS_EACH: Final = 2
+"""What it takes to look at one partition or broker."""
 
 
 class Sifted(NamedTuple):
@@ -47,57 +49,74 @@ def check_sender(command: Command) -> None:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{number} is no {what}: the least is {least}")
 
 
-def sifted(command: Command) -> Sifted:
-    """Take out of a command the partitions and brokers that cannot be."""
+def sifted(command: Command) -> Generator[int, None, Sifted]:
+    """Take out of a command the partitions and brokers that cannot be. Yields the steps that it makes."""
     match command:
         case LeaderAndIsr():
-            refused = _refused((info.topic_partition, _why_no_term(info)) for info in command.partitions)
-            leaders = tuple(map(_reachable, filter(_can_be, command.live_leaders)))
-            kept = tuple(info for info in command.partitions if info.topic_partition not in refused)
-            return Sifted(replace(command, partitions=kept, live_leaders=leaders), refused)
-        case UpdateMetadata():
-            known = [name for name, *_ in command.partitions] + [name for name, _ in command.deleted]
-            refused = _refused((name, _why_no_name(name)) for name in known)
+            refused = yield from _refused(command.partitions, _why_no_term)
+            leaders = yield from _reachable(command.live_leaders)
             return Sifted(
-                replace(
-                    command,
-                    live_brokers=tuple(map(_reachable, filter(_can_be, command.live_brokers))),
-                    partitions=tuple(info for info in command.partitions if info.topic_partition not in refused),
-                    deleted=tuple(gone for gone in command.deleted if gone.topic_partition not in refused),
-                ),
-                refused,
+                replace(command, partitions=_kept(command.partitions, refused), live_leaders=leaders), refused
             )
+        case UpdateMetadata():
+            refused = yield from _refused(command.partitions, _why_no_name)
+            refused |= yield from _refused(command.deleted, _why_no_name)
+            living = yield from _reachable(command.live_brokers)
+            known, gone = _kept(command.partitions, refused), _kept(command.deleted, refused)
+            return Sifted(replace(command, live_brokers=living, partitions=known, deleted=gone), refused)
         case StopReplica():
-            refused = _refused((replica.topic_partition, _why_not_stopped(replica)) for replica in command.partitions)
-            stopped = tuple(replica for replica in command.partitions if replica.topic_partition not in refused)
+            refused = yield from _refused(command.partitions, _why_not_stopped)
+            stopped = _kept(command.partitions, refused)
             return Sifted(replace(command, partitions=stopped), refused)
         case _:
             assert_never(command)
 
 
-def _refused(judged: Iterable[tuple[TopicPartition, ErrorCode]]) -> dict[TopicPartition, ErrorCode]:
-    return {name: code for name, code in judged if code}
+class _Named(Protocol):
+    @property
+    def topic_partition(self) -> TopicPartition: ...
 
 
-def _why_no_name(name: TopicPartition) -> ErrorCode:
-    return ErrorCode.NONE if why_no_partition(*name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
+N = TypeVar("N", bound=_Named)
+
+
+def _refused(
+    parts: tuple[N, ...], why: Callable[[N], ErrorCode]
+) -> Generator[int, None, dict[TopicPartition, ErrorCode]]:
+    refused = {}
+    for part in parts:
+        code = why(part)
+        if code:
+            refused[part.topic_partition] = code
+        yield STEPS_EACH
+    return refused
+
+
+def _kept(parts: tuple[N, ...], refused: Mapping[TopicPartition, ErrorCode]) -> tuple[N, ...]:
+    return tuple(part for part in parts if part.topic_partition not in refused) if refused else parts
+
+
+def _reachable(brokers: tuple[Broker, ...]) -> Generator[int, None, tuple[Broker, ...]]:
+    """Those that can be, without addresses that nobody can connect to."""
+    kept = []
+    for broker in brokers:
+        if broker.broker_id >= 0:
+            ends = tuple(end for end in broker.endpoints if 0 <= end.port <= PORT_MAX)
+            kept.append(broker if len(ends) == len(broker.endpoints) else replace(broker, endpoints=ends))
+        yield STEPS_EACH
+    return tuple(kept)
+
+
+def _why_no_name(part: _Named) -> ErrorCode:
+    return ErrorCode.NONE if why_no_partition(*part.topic_partition) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def _why_no_term(info: PartitionInfo) -> ErrorCode:
     state = info.state
     numbers = (state.leader_epoch, info.partition_epoch, *info.replicas, *state.isr, *info.adding, *info.removing)
-    return _why_no_name(info.topic_partition) or (ErrorCode.INVALID_REQUEST if min(numbers) < 0 else ErrorCode.NONE)
+    return _why_no_name(info) or (ErrorCode.INVALID_REQUEST if min(numbers) < 0 else ErrorCode.NONE)
 
 
 def _why_not_stopped(replica: StoppedReplica) -> ErrorCode:
     can_be = replica.leader_epoch >= EPOCH_OF_DELETION
-    return _why_no_name(replica.topic_partition) or (ErrorCode.NONE if can_be else ErrorCode.INVALID_REQUEST)
-
-
-def _can_be(broker: Broker) -> bool:
-    return broker.broker_id >= 0
-
-
-def _reachable(broker: Broker) -> Broker:
-    """A broker without addresses that nobody can connect to."""
-    return replace(broker, endpoints=tuple(end for end in broker.endpoints if 0 <= end.port <= PORT_MAX))
+    return _why_no_name(replica) or (ErrorCode.NONE if can_be else ErrorCode.INVALID_REQUEST)

@@ -40,8 +40,12 @@ from sordini.protocol.messages.list_config_resources import (
 Later = Callable[[Call, Awaitable[Any]], Pending]
 RESOURCES_MAX = 10_000
 """Resources that one request may change."""
+EDITS_MAX = 2_000
+"""Settings of one resource that one request may change: many times as many as there are."""
 CHANGE_STEPS = 20
 """What it takes to change one, or to say why it is not."""
+EDIT_STEPS = 2
+"""What each of its settings takes beside."""
 
 AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 
@@ -80,10 +84,13 @@ class AlterConfigsHandler:
         counts = Counter((wanted.resource_type, wanted.resource_name) for wanted in request.resources)
         answers = []
         wanted: AlterConfigsResource | IncrementalAlterConfigsResource
-        async for wanted in self._slices.paced([*request.resources], steps_each=CHANGE_STEPS):
+        async for wanted in self._slices.paced([*request.resources], steps_each=_steps_of):
             resource = Resource(wanted.resource_type, wanted.resource_name)
-            entries: list[Any] = [*wanted.configs]
-            edits = [_edit(entry) async for entry in self._slices.paced(entries)]
+            if len(wanted.configs) > EDITS_MAX:
+                reason = f"{len(wanted.configs)} settings of one resource; a request may change {EDITS_MAX}"
+                answers.append(_answer(resource.kind, resource.name, ErrorCode.POLICY_VIOLATION, reason))
+                continue
+            edits = [_edit(entry) for entry in wanted.configs]
             is_repeated = counts[resource] > 1
             answers.append(
                 await self._change(
@@ -137,6 +144,10 @@ class AlterConfigsHandler:
     @staticmethod
     def refuse_list(_: ListConfigResourcesRequest, code: ErrorCode) -> ListConfigResourcesResponse:
         return ListConfigResourcesResponse(error_code=code)
+
+
+def _steps_of(wanted: AlterConfigsResource | IncrementalAlterConfigsResource) -> int:
+    return CHANGE_STEPS + min(len(wanted.configs), EDITS_MAX) * EDIT_STEPS
 
 
 def _edit(entry: AlterableConfig | IncrementallyAlterableConfig) -> Edit:

@@ -73,7 +73,7 @@ class ControlHandler:
         code = await self._origin.refusal(command, self._receiver.broker_epoch)
         if code:
             return await self._slices.through(_response_of(command, Answer(code)))
-        sound, refused = sifted(command)
+        sound, refused = await self._slices.through(sifted(command))
         if refused:
             name, code = next(iter(refused.items()))
             self._log.warning(

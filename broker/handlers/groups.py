@@ -244,15 +244,19 @@ class GroupsHandler:
         request: DeleteGroupsRequest = call.body
         exchange: Exchange[DeleteGroupsResponse] = Exchange(call)
         names = list(dict.fromkeys(request.groups_names))
-        codes: dict[str, ErrorCode] = {}
+        results: list[DeletableGroupResult] = []
+        left = len(names)
 
-        def ended(group_id: str, code: ErrorCode) -> None:
-            codes[group_id] = code
-            if len(codes) == len(names):
-                exchange.answer(DeleteGroupsResponse(results=[_deleted(name, codes[name]) for name in names]))
+        def ended(result: DeletableGroupResult, code: ErrorCode) -> None:
+            nonlocal left
+            left -= 1
+            result.error_code, result.error_message = code, _why_not_deleted(code)
+            if not left:
+                exchange.answer(DeleteGroupsResponse(results=results))
 
         for group_id in names:
-            self._groups.delete(group_id, partial(ended, group_id))
+            results.append(DeletableGroupResult(group_id=group_id))
+            self._groups.delete(group_id, partial(ended, results[-1]))
             yield DELETION_STEPS + len(group_id) // LETTERS_PER_STEP
         return exchange.result() if names else DeleteGroupsResponse()
 
@@ -288,8 +292,11 @@ class GroupsHandler:
 
 
 def _deleted(group_id: str, code: ErrorCode) -> DeletableGroupResult:
-    reason = None if code == ErrorCode.NONE else DELETION_REFUSED.get(code, code.name)
-    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=reason)
+    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=_why_not_deleted(code))
+
+
+def _why_not_deleted(code: ErrorCode) -> str | None:
+    return None if code == ErrorCode.NONE else DELETION_REFUSED.get(code, code.name)
 
 
 def _check_group_id(group_id: str) -> None:

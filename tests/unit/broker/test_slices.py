@@ -118,3 +118,10 @@ def test_the_first_slice_may_be_made_at_once_and_the_rest_stays() -> None:
         first_slice(work)
     assert len(done) == STEPS_PER_SLICE
     assert first_slice(work) == "a"
+
+
+@pytest.mark.parametrize(("cost", "pauses"), [(1, 0), (STEPS_PER_SLICE // 2, 4), (STEPS_PER_SLICE * 3, 9)])
+async def test_items_that_cost_more_are_taken_fewer_at_a_time(cost: int, pauses: int) -> None:
+    slices = Slices()
+    assert [item async for item in slices.paced(range(10), steps_each=lambda _: cost)] == list(range(10))
+    assert slices.slices == pauses

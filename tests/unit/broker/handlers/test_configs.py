@@ -12,6 +12,7 @@ import pytest
 
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.configuration.receiver import load_layers
+from sordini.broker.handlers.alter_configs import EDITS_MAX
 from sordini.broker.handlers.configs import DESCRIPTIONS_MAX
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -359,6 +360,14 @@ async def test_more_settings_than_the_store_takes_are_refused() -> None:
         entries = [(f"theirs.{number}", SET, "x" * 30_000) for number in range(20)]
         assert await change(broker, MINE, *entries) == ErrorCode.INVALID_CONFIG
         assert await broker.session.children("/config/brokers") == []
+
+
+async def test_a_resource_with_more_settings_than_there_can_be_is_refused_and_the_others_are_changed() -> None:
+    async with a_broker_with_orders() as broker:
+        entries = [(f"k{number}", SET, "x") for number in range(EDITS_MAX + 1)]
+        assert await change(broker, ORDERS, *entries) == ErrorCode.POLICY_VIOLATION
+        assert await change(broker, ORDERS, *entries[:-1]) == ErrorCode.INVALID_CONFIG
+        assert await change(broker, ORDERS, (RETENTION, SET, "5")) == 0
 
 
 async def test_settings_nobody_can_read_count_as_none_and_are_mended_by_a_change() -> None:
