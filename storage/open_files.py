@@ -137,7 +137,7 @@ class OpenFiles:
         """Close files that are not pinned until `open_max` are open, if there are so many; whether any was closed."""
         before = self._open
         for _ in range(2 * len(self._ring)):
-            if self._open <= open_max:
+            if self._open <= open_max or not self._ring:
                 break
             handle = self._ring.popleft()
             if handle.file is None:

@@ -46,3 +46,16 @@ def test_where_the_system_has_no_descriptor_another_file_gives_its_own_up() -> N
     Handle(files, "/data/new").reopen(create=True)
     assert refused == ["/data/new"]
     assert [handle.file is None for handle in opened].count(True) == 1
+
+
+@pytest.mark.parametrize("closed", [0, 3])
+def test_where_no_file_is_open_that_could_give_its_descriptor_up_the_refusal_is_the_systems(closed: int) -> None:
+    disk = ForgetfulDisk()
+    files = OpenFiles(disk, LIMIT)
+    for handle in handles(files, closed):
+        handle.close()
+    disk.refuse_while(lambda kind, _path: kind == "open", errno.EMFILE)
+    with pytest.raises(OSError, match="EMFILE|Too many open files") as failure:
+        Handle(files, "/data/new").reopen(create=True)
+    assert failure.value.errno == errno.EMFILE
+    assert files.open_count == 0
