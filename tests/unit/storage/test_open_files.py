@@ -55,7 +55,7 @@ def test_where_no_file_is_open_that_could_give_its_descriptor_up_the_refusal_is_
     for handle in handles(files, closed):
         handle.close()
     disk.refuse_while(lambda kind, _path: kind == "open", errno.EMFILE)
-    with pytest.raises(OSError, match="EMFILE|Too many open files") as failure:
+    with pytest.raises(OSError, match=r"EMFILE|Too many open files") as failure:
         Handle(files, "/data/new").reopen(create=True)
     assert failure.value.errno == errno.EMFILE
     assert files.open_count == 0
