@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.compat.situations.batches import batch
 from tests.compat.situations.registry import situation
+from tests.compat.situations.waiting import until
 from tests.compat.situations.wire import Broker
 
 
@@ -92,10 +93,14 @@ def half_identity(broker: Broker) -> Any:
 
 @situation("InitProducerId v0 to v4 without a transactional id")
 def init_producer_id(broker: Broker) -> Any:
-    seen = {
-        version: broker.ask("InitProducerId", version, transactional_id=None, transaction_timeout_ms=1000)
-        for version in range(5)
-    }
+    def ask(version: int) -> Any:
+        # Apache Kafka says 14 while it fetches its first block of ids.
+        return until(
+            lambda: broker.ask("InitProducerId", version, transactional_id=None, transaction_timeout_ms=1000),
+            lambda answer: answer["error_code"] != 14,
+        )
+
+    seen = {version: ask(version) for version in range(5)}
     ids = [answer["producer_id"] for answer in seen.values()]
     return {"answers": seen, "ids rise": ids == sorted(set(ids))}
 
