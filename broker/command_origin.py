@@ -111,7 +111,7 @@ class CommandOrigin:
                 await asyncio.sleep(RETRY_DELAY_S)
 
     async def _own_epoch(self) -> int:
-        """That of the registration under this broker's number, whoever made it."""
+        """The epoch of the registration under this broker's id, from whichever process it is."""
         while True:
             try:
                 found = await self._session.exists(paths.broker(self._broker_id))

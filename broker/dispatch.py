@@ -177,7 +177,7 @@ class Call:
 
 
 class LongCall(Call):
-    """A request of many elements: its answer is written in slices, whoever gives it."""
+    """A request of many elements: its answer is always encoded in slices."""
 
     __slots__ = ()
 

@@ -97,7 +97,7 @@ def _kept(parts: tuple[N, ...], refused: Mapping[TopicPartition, ErrorCode]) -> 
 
 
 def _reachable(brokers: tuple[Broker, ...]) -> Generator[int, None, tuple[Broker, ...]]:
-    """Those that can be, without addresses that nobody can connect to."""
+    """Those that can be, without addresses that cannot be connected to."""
     kept = []
     for broker in brokers:
         if broker.broker_id >= 0:
