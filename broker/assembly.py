@@ -192,15 +192,20 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         dispatcher=dispatcher,
         peering=peering,
         cleaner=cleaner_of(around.dynamic, logs, around.worker, clock.now_ms, log),
-        record_jobs=JobQueue(
-            around.record_worker,
-            lambda: around.config.record_workers,
-            lambda: around.config.record_waiting_bytes_max,
-            log,
-        ),
+        record_jobs=_record_jobs(around),
     )
     parts.dispatcher.add(_routes(around, parts))
     return parts
+
+
+def _record_jobs(around: Surroundings) -> JobQueue:
+    """The queue of jobs on records; its bounds are read when a job comes, since they change at run time."""
+    return JobQueue(
+        around.record_worker,
+        lambda: around.config.record_workers,
+        lambda: around.config.record_waiting_bytes_max,
+        around.log,
+    )
 
 
 def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
