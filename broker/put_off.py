@@ -3,6 +3,9 @@
 The controller counts such a replica as offline. Once the want is over, a note has it ask this broker again what it
 holds, as after the failure of a log directory (KIP-112). When it is over cannot be known: so the note is repeated,
 after RETRY_MS at first and twice as long each time, up to RETRY_MS_MAX.
+
+A replica may also be made between two notes, by a command that takes its leader away because it counts as offline. The
+controller goes on counting it as offline then, so a note follows each refusal, whatever is made meanwhile.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ class PutOff:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._names: set[TopicPartition] = set()
+        self._is_owed = False
+        """Whether the controller was refused a replica since the last note."""
         self._delay_ms = RETRY_MS
         self._due_ms: int | None = None
 
@@ -30,6 +35,7 @@ class PutOff:
 
     def refused(self, name: TopicPartition, reason: str) -> None:
         """A log could not be made. Only the first time is worth a line."""
+        self._is_owed = True
         if name not in self._names:
             self._log.warning("partition put off", partition=str(name), reason=reason)
             self._names.add(name)
@@ -46,13 +52,14 @@ class PutOff:
 
     def is_due(self, now_ms: int) -> bool:
         """Whether the controller is to be asked now to send everything again; monotonic milliseconds."""
-        if not self._names:
+        if not self._names and not self._is_owed:
             self._due_ms, self._delay_ms = None, RETRY_MS
             return False
         if self._due_ms is None:
             self._due_ms = now_ms + self._delay_ms
         if now_ms < self._due_ms:
             return False
+        self._is_owed = False
         self._delay_ms = min(2 * self._delay_ms, RETRY_MS_MAX)
         self._due_ms = now_ms + self._delay_ms
         return True

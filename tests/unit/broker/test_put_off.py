@@ -28,6 +28,21 @@ def test_each_partition_has_one_line_when_it_is_put_off_and_one_when_it_is_taken
     put_off.taken(NAME)
     put_off.taken(NAME)
     assert [event for _, event, _ in log.lines] == ["partition put off", "partition taken that was put off"]
+
+
+def test_what_is_taken_before_the_controller_was_told_is_told_of_once() -> None:
+    """A command that takes the replica's leader away makes its log, and the controller still counts it as offline."""
+    put_off = PutOff(ListLog())
+    put_off.refused(NAME, "no descriptor")
+    put_off.taken(NAME)
+    assert dues(put_off, 10_000) == [RETRY_MS]
+
+
+def test_what_is_taken_after_the_controller_was_told_needs_no_second_note() -> None:
+    put_off = PutOff(ListLog())
+    put_off.refused(NAME, "no descriptor")
+    assert dues(put_off, RETRY_MS + 500) == [RETRY_MS]
+    put_off.taken(NAME)
     assert dues(put_off, 10_000) == []
 
 
@@ -36,4 +51,4 @@ def test_what_was_deleted_meanwhile_is_not_tried_again() -> None:
     put_off.refused(NAME, "no descriptor")
     put_off.forget(NAME)
     assert not put_off
-    assert dues(put_off, 10_000) == []
+    assert dues(put_off, 10_000) == [RETRY_MS]
