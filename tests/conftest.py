@@ -45,7 +45,7 @@ TOGETHER = {
     "spark": ("tests/pipeline",),
 }
 """Folders whose tests start programs, share them, and wait for them; those of Spark have a session of their own."""
-IS_CROWDED = os.environ.get("SORDINI_MIXED") == "all"
+IS_CROWDED = bool(os.environ.get("SORDINI_MIXED"))
 """Whole clusters of Apache Kafka leave no room for another group of programs but Spark's."""
 
 

@@ -1,7 +1,7 @@
 """Clusters of several brokers, Apache Kafka's and ours. `--broker apache` puts an Apache Kafka in the place of ours.
 
 A quick run has the short stories with the newer Apache Kafka; `make mixed`, which sets SORDINI_MIXED=all, has all
-of them with both.
+of them with both. `newer` and `older` have all of them with one of the two.
 
 The tests of a module share a cluster for as long as they pass. One that fails takes its cluster with it, and the
 next begins with a fresh one: what a broken cluster says of other things is not worth hearing.
@@ -18,9 +18,10 @@ from tests.cluster.cluster import OURS, Cluster
 from tests.cluster.lending import Lender
 from tests.cluster.witness import Witness
 from tests.outside.java import ZooKeeperProcess
-from tests.outside.versions import APACHE_KAFKA, OLDER_APACHE_KAFKA
+from tests.outside.versions import APACHE_KAFKA, BESIDE_OURS, OLDER_APACHE_KAFKA
 
-EVERYTHING = os.environ.get("SORDINI_MIXED") == "all"
+WANTED = os.environ.get("SORDINI_MIXED", "")
+EVERYTHING = bool(WANTED)
 PROTOCOLS = {APACHE_KAFKA: "3.9", OLDER_APACHE_KAFKA: "2.7"}
 FAILED = pytest.StashKey[bool]()
 
@@ -44,7 +45,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-@pytest.fixture(scope="session", params=list(PROTOCOLS) if EVERYTHING else [APACHE_KAFKA])
+@pytest.fixture(scope="session", params=BESIDE_OURS[WANTED])
 def version(request: pytest.FixtureRequest) -> str:
     """The Apache Kafka beside ours."""
     wanted: str = request.param

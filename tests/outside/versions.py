@@ -14,6 +14,15 @@ OLDER_APACHE_KAFKA = "2.7.2"
 """The server whose data directories are exchanged with ours, too."""
 NEWEST_APACHE_KAFKA = "4.4.0"
 """The newest definitions of all messages, the newest Java client, and the judge of what came after 3.9."""
+BESIDE_OURS = {
+    "": (APACHE_KAFKA,),
+    "newer": (APACHE_KAFKA,),
+    "older": (OLDER_APACHE_KAFKA,),
+    "all": (APACHE_KAFKA, OLDER_APACHE_KAFKA),
+}
+"""What the long tests have beside ours, by SORDINI_MIXED and SORDINI_INTERCHANGE; empty, as where those are not set, is
+a quick run.
+"""
 OLDEST_JAVA_CLIENT = "1.1.1"
 NEWEST_PYSPARK = "4.3.0"
 """What the environment of the tests has."""

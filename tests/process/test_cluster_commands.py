@@ -30,7 +30,7 @@ SETTINGS = ROOT / "config" / "cluster"
 MOUNTED = "/etc/sordini/cluster"
 BROKERS = (1, 2, 3)
 DEFAULTS = cluster.places_of([])
-EVERYTHING = os.environ.get("SORDINI_MIXED") == "all"
+EVERYTHING = bool(os.environ.get("SORDINI_MIXED"))
 
 ZOOKEEPER_KEYS = {
     "ZOO_TICK_TIME": "tickTime",

@@ -1,7 +1,7 @@
 """The journeys, each made once. A quick run has the one that stops in order, with the newer Apache Kafka.
 
 `make interchange`, which sets SORDINI_INTERCHANGE=all, adds the older one, brokers that are killed, and both cleaners
-at work on the same history.
+at work on the same history. `newer` and `older` do so with one of the two.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import pytest
 
 from tests.compat.interchange.cluster import Exchange
 from tests.compat.interchange.journeys import CleanJourney, KilledJourney, clean_journey, killed_journey
-from tests.outside.versions import APACHE_KAFKA, OLDER_APACHE_KAFKA
+from tests.outside.versions import BESIDE_OURS
 
-EVERYTHING = os.environ.get("SORDINI_INTERCHANGE") == "all"
-VERSIONS = (APACHE_KAFKA, OLDER_APACHE_KAFKA) if EVERYTHING else (APACHE_KAFKA,)
+WANTED = os.environ.get("SORDINI_INTERCHANGE", "")
+EVERYTHING = bool(WANTED)
+VERSIONS = BESIDE_OURS[WANTED]
 
 collect_ignore = [] if EVERYTHING else ["test_cleaners.py", "test_killed.py"]
 
