@@ -41,7 +41,7 @@ from sordini.broker.handlers.markers import MarkersHandler
 from sordini.broker.handlers.metadata import MetadataHandler
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.partitions import PartitionsHandler
-from sordini.broker.handlers.produce import ProduceHandler
+from sordini.broker.handlers.produce import NEVER, ProduceHandler
 from sordini.broker.handlers.producer_ids import ProducerIdHandler
 from sordini.broker.handlers.records import RecordsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
@@ -56,6 +56,7 @@ from sordini.broker.partition_admin import PartitionAdmin
 from sordini.broker.peering import Myself, Peering, World, peering_of
 from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.broker.record_jobs.queue import JobQueue
+from sordini.broker.store_contact import StoreContact
 from sordini.broker.topic_admin import TopicAdmin
 from sordini.protocol.types import NO_TOPIC_ID
 from sordini.replication import replica_set
@@ -79,6 +80,7 @@ class Surroundings(NamedTuple):
     dynamic: DynamicConfig
     identity: BrokerIdentity
     session: Session
+    contact: StoreContact
     clock: Clock
     randomness: Randomness
     spawn: Spawn
@@ -226,7 +228,13 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
     requests = ControllerRequests(lambda: parts.partition_admin.controller)
     return [
         ProduceHandler(
-            replicas, clock, later, around.call_later, lambda: TRANSACTIONS_TOPIC in metadata.topics, parts.record_jobs
+            replicas,
+            clock,
+            later,
+            around.call_later,
+            lambda: TRANSACTIONS_TOPIC in metadata.topics,
+            parts.record_jobs,
+            around.contact if config.weak_acks_need_store else NEVER,
         ).route(),
         FetchHandler(
             replicas,

@@ -180,6 +180,7 @@ class CommandReceiver:
             if not number % PARTITIONS_LEARNED_PER_SLICE:
                 await asyncio.sleep(0)
             state = info.state
+            self._replicas.superseded(info)
             self._metadata.set_partition(
                 info.topic_partition.topic,
                 info.topic_id,

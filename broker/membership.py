@@ -1,11 +1,12 @@
 """A broker's place in its cluster: registered, standing for controller, and both anew in every session.
 
     a session -> registered: the broker epoch -> settings read -> a controller of this session stands for election
-    the session has ended -> terms are over, commands of the former life are refused -> a new session, from the top
+    the session has ended -> commands for the former registration are refused -> a new session, from the top
 
 A session ends when the coordination store has not heard of the broker for too long; a cluster then gives it up. That
-is no reason to end a broker: it comes back as itself, with a newer epoch. While the store is away for less than that,
-nothing changes but what `fencing.py` says. Nothing here holds up the loop, however long a store is silent.
+is no reason to end a broker: it registers anew, with a newer broker epoch, and meanwhile it leads on in the leader
+epochs that it has, as Apache Kafka's brokers do; `store_contact.py` says why that is safe, and how the store is.
+Nothing here holds up the loop, however long a store is silent.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple, assert_never
 
 from sordini import __version__
 from sordini.broker.coordination.current import CurrentSession
-from sordini.broker.fencing import Fence
+from sordini.broker.store_contact import StoreContact
 from sordini.replication.controller.cluster import Cluster
 from sordini.replication.controller.controller import Controller
 from sordini.replication.ports import (
@@ -54,11 +55,13 @@ class Hooks(NamedTuple):
 class Membership:
     """The place of one broker. `join` takes it, `run` keeps it, `leave` gives it up."""
 
-    def __init__(self, store: CoordinationStore, session: CurrentSession, hooks: Hooks, fence: Fence, log: Log) -> None:
+    def __init__(
+        self, store: CoordinationStore, session: CurrentSession, hooks: Hooks, contact: StoreContact, log: Log
+    ) -> None:
         self._store = store
         self._session = session
         self._hooks = hooks
-        self._fence = fence
+        self._contact = contact
         self._log = log
         self._reachable = asyncio.Event()
         self._reachable.set()
@@ -135,6 +138,7 @@ class Membership:
             self._log.info("registered", session=session, broker_epoch=broker_epoch, version=__version__)
         self.broker_epoch = broker_epoch
         self._hooks.known_as(broker_epoch)
+        self._contact.registered()
 
     async def _renew(self) -> None:
         """Open a new session, however long the store is away."""
@@ -155,20 +159,19 @@ class Membership:
         if self._is_over:
             return
         self._is_over = True
-        self._log.warning("session has expired; leading nothing until this broker is registered anew")
-        # First: from here on nothing that was meant for the former life may begin a term.
+        # From here on nothing that was meant for the former registration may begin a term.
         self.broker_epoch += 1
         self._hooks.known_as(self.broker_epoch)
-        self._fence.over()
+        self._contact.over()
 
     def _session_changed(self, state: SessionState) -> None:
         match state:
             case SessionState.CONNECTED:
                 self._reachable.set()
-                self._fence.answers()
+                self._contact.answers()
             case SessionState.SUSPENDED:
                 self._reachable.clear()
-                self._fence.silent(self._session.lives_until_ms)
+                self._contact.silent(self._session.lives_until_ms)
             case SessionState.EXPIRED:
                 self._reachable.set()
                 self._end_life()

@@ -39,6 +39,7 @@ from sordini.broker.startup import (
     open_logs,
     store_lost,
 )
+from sordini.broker.store_contact import StoreContact
 from sordini.broker.ties import Ties, tie
 from sordini.replication.controller import cluster
 from sordini.replication.controller.notices import tell_of_failed_directory
@@ -62,6 +63,7 @@ class Running(NamedTuple):
     """What a broker consists of while it runs."""
 
     session: CurrentSession
+    contact: StoreContact
     parts: Assembly
     sockets: SocketServer
     ties: Ties
@@ -155,6 +157,7 @@ class Server:
             self._dynamic,
             self.identity,
             session,
+            StoreContact(ports.clock, call_later, log),
             ports.clock,
             ports.randomness,
             self._spawn,
@@ -180,7 +183,7 @@ class Server:
         await join_company(self._config, session, me)
         parts.metadata.expects_topics = self._is_clustered and self._has_topics
         ties = tie(around, session, store, parts, me)
-        return Running(session, parts, sockets, ties, metrics)
+        return Running(session, around.contact, parts, sockets, ties, metrics)
 
     async def _live(self, running: Running, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         self._spawn(running.sockets.run())
@@ -287,6 +290,7 @@ class Server:
             running.parts.groups,
             uptime_ms=lambda: monotonic_ms() - ready_ms,
             lines_lost=lambda: getattr(log, "lines_lost", 0),  # Only a log that writes can fail to.
+            contact=running.contact,
         )
         metrics.open(sources, lambda: "" if self.doing == SERVING else self.doing)
 

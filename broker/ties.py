@@ -7,7 +7,6 @@ from typing import NamedTuple
 from sordini.broker.assembly import Assembly, Surroundings
 from sordini.broker.configuration.receiver import load_layers
 from sordini.broker.coordination.current import CurrentSession
-from sordini.broker.fencing import Fence
 from sordini.broker.membership import Hooks, Membership
 from sordini.broker.peers.channel import WireChannel
 from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
@@ -39,8 +38,7 @@ def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore,
         around.spawn,
         around.log,
     )
-    fence = Fence(parts.replicas, around.clock, around.call_later, around.log)
-    membership = Membership(store, session, _hooks(around, parts, me, channel), fence, around.log)
+    membership = Membership(store, session, _hooks(around, parts, me, channel), around.contact, around.log)
     leaving = Leaving(
         me.broker_id,
         lambda: membership.broker_epoch,

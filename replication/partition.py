@@ -45,7 +45,6 @@ class Partition:
     __slots__ = (
         "_growth",
         "_peers",
-        "_suspended",
         "commits",
         "follower",
         "is_internal",
@@ -78,7 +77,6 @@ class Partition:
         self.tail = Tail()
         self.commits = Commits()
         self._peers = peers
-        self._suspended: Leader | None = None
         self._growth = Growth()
         log.on_flushed = self.flushed
 
@@ -96,7 +94,7 @@ class Partition:
 
     def lead(self, broker_id: BrokerId, term: Term, now_ms: int) -> None:
         """Begin a term as leader: the epoch's first offset is entered at once (KIP-101). `now_ms` is monotonic."""
-        self._end_term(goes_on=self.leader is not None or self._suspended is not None)
+        self._end_term(goes_on=self.leader is not None)
         self.replicas = term.replicas
         self.leader_epoch = term.leader_epoch
         self.log.assign_epoch(term.leader_epoch)
@@ -125,31 +123,14 @@ class Partition:
 
     def _end_term(self, *, goes_on: bool = False) -> None:
         """With `goes_on` this broker leads on, so what was appended may still come to count."""
-        was_leader = self.leader is not None or self._suspended is not None
-        self.leader = self._suspended = self.follower = None
+        was_leader = self.leader is not None
+        self.leader = self.follower = None
         if was_leader and self._peers.changes is not None:
             self._peers.changes.withdraw(self.name)
         if not goes_on:
             self._growth.clear()
             self.commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._wake_all()
-
-    def suspend(self) -> None:
-        """Stop leading until `resume`, or until another term: this broker may have been replaced without knowing."""
-        if self.leader is not None:
-            self.leader, self._suspended = None, self.leader
-            self.commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # Who is left waiting sends what follows elsewhere.
-            self._wake_all()
-
-    @property
-    def has_term(self) -> bool:
-        """Whether this broker leads or follows here; it does while it is suspended, too."""
-        return self.leader is not None or self._suspended is not None or self.follower is not None
-
-    def resume(self) -> None:
-        """Lead again as before, if no other term has begun."""
-        if self._suspended is not None:
-            self.leader, self._suspended = self._suspended, None
 
     def _wake_all(self) -> None:
         for waiter in [*self.waiters, *self.tail.waiters]:
@@ -274,7 +255,7 @@ class Partition:
 
     def _answered(self, leader: Leader, proposal: Proposal, answer: Grant | Refusal) -> None:
         """Whoever grants changes has answered; an answer to another term's proposal is nobody's."""
-        if leader is not self.leader and leader is not self._suspended:
+        if leader is not self.leader:
             return
         if isinstance(answer, Grant):
             if answer.leader_epoch != leader.leader_epoch or leader.broker_id not in answer.isr:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.controller.cluster import EPOCH_OF_DELETION, PartitionInfo
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
@@ -82,7 +82,6 @@ class ReplicaSet:
         self._by_id: dict[tuple[TopicId, int], Partition] = {}
         self._offline: set[tuple[str, int]] = set()
         """Partitions of this broker whose log directory failed, or was missing at the start."""
-        self._is_suspended = False
         self.listener: LeadershipListener | None = None
 
     def __iter__(self) -> Iterator[Partition]:
@@ -159,9 +158,7 @@ class ReplicaSet:
     def _lead(self, partition: Partition, term: Term) -> None:
         self._surroundings.fetching.unfollow(partition)
         partition.lead(self._broker_id, term, self._surroundings.monotonic_ms())
-        if self._is_suspended:
-            partition.suspend()
-        elif self.listener is not None:
+        if self.listener is not None:
             self.listener.leads(partition)
 
     def _follow(self, partition: Partition, leader_id: BrokerId, term: Term) -> None:
@@ -231,6 +228,18 @@ class ReplicaSet:
         if self.listener is not None:
             self.listener.resigned(partition)
 
+    def superseded(self, info: PartitionInfo) -> None:
+        """Lead a partition no longer, where an UpdateMetadata names another leader of a newer leader epoch.
+
+        A LeaderAndIsr says the same, but none comes for a partition that was moved to other brokers while the
+        cluster took this one for dead. The epoch of the term that is over stays known, and whatever comes begins.
+        """
+        partition, state = self._partitions.get(info.topic_partition), info.state
+        if partition is None or partition.leader is None or state.leader_epoch <= partition.leader_epoch:
+            return
+        if state.leader not in (None, self._broker_id):
+            self._resign(partition)
+
     def stop(self, name: TopicPartition, *, leader_epoch: int = EPOCH_OF_DELETION, delete: bool) -> None:
         """Stop serving and fetching a partition, and delete its log when asked; one that is not here is fine.
 
@@ -263,39 +272,6 @@ class ReplicaSet:
         for partition in self._partitions.values():
             if partition.leader is not None:
                 partition.leader.reconsider()
-
-    def suspend(self) -> None:
-        """Stop leading for a while: this broker may have been replaced without knowing of it."""
-        if self._is_suspended:
-            return
-        self._is_suspended = True
-        for partition in list(self._partitions.values()):
-            if partition.leader is not None:
-                partition.suspend()
-                if self.listener is not None:
-                    self.listener.resigned(partition)
-
-    def resume(self) -> None:
-        """Lead again what this broker led, and was not told anything else about since."""
-        if not self._is_suspended:
-            return
-        self._is_suspended = False
-        for partition in list(self._partitions.values()):
-            partition.resume()
-            if partition.leader is not None and self.listener is not None:
-                self.listener.leads(partition)
-
-    def end_terms(self) -> None:
-        """The registration is over, and with it all terms of this broker.
-
-        The next may have the same epoch: a controller that was elected meanwhile repeats what it finds in the store.
-        A command that was meant for the former registration is told by its broker epoch.
-        """
-        self._is_suspended = False
-        for partition in list(self._partitions.values()):
-            if partition.has_term:
-                self._resign(partition)
-                partition.leader_epoch = LeaderEpoch(partition.leader_epoch - 1)
 
     def reconfigure(self, topic: str | None = None) -> None:
         """A topic's configuration changed, or (None) what all topics inherit: partitions here take the new values."""

@@ -42,7 +42,13 @@ class MembershipSettings:
         "zookeeper.session.timeout.ms",
         integer(1),
         18000,
-        "How long a silent broker's registration lives, and how long it leads while ZooKeeper is silent.",
+        "How long ZooKeeper keeps the registration of a broker that it does not hear of.",
+    )
+    weak_acks_need_store: bool = setting(
+        "sordini.weak.acks.need.store",
+        boolean,
+        False,
+        "Refuse writes with acks=0 and acks=1 while ZooKeeper may have ended this broker's session.",
     )
     controlled_shutdown_enable: bool = setting(
         "controlled.shutdown.enable", boolean, True, "Hand leaderships over to other brokers before stopping."

@@ -75,6 +75,22 @@ class Later(Protocol):
     def __call__(self, call: Call, work: Awaitable[Any], *, holds: bool = False) -> Pending: ...
 
 
+class Doubt(Protocol):
+    """Whether other brokers may lead by now what this one leads."""
+
+    @property
+    def is_doubtful(self) -> bool: ...
+
+
+class _Never:
+    """Where nothing depends on a doubt: sordini.weak.acks.need.store is off."""
+
+    is_doubtful = False
+
+
+NEVER = _Never()
+
+
 class ProduceHandler:
     """Appends what producers send. Every partition has an error code of its own; one failing disturbs no other."""
 
@@ -86,8 +102,12 @@ class ProduceHandler:
         call_later: CallLater,
         has_coordinators: Callable[[], bool],
         jobs: JobQueue,
+        doubt: Doubt = NEVER,
     ) -> None:
-        """`has_coordinators` tells whether brokers of this cluster coordinate transactions."""
+        """`has_coordinators` tells whether brokers of this cluster coordinate transactions; while there is `doubt`
+        whether this broker still leads, writes with acks=0 and acks=1 are refused.
+        """
+        self._doubt = doubt
         self._has_coordinators = has_coordinators
         self._replicas = replicas
         self._clock = clock
@@ -106,6 +126,10 @@ class ProduceHandler:
         acks = request.acks
         if acks not in (1, -1, 0):
             return self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
+        if self._doubt.is_doubtful and acks != -1:
+            if acks == 0:
+                raise WireError("produce with acks=0 was refused: another broker may lead by now")
+            return self.refuse(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         topics = request.topic_data
         several = len(topics) != 1 or len(topics[0].partition_data) > 1
         if several and _names_one_twice(request):

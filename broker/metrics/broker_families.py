@@ -76,6 +76,13 @@ BROKER_FAMILIES = (
         (),
         one(lambda sources: int(sources.controller.is_active)),
     ),
+    Family(
+        "sordini_store_silent_seconds",
+        Kind.GAUGE,
+        "For how long ZooKeeper has not answered, or has no registration of this broker; 0 while all is well.",
+        (),
+        one(lambda sources: sources.contact.silent_ms / 1000),
+    ),
     Family("sordini_connections", Kind.GAUGE, "Connections that are open now.", ("listener",), _connections),
     Family(
         "sordini_connections_accepted_total",

@@ -227,7 +227,8 @@ class Controller:
             await self._look_at_the_election()
         elif isinstance(signal, Submitted):
             await self._take_submitted(signal)
-        elif self._cluster is not None:
+        elif await self._is_current():
+            assert self._cluster is not None
             event = signal if isinstance(signal, Answered) else await look_at(self._reader, signal, self._cluster)
             if event is not None:
                 await self._feed(event)
@@ -235,12 +236,24 @@ class Controller:
     async def _take_submitted(self, signal: Submitted) -> None:
         outcome = None
         try:
-            replies = await self._feed(signal.event)
-            if self._cluster is not None:
-                outcome = Taken(self._cluster, tuple(replies))
+            if await self._is_current():
+                replies = await self._feed(signal.event)
+                if self._cluster is not None:
+                    outcome = Taken(self._cluster, tuple(replies))
         finally:
             if not signal.taken.done():
                 signal.taken.set_result(outcome)
+
+    async def _is_current(self) -> bool:
+        """Whether this broker reigns and knows all that is written; it reads everything anew where that is in doubt.
+
+        A write whose answer was lost with the connection may have taken effect. What is decided without knowing of it
+        is wrong: a leader that asks again for an in-sync set that it was given would be refused, and believe that its
+        former one is in force.
+        """
+        if self._stale and self._cluster is not None:
+            await self._look_at_the_election()
+        return self._cluster is not None
 
     # Elections.
 
@@ -267,6 +280,8 @@ class Controller:
     async def _begin(self, reign: Reign) -> None:
         """Begin a reign, or go on with it after a broken connection: either way everything is read anew."""
         again = self._reign == reign
+        if again:
+            await self._writer.catch_up(reign.version)
         self._reign, self._stale = reign, False
         elected = await self._reader.everything(self._broker_id, reign.epoch)
         self._log.info(

@@ -12,6 +12,7 @@ from sordini.replication.controller import paths
 from sordini.replication.controller.events import Conflict, Done, NewIsr, NewState, Outcome, Refused, Write
 from sordini.replication.controller.reading import READS_TOGETHER_MAX, Reader
 from sordini.replication.ports import (
+    BadVersion,
     Check,
     ConnectionLoss,
     CoordinationError,
@@ -48,6 +49,16 @@ class Writer:
             some = writes[start : start + READS_TOGETHER_MAX]
             outcomes += await asyncio.gather(*(self._write(guard, write) for write in some))
         return tuple(zip(writes, outcomes, strict=True))
+
+    async def catch_up(self, guard_version: int) -> None:
+        """Wait until this session's server of the store has all that this controller wrote.
+
+        It may be another server than the one whose answer was lost, and behind it. Raises NoLongerController.
+        """
+        try:
+            await self._session.multi([Check(paths.CONTROLLER_EPOCH, guard_version)])
+        except (BadVersion, NoNode) as refusal:
+            raise NoLongerController from refusal
 
     async def _write(self, guard: Check, write: Write) -> Outcome:
         try:

@@ -18,6 +18,7 @@ from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.identity import BrokerIdentity
 from sordini.broker.metadata_cache import BrokerMetadata, PartitionMetadata
 from sordini.broker.network.ports import ListeningSocket, Parts, Peer, Pending, Socket, SocketOptions
+from sordini.broker.store_contact import StoreContact
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.headers import read_response_header, request_header
@@ -132,10 +133,12 @@ class UnitBroker:
         call_later = self.timers.call_later
         worker = CleaningHere(disk)
         self.records = RecordsHere()
+        self.contact = StoreContact(self.clock, call_later, self.log)
         around = Surroundings(
             self.dynamic,
             identity,
             session,
+            self.contact,
             self.clock,
             chance,
             self.spawn,

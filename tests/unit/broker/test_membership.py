@@ -11,8 +11,8 @@ import pytest
 from sordini.broker import membership as module
 from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
-from sordini.broker.fencing import Fence
 from sordini.broker.membership import Hooks, Membership
+from sordini.broker.store_contact import Contact, StoreContact
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.controller import paths
 from sordini.replication.controller.cluster import Broker, Endpoint
@@ -21,7 +21,6 @@ from sordini.replication.controller.registration import DuplicateBrokerId, Regis
 from sordini.replication.ports import ConnectionLoss, Session, SessionExpired, SessionState, StoreUnusable
 from tests.unit.broker.network.helpers import ListLog, StillClock
 from tests.unit.broker.parts import Timers, inline
-from tests.unit.broker.test_fencing import Terms
 from tests.unit.replication.controller.conftest import Brokers
 
 ME = Broker(BrokerId(4), 0, (Endpoint("PLAINTEXT", "h", 9092),))
@@ -51,15 +50,15 @@ class Life:
     def __init__(self, store: EmbeddedStore, session: EmbeddedSession, watcher: EmbeddedSession) -> None:
         self.store, self.watcher = Away(store), watcher
         self.session = CurrentSession(session)
-        self.log, self.clock, self.terms, self.brokers = ListLog(), StillClock(), Terms(), Brokers()
+        self.log, self.clock, self.brokers = ListLog(), StillClock(), Brokers()
         self.told: list[Any] = []
         self.failures: list[Exception] = []
         """What registering fails with, one each time, before it succeeds."""
         self.again = asyncio.Event()
         """There is a candidate."""
-        fence = Fence(self.terms, self.clock, Timers().call_later, self.log)
+        self.contact = StoreContact(self.clock, Timers().call_later, self.log)
         hooks = Hooks(self._register, self._known_as, self._read_settings, self._candidate)
-        self.membership = Membership(self.store, self.session, hooks, fence, self.log)
+        self.membership = Membership(self.store, self.session, hooks, self.contact, self.log)
         self.keeping: asyncio.Task[None] | None = None
 
     async def _register(self, session: Session) -> int:
@@ -141,23 +140,25 @@ async def test_when_its_session_expires_it_comes_back_with_a_newer_epoch(life: L
     await life.back()
     second = await life.epoch_in_store()
     assert second > first
-    assert life.terms.told == ["end"]
+    assert life.contact.state is Contact.ANSWERS
     assert life.told == [first, first + 1, second, "settings"], "settings are read anew once it is registered"
     assert life.membership.broker_epoch == second
     assert life.membership.is_active
 
 
-async def test_between_two_lives_commands_of_the_former_are_refused_before_terms_end(life: Life) -> None:
+async def test_between_two_registrations_commands_for_the_former_are_refused_and_the_contact_says_so(
+    life: Life,
+) -> None:
     first = await joined(life)
     life.store.is_away = True
-    ended: list[int] = []
-    life.terms.end_terms = lambda: ended.append(life.membership.broker_epoch)  # type: ignore[method-assign]
     await life.expire()
     await asyncio.wait_for(life.store.refused.wait(), 20)
-    assert ended == [first + 1]
+    assert life.told[-1] == first + 1
+    assert (life.contact.state, life.contact.is_doubtful) == (Contact.EXPIRED, True)
     assert not life.membership.is_active
     life.store.is_away = False
     await life.back()
+    assert (life.contact.state, life.contact.is_doubtful) == (Contact.ANSWERS, False)
 
 
 async def test_it_tries_for_as_long_as_the_store_is_away(life: Life) -> None:
@@ -182,7 +183,8 @@ async def test_session_after_session_may_end(life: Life) -> None:
         await life.back()
         epochs.append(await life.epoch_in_store())
     assert epochs == sorted(set(epochs))
-    assert life.terms.told == ["end"] * 3
+    ends = [event for event, _ in life.log.at("warning") if event.startswith("session has expired")]
+    assert len(ends) == 3, "one line for each"
 
 
 @pytest.mark.parametrize("failure", [ConnectionLoss(), SessionExpired()])
@@ -191,7 +193,9 @@ async def test_a_store_lost_while_it_registers_is_tried_again(life: Life, failur
     await life.membership.join()
     assert await life.epoch_in_store() == life.membership.broker_epoch
     # The call may be faster than the state to say that the session is over.
-    assert life.terms.told == (["end"] * 2 if isinstance(failure, SessionExpired) else [])
+    ends = [event for event, _ in life.log.at("warning") if event.startswith("session has expired")]
+    assert len(ends) == (2 if isinstance(failure, SessionExpired) else 0)
+    assert life.contact.state is Contact.ANSWERS
 
 
 async def test_while_the_connection_is_away_it_waits_instead_of_trying(life: Life) -> None:
@@ -229,7 +233,7 @@ async def test_who_leaves_gives_up_the_reign_and_keeps_the_registration_until_th
     await life.membership.leave()
     await life.session.close()
     assert await life.watcher.exists(NODE) is None
-    assert life.terms.told == [], "an orderly end is no expiry"
+    assert life.contact.state is Contact.ANSWERS, "an orderly end is no expiry"
 
 
 async def test_a_hung_store_does_not_hold_up_whoever_leaves(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:

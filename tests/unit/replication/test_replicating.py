@@ -369,25 +369,6 @@ def test_an_empty_log_begins_where_the_leaders_first_batch_does() -> None:
     assert (follower.log.log_start_offset, follower.log.log_end_offset) == (11, 13)
 
 
-def test_while_it_is_suspended_a_leader_serves_nobody_and_then_goes_on_as_it_was() -> None:
-    leader, _ = a_leader((ME, OTHER))
-    term = leader.led()
-    told: list[ErrorCode] = []
-    end = leader.append(checked(), 0, all_replicas=True).end_offset
-    leader.commits.add(Offset(end), lambda _, code: told.append(code))
-    leader.suspend()
-    assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "who is left waiting sends what follows to the next leader first"
-    refused = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert code_of(lambda: leader.append(checked(), 0, all_replicas=False)) == refused
-    assert code_of(lambda: leader.fetched_by(OTHER, Position(Offset(0), LeaderEpoch(0), -1), 0)) == refused
-    leader.resume()
-    assert leader.led() is term
-    leader.suspend()
-    leader.follow(OTHER, Term(LeaderEpoch(1), EVERYBODY, EVERYBODY))
-    leader.resume()
-    assert leader.leader is None, "another term began meanwhile"
-
-
 def test_producers_that_wait_go_on_waiting_when_their_leader_begins_another_term_and_no_longer_when_it_is_over() -> (
     None
 ):

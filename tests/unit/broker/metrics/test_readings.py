@@ -75,6 +75,7 @@ class Scraped:
             self.groups,
             uptime_ms=lambda: 1500,
             lines_lost=lambda: 7,
+            contact=broker.contact,
         )
 
     def __getitem__(self, name: str) -> dict[tuple[str, ...], Any]:
