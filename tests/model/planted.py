@@ -14,7 +14,7 @@ from sordini.replication.leader import Leader
 from sordini.storage.epoch_cache import EpochCache
 from tests.model import laws
 from tests.model.explore import Explored, explore
-from tests.model.rules import ASKED_QUESTIONS, ELECTIONS, PROPOSALS, QUESTIONS, RESTARTS, Did, Rules, Scope
+from tests.model.rules import ASKED_QUESTIONS, ELECTIONS, OUTAGES, PROPOSALS, QUESTIONS, RESTARTS, Did, Rules, Scope
 from tests.model.state import (
     EVERYBODY,
     NOBODY,
@@ -313,3 +313,35 @@ class ANewLeaderBelievesToBeAlone(Rules):
 
     def commanded(self, copy: Copy, me: int, epoch: int, command: Command) -> Copy:
         return super().commanded(copy, me, epoch, command._replace(isr=1 << me))
+
+
+# A leader without the store.
+
+
+@bug(OUTAGES)
+class ALeaderShrinksItsSetWithoutTheStore(Rules):
+    """A leader that gets no answer goes on with the in-sync set that it asked for."""
+
+    def leads(self, copy: Copy, me: int) -> Iterator[tuple[Did, Copy]]:
+        yield from super().leads(copy, me)
+        role = copy.role
+        if isinstance(role, Leading) and role.proposed and not role.is_granted:
+            leader = self.leader_of(copy, me)
+            assert leader.proposal is not None
+            leader.granted(leader.proposal, leader.proposal.isr, role.partition_epoch + 1)
+            leader.partition_epoch = role.partition_epoch
+            yield ("takes for granted", me), self.led_by(leader, copy)
+
+
+@bug(OUTAGES._replace(epochs=1))
+class ASessionThatEndsRefusesWhatWasProposed(Rules):
+    """Who registers anew forgets what it asked for, although that may have been granted before."""
+
+    def registered_anew(self, copy: Copy, me: int, shared: Shared) -> Copy:
+        after, role = super().registered_anew(copy, me, shared), copy.role
+        if after != copy or not isinstance(role, Leading) or not role.proposed:
+            return after
+        leader = self.leader_of(copy, me)
+        assert leader.proposal is not None
+        leader.ineligible(leader.proposal)
+        return self.led_by(leader, copy)

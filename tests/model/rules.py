@@ -66,6 +66,10 @@ class Scope(NamedTuple):
     may_restart: bool = False
     """A replica may lose its terms and registers anew: killed and started, or its session was over. It is told what
     the state node says, in whatever epoch that is, and nothing that was sent or proposed before reaches anybody."""
+    may_be_cut: bool = False
+    """A leader may be cut off from the store for any time: it is told nothing, and nothing that it asks for is granted
+    or refused. It leads on. When the store is back its session lives, or it registers anew and is told what the state
+    node says; in its own leader epoch that changes nothing."""
 
 
 ELECTIONS = Scope("elections", epochs=3, records=2)
@@ -74,7 +78,8 @@ PROPOSALS = Scope("proposals in flight", epochs=2, records=2, is_isr_at_once=Fal
 QUESTIONS = Scope("questions in flight", epochs=2, records=2, is_exchange_at_once=False)
 ASKED_QUESTIONS = QUESTIONS._replace(name="questions for epochs in flight", asks_for_epochs=True)
 RESTARTS = Scope("restarts", epochs=2, records=2, may_restart=True)
-SCOPES = (ASKED, ELECTIONS, QUESTIONS, ASKED_QUESTIONS, PROPOSALS, RESTARTS)
+OUTAGES = Scope("leaders cut off from the store", epochs=3, records=1, is_isr_at_once=False, may_be_cut=True)
+SCOPES = (ASKED, ELECTIONS, QUESTIONS, ASKED_QUESTIONS, PROPOSALS, RESTARTS, OUTAGES)
 
 
 class Rules:
@@ -195,6 +200,12 @@ class Rules:
         for noted in range(copy.high_watermark + 1):
             fresh = copy._replace(epoch=NONE, high_watermark=noted, role=Following(NOBODY, must_ask=False))
             yield self.commanded(fresh, me, shared.epoch, Command(shared.leader, shared.isr))
+
+    def registered_anew(self, copy: Copy, me: int, shared: Shared) -> Copy:
+        """A replica whose session ended while it was cut off: it keeps its role unless the state node is past it."""
+        if not self.accepts(shared.epoch, copy):
+            return copy
+        return self.commanded(copy, me, shared.epoch, Command(shared.leader, shared.isr))
 
     # The leader's own.
 

@@ -31,6 +31,8 @@ from tests.model.state import (
 
 BITS = 20
 MASK = (1 << BITS) - 1
+ANSWERS_OF_THE_STORE = ("hears of the grant", "is refused")
+"""What a leader that is cut off from the store does not get."""
 Numbered = tuple[int, int, int, int]
 Step = tuple[Did, Numbered]
 
@@ -110,6 +112,7 @@ class Space:
         self._exchanged: dict[tuple[int, int, int, int], list[tuple[Did, int, int]]] = {}
         self._commanded: dict[tuple[int, int, int], list[tuple[Did, int]]] = {}
         self._restarted: dict[tuple[int, int, int], list[tuple[Did, int, int]]] = {}
+        self._registered: dict[tuple[int, int, int], int] = {}
         self._granted: dict[tuple[int, int, int], tuple[int, int] | None] = {}
         self._elected: dict[int, list[tuple[Did, int]]] = {}
         self._shared_after: dict[tuple[int, int], int] = {}
@@ -181,16 +184,24 @@ class Space:
             yield did, (*numbered[:3], after)
         for me in REPLICAS:
             number = numbered[me]
+            is_cut = bool(self.shares.values[shared].cut >> me & 1)
             for did, after in self._alone_steps(number, me):
+                if is_cut and did[0] in ANSWERS_OF_THE_STORE:
+                    continue
                 if self.rules.scope.is_isr_at_once and self.copies.proposed[after]:
                     yield did, _put(numbered, me, *self._at_once(after, me, shared))
                 else:
                     yield did, _put(numbered, me, after, self._heard(shared, did))
-            granted = self._grant(number, me, shared)
-            if granted is not None:
-                yield ("is granted", me), _put(numbered, me, *granted)
-            for did, after in self._commands(number, me, shared):
-                yield did, self._tidied(_put(numbered, me, after, shared))
+            if is_cut:
+                yield from self._returns(numbered, me)
+            else:
+                granted = self._grant(number, me, shared)
+                if granted is not None:
+                    yield ("is granted", me), _put(numbered, me, *granted)
+                for did, after in self._commands(number, me, shared):
+                    yield did, self._tidied(_put(numbered, me, after, shared))
+                if self.rules.scope.may_be_cut and not self.shares.values[shared].cut and self.copies.believed[number]:
+                    yield ("is cut off", me), _put(numbered, me, number, self._cut(shared, 1 << me))
             if self.rules.scope.may_restart:
                 for did, after, node in self._restarts(number, me, shared):
                     yield did, self._tidied(_put(numbered, me, after, node))
@@ -198,6 +209,20 @@ class Space:
                 if other != me:
                     for did, after, theirs in self._exchanges(number, me, numbered[other], other):
                         yield did, _put(_put(numbered, me, after, shared), other, theirs, shared)
+
+    def _cut(self, shared: int, cut: int) -> int:
+        """The shared state with that one cut off from the store."""
+        return self.shares.number(self.shares.values[shared]._replace(cut=cut))
+
+    def _returns(self, numbered: Numbered, me: int) -> Iterator[Step]:
+        """A leader finds the store again: in its session, or registered anew."""
+        number, shared = numbered[me], self._cut(numbered[3], 0)
+        yield ("finds its session", me), _put(numbered, me, number, shared)
+        key = (number, me, shared)
+        if key not in self._registered:
+            after = self.rules.registered_anew(self.copies.values[number], me, self.shares.values[shared])
+            self._registered[key] = self._copied(number, after)
+        yield ("registers anew", me), self._tidied(_put(numbered, me, self._registered[key], shared))
 
     def _at_once(self, number: int, me: int, shared: int) -> tuple[int, int]:
         """A leader that has proposed, once it has its answer, and the state node then."""
@@ -217,7 +242,8 @@ class Space:
             node: Shared = self.shares.values[shared]
             if node.epoch + 1 < self.rules.scope.epochs:
                 for leader, isr in self.rules.electable(node.isr):
-                    after = Shared(leader, node.epoch + 1, isr, 0, (*node.sent, Command(leader, isr)))
+                    sent = (*node.sent, Command(leader, isr))
+                    after = Shared(leader, node.epoch + 1, isr, 0, sent, node.cut)
                     found.append((("elects", leader, node.epoch + 1, isr), self.shares.number(after)))
         return found
 

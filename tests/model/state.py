@@ -102,6 +102,8 @@ class Shared(NamedTuple):
     """Counted from what the leader of this epoch knows: 1 when a grant is on its way to it, else 0."""
     sent: tuple[Command | None, ...]
     """By epoch; None for one that every replica is past."""
+    cut: int = 0
+    """The leader that is cut off from the coordination store, as a mask; 0 for none. At most one at a time."""
 
 
 class World(NamedTuple):
@@ -156,7 +158,8 @@ def renamed_shared(shared: Shared, renaming: tuple[int, ...]) -> Shared:
         for command in shared.sent
     )
     isr = _renamed_mask(shared.isr, renaming)
-    return shared._replace(leader=renaming[shared.leader], isr=isr, sent=sent)
+    cut = _renamed_mask(shared.cut, renaming)
+    return shared._replace(leader=renaming[shared.leader], isr=isr, sent=sent, cut=cut)
 
 
 def looks(copy: Copy) -> object:

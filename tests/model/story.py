@@ -30,6 +30,12 @@ def _done(did: Did) -> str:
             return f"LeaderAndIsr of epoch {epoch} reaches {NAMES[me]}: it {role}, in sync: {_set(command.isr)}."
         case ("restarts", me, high_watermark):
             return f"{NAMES[me]} registers anew and is told what the state node says; it had noted {high_watermark}."
+        case ("is cut off", me):
+            return f"{NAMES[me]} is cut off from the coordination store."
+        case ("finds its session", me):
+            return f"{NAMES[me]} reaches the store again, in its session."
+        case ("registers anew", me):
+            return f"{NAMES[me]} reaches the store again, registers anew and is told what the state node says."
         case ("appends", me):
             return f"{NAMES[me]} appends a record."
         case ("asks in", me, other):
@@ -74,7 +80,8 @@ def _answered(answer: Answer) -> str:
 def _seen(world: World) -> str:
     copies = "  ".join(f"{NAMES[me]} {_copy(copy)}" for me, copy in enumerate(world.copies))
     node = world.shared
-    return f"{copies}  state node: {NAMES[node.leader]} in epoch {node.epoch}, in sync: {_set(node.isr)}"
+    cut = f"; cut off: {_set(node.cut)}" if node.cut else ""
+    return f"{copies}  state node: {NAMES[node.leader]} in epoch {node.epoch}, in sync: {_set(node.isr)}{cut}"
 
 
 def _copy(copy: Copy) -> str:

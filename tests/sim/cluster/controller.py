@@ -69,6 +69,7 @@ class ScriptedController:
         self._known: dict[int, Broker] = {}
         self._deliveries: dict[int, Delivery] = {}
         self._serial = 0
+        self._waits_until = 0.0
 
     async def run(self, brokers_count: int) -> None:
         """Make the partitions once all brokers are there, and look after them."""
@@ -79,10 +80,16 @@ class ScriptedController:
         next_whim = self._next_whim()
         while True:
             await asyncio.sleep(self._random.uniform(0.01, self.whims.look_max))
+            if self._network.loop.time() < self._waits_until:
+                continue
             self.look()
             if self.whims.gap_mean and self._network.loop.time() >= next_whim:
                 self._have_a_whim()
                 next_whim = self._next_whim()
+
+    def wait(self, seconds: float) -> None:
+        """See nothing and change nothing for a while, as a controller that is cut off from the store."""
+        self._waits_until = max(self._waits_until, self._network.loop.time() + seconds)
 
     def calm_down(self) -> None:
         """From now on no whims and no rough deliveries; everybody is told everything once more."""

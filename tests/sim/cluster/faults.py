@@ -24,6 +24,7 @@ Fault = Literal[
     "cut_store",
     "cut_all",
     "lose_store",
+    "outage",
     "expire",
     "reset",
     "half_open",
@@ -34,12 +35,14 @@ Fault = Literal[
 ]
 GENTLE: tuple[Fault, ...] = (
     *("pause", "pause", "cut_peers", "cut_peers", "cut_one_way", "cut_one_way", "cut_controller"),
-    *("cut_store", "cut_store", "cut_all", "lose_store", "expire", "reset", "half_open", "slow_link", "slow_disk"),
+    *("cut_store", "cut_store", "cut_all", "lose_store", "outage", "expire", "reset", "half_open", "slow_link", "slow_disk"),
 )
 KILLING: tuple[Fault, ...] = (*GENTLE, "kill", "kill", "kill", "kill_two", "kill_all", "stop")
 PULLING_THE_PLUG: tuple[Fault, ...] = (*KILLING, "power", "power", "power_two")
 TOGETHER_MAX = 3
 STOP_S_MAX = 4.0
+OUTAGE_S = 6.0
+"""Of a store that is away, at most; sessions live for a quarter of it."""
 
 
 class ClusterFaults:
@@ -52,6 +55,8 @@ class ClusterFaults:
         self._random = random.Random(f"cluster faults {world.seed}")
         self._busy: set[int] = set()
         """Nodes that are down or paused by a fault that brings them back."""
+        self.outages: list[tuple[float, float]] = []
+        """From when to when no broker reached the store."""
 
     async def run(self, until: float, mean_gap_s: float) -> None:
         running = asyncio.Semaphore(TOGETHER_MAX)
@@ -84,6 +89,7 @@ class ClusterFaults:
             "cut_store": self._cut_store,
             "cut_all": self._cut_all,
             "lose_store": self._lose_store,
+            "outage": self._outage,
             "expire": self._expire,
             "reset": lambda: self._break(SimSocket.reset),
             "half_open": lambda: self._break(SimSocket.cut),
@@ -173,6 +179,16 @@ class ClusterFaults:
 
     async def _lose_store(self) -> None:
         self._world.zk.drop(self._some_node().host)
+
+    async def _outage(self) -> None:
+        """The store is away for everybody, for longer than sessions live; the controller has none either."""
+        began = self._world.loop.time()
+        seconds = OUTAGE_S * self._random.uniform(0.5, 1.0)
+        for node in self._world.nodes:
+            self._world.zk.cut(node.host, seconds)
+        self._world.controller.wait(seconds)
+        await asyncio.sleep(seconds)
+        self.outages.append((began, began + seconds))
 
     async def _expire(self) -> None:
         """A session ends although its broker is well and can be reached."""

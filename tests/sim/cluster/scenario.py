@@ -19,6 +19,7 @@ from sordini.replication.inter_broker import InterBrokerVersions, versions_for
 from tests.sim.cluster.checkers import Evidence, check
 from tests.sim.cluster.clients import LeaderConsumer, LeaderProducer, Observer
 from tests.sim.cluster.faults import GENTLE, KILLING, PULLING_THE_PLUG, ClusterFaults, Fault
+from tests.sim.cluster.node import SESSION_TIMEOUT_MS
 from tests.sim.cluster.world import ClusterWorld
 from tests.sim.consumer import Consumer, ConsumerRules
 from tests.sim.history import History, Poll
@@ -139,6 +140,11 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
         "elections": controller.elections,
         "in-sync sets granted": world.grants.granted,
         "in-sync sets refused": world.grants.refused,
+        "acknowledged without a session": sum(
+            send.outcome == "ok" and send.producer in story.strong and _is_in(send.ended, story.outages)
+            for send in history.sends
+        ),
+        "read without a session": sum(bool(poll.seen) and _is_in(poll.at, story.outages) for poll in history.polls),
         "logs compared": len(world.images) + len(world.final_images),
     }
     return ClusterVerdict(
@@ -153,6 +159,11 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
     )
 
 
+def _is_in(at: float, outages: Sequence[tuple[float, float]]) -> bool:
+    """Whether it was so long after the begin of an outage that no broker's session lived."""
+    return any(began + 2 * SESSION_TIMEOUT_MS / 1000 <= at <= ended for began, ended in outages)
+
+
 class _Story:
     def __init__(self, world: ClusterWorld, plan: ClusterScenario) -> None:
         self._world = world
@@ -165,6 +176,7 @@ class _Story:
         self.consumers: list[LeaderConsumer] = []
         self.strong: frozenset[str] = frozenset()
         self.faults: dict[str, int] = {}
+        self.outages: list[tuple[float, float]] = []
         self.observer = Observer(world.network, world.states, {n.broker_id: n.address for n in world.nodes}, plan.seed)
 
     async def tell(self) -> None:
@@ -173,7 +185,7 @@ class _Story:
         await self._until(lambda: bool(world.states.all()) and world.controller.is_settled(), START_S, "come up")
         self._people()
         faults = ClusterFaults(world, plan.faults)
-        self.faults = faults.struck
+        self.faults, self.outages = faults.struck, faults.outages
         end = self._now() + plan.seconds
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work(end + UNDER_LOAD_S))

@@ -46,6 +46,15 @@ def test_it_keeps_them_when_consumers_read_from_followers_too(seed: int):
     assert verdict.tally["records polled"] > 100, f"seed {seed} hardly read anything: {verdict.tally}"
 
 
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_it_reads_and_acknowledges_through_outages_of_the_store_that_end_every_session(seed: int):
+    plan = dataclasses.replace(cluster_scenario(seed), faults=("outage",), seconds=8.0)
+    verdict = run_cluster_seed(plan, 1)
+    assert not verdict.findings, verdict.text()
+    assert verdict.tally["acknowledged without a session"] > 20, verdict.tally
+    assert verdict.tally["read without a session"] > 20, verdict.tally
+
+
 def test_a_planted_bug_is_found():
     found = first_finding(next(bug for bug in BUGS if "own append" in bug.name))
     assert found is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -27,7 +28,14 @@ from sordini.replication.controller.policy import Policy
 from sordini.replication.controller.registration import Registration
 from sordini.replication.controller.requests import ControllerRequests
 from sordini.replication.controller.znodes import ProducerIdBlock
-from sordini.replication.ports import Check, ConnectionLoss, CoordinationError, Create, SessionExpired
+from sordini.replication.ports import (
+    Check,
+    ConnectionLoss,
+    CoordinationError,
+    Create,
+    SessionExpired,
+    SessionState,
+)
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
 ORDERS = TopicPartition("orders", 0)
@@ -347,3 +355,69 @@ async def test_notes_left_while_nobody_reigned_are_removed_and_later_ones_are_he
     await reign.session.create(paths.ISR_CHANGE_PREFIX, znodes.encode_isr_change([ORDERS]), sequential=True)
     await settled(controller)
     assert [info.state.isr for c in reign.brokers.commands(UpdateMetadata) for info in c.partitions] == [ids(1)] * 3
+
+
+class Unsure:
+    """A session whose connection can be lost: what is asked then may have been done, and nobody is told."""
+
+    def __init__(self, session: EmbeddedSession) -> None:
+        self._session = session
+        self.listeners: list[Callable[[SessionState], None]] = []
+        self.loses_answers = False
+        self.state = SessionState.CONNECTED
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def on_state(self, listener: Callable[[SessionState], None]) -> None:
+        self.listeners.append(listener)
+
+    async def multi(self, operations: Any) -> Any:
+        if self.state is SessionState.SUSPENDED:
+            raise ConnectionLoss("no connection")
+        self.calls.append("check" if all(isinstance(one, Check) for one in operations) else "write")
+        done = await self._session.multi(operations)
+        if self.loses_answers:
+            self.change(SessionState.SUSPENDED)
+            raise ConnectionLoss("the answer was lost")
+        return done
+
+    async def get(self, path: str, **named: Any) -> Any:
+        if self.state is SessionState.SUSPENDED:
+            raise ConnectionLoss("no connection")
+        self.calls.append(f"get {path}")
+        return await self._session.get(path, **named)
+
+    def change(self, state: SessionState) -> None:
+        self.state, self.loses_answers = state, False
+        self.calls.clear()
+        for listener in self.listeners:
+            listener(state)
+
+
+async def test_a_controller_that_lost_an_answer_refuses_nothing_before_it_knows_what_was_written(
+    reign: Reign, settled: Settled
+) -> None:
+    """A leader that is refused believes its former in-sync set to be in force; the new one was written."""
+    assert reign.controller is not None
+    await reign.requests.alter_partitions(reign.wanted(1, shrink(ids(1, 2))))
+    await reign.controller.stop()
+    unsure: Any = Unsure(reign.session)
+    reign.session = unsure
+    await reign.begin()
+    grow = IsrChange(0, ids(1, 2, 3), 0, 1, topic="orders")
+    unsure.loses_answers = True
+    assert await code_of(reign.requests.alter_partitions(reign.wanted(1, grow))) == ErrorCode.NOT_CONTROLLER
+    # The leader asks again; by now broker 3 may not join, so what is judged by what was known would be refused.
+    await reign.sessions[3].close()
+    again = asyncio.ensure_future(reign.requests.alter_partitions(reign.wanted(1, grow)))
+    await asyncio.sleep(0)
+    unsure.change(SessionState.CONNECTED)
+    ((_, verdict),) = (await again).items()
+    assert verdict is ErrorCode.FENCED_LEADER_EPOCH
+    await settled(reign.controller)
+    state = await reign.state()
+    assert (set(state.isr), state.leader_epoch) == (set(ids(1, 2)), 1), "an epoch of the controller's own began"
+    read = [f"get {paths.state(ORDERS)}", "check"]
+    assert [call for call in unsure.calls if call in read][:2] == read[::-1], "a server that is behind catches up first"
