@@ -42,7 +42,7 @@ from sordini.broker.startup import (
 from sordini.broker.store_contact import StoreContact
 from sordini.broker.ties import Ties, tie
 from sordini.replication.controller import cluster
-from sordini.replication.controller.notices import tell_of_failed_directory
+from sordini.replication.controller.notices import FailureNotes
 from sordini.replication.controller.paths import TOPICS
 from sordini.replication.controller.registration import ensure_base_paths
 from sordini.replication.controller.store_format import claim_format
@@ -64,6 +64,7 @@ class Running(NamedTuple):
 
     session: CurrentSession
     contact: StoreContact
+    notes: FailureNotes
     parts: Assembly
     sockets: SocketServer
     ties: Ties
@@ -170,7 +171,8 @@ class Server:
         )
         parts = assemble(around, topic_configs, logs)
         self.metadata = parts.metadata
-        logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs, session)
+        notes = FailureNotes(session, self.identity.broker_id, self._spawn)
+        logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs, notes)
         metrics = await listen_for_metrics(self._config, parts.dispatcher, log)
         service = parts.dispatcher if metrics is None else metrics.service
         descriptors_max = ports.descriptors.connections
@@ -183,7 +185,7 @@ class Server:
         await join_company(self._config, session, me)
         parts.metadata.expects_topics = self._is_clustered and self._has_topics
         ties = tie(around, session, store, parts, me)
-        return Running(session, around.contact, parts, sockets, ties, metrics)
+        return Running(session, around.contact, notes, parts, sockets, ties, metrics)
 
     async def _live(self, running: Running, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         self._spawn(running.sockets.run())
@@ -299,23 +301,21 @@ class Server:
         """Whether other brokers may be there: the embedded store is one process's own."""
         return bool(self._config.zookeeper_connect) or self._ports.is_store_shared
 
-    def _directory_failed(self, failure: StorageError, parts: Assembly, logs: LogManager, session: Session) -> None:
-        assert self.identity is not None
+    def _directory_failed(self, failure: StorageError, parts: Assembly, logs: LogManager, notes: FailureNotes) -> None:
         self._log.error("log directory is offline", directory=failure.directory, reason=str(failure))
         parts.replicas.directory_failed(failure)
         if not logs.online_directories:
             self._spawn(_end(failure))
         elif self._is_clustered:
-            self._spawn(tell_of_failed_directory(session, self.identity.broker_id))
+            notes.tell()
 
     async def _tick(self, running: Running) -> None:
-        assert self.identity is not None
         clock = self._ports.clock
         while True:
             await asyncio.sleep(TICK_S)
             await running.parts.logs.tick(clock.now_ms())
             if running.parts.receiver.put_off.is_due(clock.monotonic_ms()):
-                self._spawn(tell_of_failed_directory(running.session, self.identity.broker_id))
+                running.notes.tell()
 
     async def _check_isr(self, replicas: ReplicaSet) -> None:
         while True:

@@ -53,7 +53,7 @@ class StoreContact:
         self._log = log
         self._is_silent = False
         self._is_registered = True
-        self._lives_until_ms: int | None = None
+        self._lives_until_ms = 0
         self._timer: Timer | None = None
         self.is_doubtful = False
         """The registration may have ended: the state is DOUBTFUL or EXPIRED."""
@@ -74,7 +74,12 @@ class StoreContact:
         return 0 if self.silent_since_ms is None else self._clock.monotonic_ms() - self.silent_since_ms
 
     def silent(self, lives_until_ms: int | None) -> None:
-        """The store has stopped answering. On the monotonic clock the session lives until then; None: for ever."""
+        """The store has stopped answering. On the monotonic clock the session lives until then.
+
+        None is for an embedded store, which ends no session and is back at once: that changes nothing here.
+        """
+        if lives_until_ms is None:
+            return
         self._stop_timer()
         self._is_silent, self._lives_until_ms = True, lives_until_ms
         if self._is_registered:
@@ -123,17 +128,14 @@ class StoreContact:
         self.is_doubtful = False
         self.silent_since_ms = None
 
-    def _remaining_ms(self) -> int | None:
-        """Until the session may have ended; None: it never does."""
-        until_ms = self._lives_until_ms
-        return None if until_ms is None else max(0, until_ms - self._clock.monotonic_ms())
+    def _remaining_ms(self) -> int:
+        """Until the session may have ended."""
+        return max(0, self._lives_until_ms - self._clock.monotonic_ms())
 
     def _look(self) -> None:
         """Look again when the session may have ended. A timer may be early, and a stopped process's late."""
         self._timer = None
         remaining_ms = self._remaining_ms()
-        if remaining_ms is None:
-            return
         if remaining_ms > 0:
             self._timer = self._call_later(remaining_ms / 1000, self._look)
         elif not self.is_doubtful:

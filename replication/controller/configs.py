@@ -146,9 +146,10 @@ class ConfigChanges:
             try:
                 await self._look()
             except ConnectionLoss:
-                # Without a connection this fails at once; the next connection wakes too.
+                # Without a connection every try would fail at once: the next connection wakes, and nothing before.
                 await asyncio.sleep(RETRY_DELAY_S)
-                self._wake.set()
+                if self._session.state is not SessionState.SUSPENDED:
+                    self._wake.set()
             except SessionExpired:
                 # The next session wakes, if there is one; whoever starts this may be the one to open it.
                 self._looked.set()

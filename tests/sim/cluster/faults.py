@@ -35,7 +35,18 @@ Fault = Literal[
 ]
 GENTLE: tuple[Fault, ...] = (
     *("pause", "pause", "cut_peers", "cut_peers", "cut_one_way", "cut_one_way", "cut_controller"),
-    *("cut_store", "cut_store", "cut_all", "lose_store", "outage", "expire", "reset", "half_open", "slow_link", "slow_disk"),
+    *(
+        "cut_store",
+        "cut_store",
+        "cut_all",
+        "lose_store",
+        "outage",
+        "expire",
+        "reset",
+        "half_open",
+        "slow_link",
+        "slow_disk",
+    ),
 )
 KILLING: tuple[Fault, ...] = (*GENTLE, "kill", "kill", "kill", "kill_two", "kill_all", "stop")
 PULLING_THE_PLUG: tuple[Fault, ...] = (*KILLING, "power", "power", "power_two")

@@ -185,6 +185,16 @@ async def test_acknowledgements_wait_no_longer_for_a_newcomer_of_whose_end_the_c
     assert leader.high_watermark == 5
 
 
+async def test_a_leader_learns_from_metadata_that_its_partition_was_moved_to_others_while_it_was_away() -> None:
+    broker = await knowing_orders()
+    await broker.receive(leading(info()))
+    await broker.receive(telling(info(leader=OTHER)))
+    assert broker.is_led(), "not of a newer epoch"
+    await broker.receive(telling(info(epoch=3, leader=OTHER, replicas=(OTHER,))))
+    assert not broker.is_led()
+    assert broker.logs.get(ORDERS) is not None, "what becomes of its log is for a StopReplica to say"
+
+
 def many(count: int) -> tuple[PartitionInfo, ...]:
     return tuple(info(TopicPartition("orders", index)) for index in range(count))
 

@@ -120,11 +120,12 @@ def test_a_second_silence_counts_from_what_was_heard_last(contacted: Contacted) 
     assert contacted.contact.state is Contact.DOUBTFUL
 
 
-def test_a_store_that_ends_no_session_is_never_doubtful(contacted: Contacted) -> None:
-    contacted.silent()
+def test_a_store_that_ends_no_session_is_never_silent_or_doubtful(contacted: Contacted) -> None:
     contacted.contact.silent(None)
     contacted.passed(60_000)
-    assert contacted.seen() == (Contact.SILENT, False, 60_000)
+    contacted.contact.answers()
+    assert contacted.seen() == (Contact.ANSWERS, False, 0)
+    assert not contacted.log.lines
 
 
 def test_the_lines_say_what_goes_on_and_what_waits(contacted: Contacted) -> None:

@@ -111,6 +111,41 @@ async def test_acks_0_that_fails_closes_the_connection_and_stores_the_rest() -> 
         assert (end_of(broker, 0), end_of(broker, 1)) == (0, 3)
 
 
+NEEDS_STORE = {"sordini.weak.acks.need.store": "true"}
+
+
+async def test_where_weak_acks_need_the_store_they_are_refused_from_the_doubt_about_the_session_to_the_registration() -> (
+    None
+):
+    async with a_broker(NEEDS_STORE) as broker:
+        await broker.lead("orders")
+        broker.contact.silent(broker.clock.ms + 100)
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0], "the session lives"
+        broker.clock.ms += 100
+        broker.timers.fire()
+        for _ in range(2):
+            refused = broker.ask(PRODUCE, 9, request(a_batch(), acks=1))
+            assert codes_of(refused) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+            with pytest.raises(WireError, match="acks=0 was refused"):
+                broker.serve(PRODUCE, 9, request(a_batch(), acks=0))
+            assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "acks=all says what it means"
+            broker.contact.over()
+        assert end_of(broker) == 9
+        broker.contact.registered()
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0]
+        assert broker.serve(PRODUCE, 9, request(a_batch(), acks=0)) is None
+        assert end_of(broker) == 15
+
+
+async def test_by_default_weak_acks_are_taken_as_by_apache_kafka_whatever_became_of_the_session() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        broker.contact.over()
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0]
+        assert broker.serve(PRODUCE, 9, request(a_batch(), acks=0)) is None
+        assert end_of(broker) == 6
+
+
 @pytest.mark.parametrize("acks", [2, -2, 32767, -32768])
 async def test_acks_that_mean_nothing_are_refused_before_anything_is_stored(acks: int) -> None:
     async with a_broker() as broker:

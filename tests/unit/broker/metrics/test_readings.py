@@ -204,6 +204,7 @@ async def test_what_is_about_the_whole_broker(scraped: Scraped) -> None:
     assert scraped["sordini_uptime_seconds"] == {(): 1.5}
     assert scraped["sordini_log_lines_lost_total"] == {(): 7}
     assert scraped["sordini_controller_active"] == {(): 1}
+    assert scraped["sordini_store_silent_seconds"] == {(): 0}
     assert scraped["sordini_connections"] == {("PLAINTEXT",): 0}
     assert scraped["sordini_received_bytes_total"] == scraped["sordini_sent_bytes_total"] == {(): 0}
     assert scraped["sordini_fetch_sessions"] == scraped["sordini_producer_ids"] == {(): 0}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedSession
-from sordini.replication.controller import paths
+from sordini.replication.controller import configs, paths
 from sordini.replication.controller.configs import (
     SETTINGS_BYTES_MAX,
     ConfigChanges,
@@ -17,7 +18,7 @@ from sordini.replication.controller.configs import (
     change_config,
     read_config,
 )
-from sordini.replication.ports import NoNode
+from sordini.replication.ports import ConnectionLoss, NoNode, SessionState, Watch
 from tests.unit.replication.controller.conftest import Lines, StoppedClock
 
 ENTITY = "topics/orders"
@@ -104,3 +105,40 @@ async def test_a_change_is_applied_when_its_note_was_dealt_with(session: Embedde
         await later
     finally:
         await changes.stop()
+
+
+class Away:
+    """A session without a connection, which counts what is asked of it."""
+
+    def __init__(self, session: EmbeddedSession) -> None:
+        self._session = session
+        self.state = SessionState.SUSPENDED
+        self.asked = 0
+        self.listeners: list[Callable[[SessionState], None]] = []
+
+    def on_state(self, listener: Callable[[SessionState], None]) -> None:
+        self.listeners.append(listener)
+
+    async def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
+        self.asked += 1
+        if self.state is SessionState.SUSPENDED:
+            raise ConnectionLoss(path)
+        return await self._session.children(path, watch=watch)
+
+
+async def test_without_a_connection_notes_are_looked_for_once_and_again_when_there_is_one(
+    session: EmbeddedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configs, "RETRY_DELAY_S", 0)
+    away: Any = Away(session)
+    changes = ConfigChanges(away, lambda *_: None, StoppedClock(), Lines())
+    starting = asyncio.ensure_future(changes.start())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert away.asked == 1
+    away.state = SessionState.CONNECTED
+    for listener in away.listeners:
+        listener(away.state)
+    await starting
+    assert away.asked == 2
+    await changes.stop()

@@ -278,6 +278,24 @@ async def test_the_note_of_a_failed_directory_waits_for_the_store(reign: Reign, 
     await notices.tell_of_failed_directory(closed, BrokerId(2), retry_delay_s=0)
 
 
+async def test_however_often_a_note_is_due_while_the_store_is_away_one_task_waits_for_it(
+    reign: Reign, settled: Settled
+) -> None:
+    flaky: Any = Flaky(reign.session)
+    spawned: list[Any] = []
+    told = notices.FailureNotes(flaky, BrokerId(2), spawned.append, retry_delay_s=0)
+    for _ in range(10):
+        told.tell()
+    (task,) = spawned
+    await task
+    assert reign.controller is not None
+    await settled(reign.controller)
+    assert [b for b, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
+    told.tell()
+    assert len(spawned) == 2, "and another when one is due again"
+    await spawned[1]
+
+
 UNFIT = {
     "empty": b"",
     "cut": b"{",
