@@ -41,7 +41,7 @@ from sordini.broker.handlers.markers import MarkersHandler
 from sordini.broker.handlers.metadata import MetadataHandler
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.partitions import PartitionsHandler
-from sordini.broker.handlers.produce import NEVER, ProduceHandler
+from sordini.broker.handlers.produce import ProduceHandler
 from sordini.broker.handlers.producer_ids import ProducerIdHandler
 from sordini.broker.handlers.records import RecordsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
@@ -56,7 +56,7 @@ from sordini.broker.partition_admin import PartitionAdmin
 from sordini.broker.peering import Myself, Peering, World, peering_of
 from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.broker.record_jobs.queue import JobQueue
-from sordini.broker.store_contact import StoreContact
+from sordini.broker.store_contact import NO_DOUBT, StoreContact
 from sordini.broker.topic_admin import TopicAdmin
 from sordini.protocol.types import NO_TOPIC_ID
 from sordini.replication import replica_set
@@ -234,7 +234,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
             around.call_later,
             lambda: TRANSACTIONS_TOPIC in metadata.topics,
             parts.record_jobs,
-            around.contact if config.weak_acks_need_store else NEVER,
+            around.contact if config.weak_acks_need_store else NO_DOUBT,
         ).route(),
         FetchHandler(
             replicas,

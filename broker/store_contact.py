@@ -32,6 +32,21 @@ class Contact(Enum):
     """The session has ended, and this broker is not registered in a new one yet."""
 
 
+class Doubt(Protocol):
+    """Whether other brokers may lead by now what this one leads."""
+
+    @property
+    def is_doubtful(self) -> bool: ...
+
+
+class _NoDoubt:
+    is_doubtful = False
+
+
+NO_DOUBT = _NoDoubt()
+"""For whoever serves in doubt, too."""
+
+
 class Timer(Protocol):
     """A call that was put off."""
 

@@ -16,6 +16,7 @@ from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
 from sordini.broker.network.ports import Pending
 from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
+from sordini.broker.store_contact import NO_DOUBT, Doubt
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused, WireError
 from sordini.protocol.messages.produce import (
@@ -75,22 +76,6 @@ class Later(Protocol):
     def __call__(self, call: Call, work: Awaitable[Any], *, holds: bool = False) -> Pending: ...
 
 
-class Doubt(Protocol):
-    """Whether other brokers may lead by now what this one leads."""
-
-    @property
-    def is_doubtful(self) -> bool: ...
-
-
-class _Never:
-    """Where nothing depends on a doubt: sordini.weak.acks.need.store is off."""
-
-    is_doubtful = False
-
-
-NEVER = _Never()
-
-
 class ProduceHandler:
     """Appends what producers send. Every partition has an error code of its own; one failing disturbs no other."""
 
@@ -102,7 +87,7 @@ class ProduceHandler:
         call_later: CallLater,
         has_coordinators: Callable[[], bool],
         jobs: JobQueue,
-        doubt: Doubt = NEVER,
+        doubt: Doubt = NO_DOUBT,
     ) -> None:
         """`has_coordinators` tells whether brokers of this cluster coordinate transactions; while there is `doubt`
         whether this broker still leads, writes with acks=0 and acks=1 are refused.
