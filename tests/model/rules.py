@@ -78,7 +78,7 @@ PROPOSALS = Scope("proposals in flight", epochs=2, records=2, is_isr_at_once=Fal
 QUESTIONS = Scope("questions in flight", epochs=2, records=2, is_exchange_at_once=False)
 ASKED_QUESTIONS = QUESTIONS._replace(name="questions for epochs in flight", asks_for_epochs=True)
 RESTARTS = Scope("restarts", epochs=2, records=2, may_restart=True)
-OUTAGES = Scope("leaders cut off from the store", epochs=3, records=1, is_isr_at_once=False, may_be_cut=True)
+OUTAGES = Scope("leaders cut off from the store", epochs=2, records=1, is_isr_at_once=False, may_be_cut=True)
 SCOPES = (ASKED, ELECTIONS, QUESTIONS, ASKED_QUESTIONS, PROPOSALS, RESTARTS, OUTAGES)
 
 

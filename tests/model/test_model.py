@@ -25,6 +25,8 @@ QUICK = [
     "silence is taken for a refusal",
     "anybody is elected",
     "a new leader believes to be alone",
+    "a leader shrinks its set without the store",
+    "a session that ends refuses what was proposed",
 ]
 """Found in a second; `make model ARGS=--planted` finds all."""
 
