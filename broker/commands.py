@@ -61,6 +61,11 @@ class CommandReceiver:
         self.on_deleted: Callable[[Collection[TopicPartition]], None] = _nobody
         """Is told of partitions that are gone from the cluster."""
 
+    @property
+    def controller_epoch(self) -> int:
+        """The highest that was obeyed; 0 before the first."""
+        return max(0, self._controller_epoch)
+
     async def receive(self, command: Command) -> Answer:
         """Carry out one command; what fails for one partition is that partition's error code in the answer.
 

@@ -16,11 +16,33 @@ from sordini.storage.errors import WrongDirectory
 BROKER_SEQUENCE = "/brokers/seqid"
 
 
+class Owner(NamedTuple):
+    """The cluster that a log directory belongs to."""
+
+    cluster_id: str
+    directory: str
+
+
 class BrokerIdentity(NamedTuple):
     """The two ids that meta.properties keeps."""
 
     broker_id: BrokerId
     cluster_id: str
+
+
+def owner_of(disk: Disk, directories: Sequence[str]) -> Owner | None:
+    """The cluster that the log directories belong to, by the first meta.properties that names one.
+
+    A directory that cannot be read is passed over: the log manager decides whether it ends the start.
+    """
+    for directory in directories:
+        try:
+            found = read_meta(disk, directory)
+        except (OSError, DamagedFile):
+            continue
+        if found is not None and found[0].cluster_id:
+            return Owner(found[0].cluster_id, directory)
+    return None
 
 
 async def find_identity(config: Config, disk: Disk, session: Session) -> BrokerIdentity:

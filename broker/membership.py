@@ -4,9 +4,10 @@
     the session has ended -> commands for the former registration are refused -> a new session, from the top
 
 A session ends when the coordination store has not heard of the broker for too long; a cluster then gives it up. That
-is no reason to end a broker: it registers anew, with a newer broker epoch, and meanwhile it leads on in the leader
-epochs that it has, as Apache Kafka's brokers do; `store_contact.py` says why that is safe, and how the store is.
-Nothing here holds up the loop, however long a store is silent.
+is no reason to end a broker: it registers anew, with a newer broker epoch, as soon as the store has the tree of its
+cluster (`tree_guard.py`), and meanwhile it leads on in the leader epochs that it has, as Apache Kafka's brokers do;
+`store_contact.py` says why that is safe, and how the store is. Nothing here holds up the loop, however long a store is
+silent.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import NamedTuple, assert_never
 from sordini import __version__
 from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.store_contact import StoreContact
+from sordini.broker.tree_guard import TreeGuard
 from sordini.replication.controller.cluster import Cluster
 from sordini.replication.controller.controller import Controller
 from sordini.replication.ports import (
@@ -26,6 +28,7 @@ from sordini.replication.ports import (
     CoordinationError,
     CoordinationStore,
     Log,
+    NoNode,
     Session,
     SessionExpired,
     SessionState,
@@ -56,12 +59,19 @@ class Membership:
     """The place of one broker. `join` takes it, `run` keeps it, `leave` gives it up."""
 
     def __init__(
-        self, store: CoordinationStore, session: CurrentSession, hooks: Hooks, contact: StoreContact, log: Log
+        self,
+        store: CoordinationStore,
+        session: CurrentSession,
+        hooks: Hooks,
+        contact: StoreContact,
+        guard: TreeGuard,
+        log: Log,
     ) -> None:
         self._store = store
         self._session = session
         self._hooks = hooks
         self._contact = contact
+        self._guard = guard
         self._log = log
         self._reachable = asyncio.Event()
         self._reachable.set()
@@ -76,6 +86,11 @@ class Membership:
     def is_active(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
         return self.controller is not None and self.controller.is_active
+
+    @property
+    def lost_tree(self) -> str:
+        """Why the coordination store's tree is not this cluster's; "" while it is, as far as this broker knows."""
+        return self._guard.mismatch
 
     @property
     def cluster(self) -> Cluster | None:
@@ -96,11 +111,11 @@ class Membership:
     async def run(self) -> None:
         """Keep the place through all sessions, until cancelled. Raises as `join`."""
         while True:
-            assert self.controller is not None, "not joined"
-            await self.controller.over()
+            opened = await self._place_lost()
             taken = False
             while not taken:
-                await self._renew()
+                await self._renew(opened)
+                opened = None
                 taken = await self._take_place(self._session.current, lambda: None, anew=True)
 
     async def leave(self) -> None:
@@ -113,6 +128,26 @@ class Membership:
                 async with asyncio.timeout(LEAVE_S_MAX):
                     await self.controller.stop()
 
+    async def _place_lost(self) -> Session | None:
+        """Wait until the session is over or the registration gone; a session that the store opened instead, if any."""
+        controller = self.controller
+        assert controller is not None, "not joined"
+        over = asyncio.ensure_future(controller.over())
+        lost = asyncio.ensure_future(self._guard.place_lost(self._session.current, self._store))
+        try:
+            await asyncio.wait([over, lost], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            over.cancel()
+            if not lost.done():
+                lost.cancel()
+                await asyncio.wait([lost])
+        if over.done() and not over.cancelled():
+            over.result()
+        opened = None if lost.cancelled() else lost.result()
+        self._end_life()
+        await controller.stop()
+        return opened
+
     async def _take_place(self, session: Session, registered: Callable[[], None], *, anew: bool) -> bool:
         """Whether this session lasted until all was done."""
         while True:
@@ -124,6 +159,11 @@ class Membership:
                 self.controller = self._hooks.candidate(session)
                 await self.controller.start()
             except SessionExpired:
+                return False
+            except NoNode as error:
+                # The tree went away in the middle of it.
+                self._log.warning("coordination store lacks a node of every cluster", path=error.path)
+                await asyncio.sleep(RENEWAL_PAUSE_S)
                 return False
             except ConnectionLoss:
                 # Nobody knows what was done; each step finds what it did before.
@@ -140,13 +180,21 @@ class Membership:
         self._hooks.known_as(broker_epoch)
         self._contact.registered()
 
-    async def _renew(self) -> None:
-        """Open a new session, however long the store is away."""
+    async def _renew(self, opened: Session | None = None) -> None:
+        """Go on with a new session, however long the store is away or lacks the cluster's tree.
+
+        `opened` is one that the store has opened already.
+        """
         self._end_life()
+        await self._session.current.close()
         while True:
+            session, opened = opened, None
             try:
-                session = await self._store.open_session()
+                session = session or await self._store.open_session()
+                await self._guard.until_ours(session)
             except CoordinationError as error:
+                if session is not None:
+                    await session.close()
                 self._log.warning("no new session with the coordination store yet, trying on", reason=str(error))
                 await asyncio.sleep(RENEWAL_PAUSE_S)
             else:

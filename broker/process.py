@@ -25,7 +25,7 @@ from sordini.broker.configuration.environment import environment_entries, unknow
 from sordini.broker.configuration.protection import is_without_effect
 from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
-from sordini.broker.coordination.places import STORE_FILE, refuse_moved
+from sordini.broker.coordination.places import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.daemon import Report, detach, open_missing_standard_files, redirect_output, take_over_standard_files
 from sordini.broker.descriptors import Descriptors, allow_open_files
 from sordini.broker.log_writer import file_output, say_at_last, standard_error, standard_output
@@ -37,7 +37,7 @@ from sordini.broker.pid_file import PidFile, PidFileRefused
 from sordini.broker.record_jobs.children import RecordChildren
 from sordini.broker.server import Server
 from sordini.broker.signals import Reactions, SignalThread, block_signals
-from sordini.broker.startup import Ports, StartRefused
+from sordini.broker.startup import Ports, StartRefused, refuse_lost_file
 from sordini.replication.ports import CoordinationStore, StoreUnusable
 from sordini.storage.disk import SystemDisk
 
@@ -362,6 +362,8 @@ async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock) -> C
     directory = config.log_directories[0]
     disk.make_directory(directory)
     file = f"{directory}/{STORE_FILE}"
+    if moved_to(disk, file) is None:
+        refuse_lost_file(disk, file, config.log_directories)
     store = await open_embedded(file, clock)
     try:
         refuse_moved(disk, file)

@@ -23,7 +23,7 @@ from sordini.broker.configuration.listeners import Endpoint
 from sordini.broker.configuration.receiver import load_layers
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.coordination.current import CurrentSession
-from sordini.broker.identity import BrokerIdentity, find_identity
+from sordini.broker.identity import BrokerIdentity, find_identity, owner_of
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Log
 from sordini.broker.network.server import SocketServer
@@ -37,7 +37,9 @@ from sordini.broker.startup import (
     join_company,
     listen_for_metrics,
     open_logs,
+    refuse_other_tree,
     store_lost,
+    tell_of_unknown_topics,
 )
 from sordini.broker.store_contact import StoreContact
 from sordini.broker.ties import Ties, tie
@@ -137,6 +139,8 @@ class Server:
 
     async def _find_out(self, session: Session) -> TopicConfigs:
         """What must be known before the logs are opened: how one is recovered depends on its topic's configuration."""
+        owner = owner_of(self._ports.disk, self._config.log_directories)
+        await refuse_other_tree(self._config, owner, session)
         await claim_format(session)
         await ensure_base_paths(session)
         self.identity = await find_identity(self._config, self._ports.disk, session)
@@ -183,6 +187,10 @@ class Server:
         self.bound, advertised = bind(self._config, sockets)
         me = cluster.Broker(self.identity.broker_id, 0, advertised, self._config.broker_rack)
         await join_company(self._config, session, me)
+        try:
+            await tell_of_unknown_topics(logs, session, log)
+        except LOST as error:
+            raise store_lost(error) from error
         parts.metadata.expects_topics = self._is_clustered and self._has_topics
         ties = tie(around, session, store, parts, me)
         return Running(session, around.contact, notes, parts, sockets, ties, metrics)

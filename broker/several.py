@@ -22,7 +22,7 @@ from sordini.broker.child_processes import CleaningChildren
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination.embedded import open_embedded
-from sordini.broker.coordination.places import STORE_FILE, refuse_moved
+from sordini.broker.coordination.places import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.coordination.shared import Lease
 from sordini.broker.descriptors import Descriptors, allow_open_files
 from sordini.broker.log_writer import say_at_last
@@ -43,7 +43,7 @@ from sordini.broker.process import (
 from sordini.broker.record_jobs.children import RecordChildren
 from sordini.broker.server import Server
 from sordini.broker.signals import Reactions, SignalThread, block_signals
-from sordini.broker.startup import Ports, StartRefused
+from sordini.broker.startup import Ports, StartRefused, refuse_lost_file
 from sordini.replication.ports import CoordinationStore, StoreUnusable
 from sordini.storage.disk import SystemDisk
 
@@ -167,6 +167,9 @@ class _Brokers:
     async def run(self) -> None:
         """Raises StartRefused and StoreUnusable, and whatever bug ended one of the brokers."""
         file = f"{self._plan.directory}/{STORE_FILE}"
+        if moved_to(self._disk, file) is None:
+            directories = [path for given in self._given.values() for path in given.config.log_directories]
+            refuse_lost_file(self._disk, file, directories)
         store = await open_embedded(file, self._clock)
         try:
             refuse_moved(self._disk, file)

@@ -5,7 +5,7 @@ Each refuses the start, with a text that says why and what to do about it, when 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from sordini.broker.clock import Clock
@@ -16,14 +16,16 @@ from sordini.broker.configuration.protocol_version import read_version
 from sordini.broker.configuration.settings import INT64_MAX, ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
+from sordini.broker.coordination.places import STORE_FILE
 from sordini.broker.delete_policies import load_policies
 from sordini.broker.descriptors import Descriptors
-from sordini.broker.identity import BrokerIdentity
+from sordini.broker.identity import BrokerIdentity, Owner, owner_of
 from sordini.broker.network.limits import Listener
 from sordini.broker.network.ports import Log, Network, PageCache, SocketOptions
 from sordini.broker.network.server import SocketServer
 from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.replication.controller import cluster
+from sordini.replication.controller.belonging import NAMED_MAX, mismatch, unknown_topics
 from sordini.replication.controller.policy import UNCLEAN_KEY, Balance, Policy
 from sordini.replication.controller.registration import RegistrationRefused, other_brokers, refuse_taken_endpoints
 from sordini.replication.inter_broker import versions_for
@@ -40,6 +42,7 @@ from sordini.storage.disk import Disk
 from sordini.storage.errors import StorageError
 from sordini.storage.home import Randomness
 from sordini.storage.log_manager import Identity, LogManager, StoreConfig
+from sordini.storage.names import META_PROPERTIES
 
 if TYPE_CHECKING:
     from sordini.broker.dispatch import Dispatcher
@@ -90,6 +93,39 @@ class Ports(NamedTuple):
     """Whether other brokers of this process have the same embedded store; a ZooKeeper is shared anyway."""
 
 
+async def refuse_other_tree(config: Config, owner: Owner | None, session: Session) -> None:
+    """Raise StartRefused when the log directories belong to a cluster whose tree this is not; writes nothing.
+
+    Without it the first broker of a wrong chroot, or of a ZooKeeper that lost its data, would begin a cluster there.
+    """
+    if owner is None:
+        return
+    reason = await mismatch(session, owner.cluster_id)
+    if reason and config.zookeeper_connect:
+        raise StartRefused(
+            f"{owner.directory}/{META_PROPERTIES} belongs to cluster {owner.cluster_id}, and "
+            f"zookeeper.connect={config.zookeeper_connect} is not its tree: {reason}. Wrong chroot, or restore "
+            "ZooKeeper (docs/recovery.md); nothing was written there. To begin a new cluster there, name other log.dirs"
+        )
+    if reason:
+        raise StartRefused(
+            f"{owner.directory}/{META_PROPERTIES} belongs to cluster {owner.cluster_id}, and the embedded coordination "
+            f"store is not its tree: {reason}. Restore {STORE_FILE} (docs/recovery.md), or set zookeeper.connect if "
+            "the cluster is in a ZooKeeper; nothing was written. To begin a new cluster, name other log.dirs"
+        )
+
+
+def refuse_lost_file(disk: Disk, file: str, directories: Sequence[str]) -> None:
+    """Raise StartRefused when the embedded store's file is not there and the log directories belong to a cluster."""
+    owner = None if disk.exists(file) else owner_of(disk, directories)
+    if owner is not None:
+        raise StartRefused(
+            f"{owner.directory}/{META_PROPERTIES} belongs to cluster {owner.cluster_id}, and its coordination store "
+            f"{file} is not there: restore it from a backup (docs/recovery.md), or set zookeeper.connect if the "
+            "cluster is in a ZooKeeper; nothing was written. To begin a new cluster, name other log.dirs"
+        )
+
+
 def open_logs(
     config: Config, ports: Ports, identity: BrokerIdentity, topic_configs: TopicConfigs, log: Log
 ) -> LogManager:
@@ -123,6 +159,24 @@ def open_logs(
     for finding in logs.open(ports.clock.now_ms()):
         log.warning("found at start", what=finding)
     return logs
+
+
+async def tell_of_unknown_topics(logs: LogManager, session: Session, log: Log) -> None:
+    """Name the logs here whose topics the cluster does not have: they are kept, and served by no broker.
+
+    Topics that were made after a backup of the coordination store are missing in what is restored from it. A topic
+    that is deleted leaves the store last, once all its replicas are gone.
+    """
+    unknown = set(await unknown_topics(session, (one.topic_partition.topic for one in logs.logs())))
+    directories = sorted(one.directory for one in logs.logs() if one.topic_partition.topic in unknown)
+    if directories:
+        shown = ", ".join(directories[:NAMED_MAX])
+        more = f" and {len(directories) - NAMED_MAX} more" if len(directories) > NAMED_MAX else ""
+        log.warning(
+            "logs of topics that the cluster does not know are kept and not served (docs/recovery.md)",
+            topics=len(unknown),
+            directories=f"{shown}{more}",
+        )
 
 
 def bind(config: Config, sockets: SocketServer) -> tuple[list[Endpoint], tuple[cluster.Endpoint, ...]]:

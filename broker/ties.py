@@ -10,12 +10,14 @@ from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.membership import Hooks, Membership
 from sordini.broker.peers.channel import WireChannel
 from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
-from sordini.broker.startup import policy_of
+from sordini.broker.startup import policy_of, tell_of_unknown_topics
+from sordini.broker.tree_guard import TreeGuard
+from sordini.replication.controller import paths
 from sordini.replication.controller.cluster import Broker
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.registration import Registration
 from sordini.replication.controller.topics import topic_ids
-from sordini.replication.ports import CoordinationStore, Session
+from sordini.replication.ports import Check, CoordinationStore, Session
 
 
 class Ties(NamedTuple):
@@ -38,7 +40,10 @@ def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore,
         around.spawn,
         around.log,
     )
-    membership = Membership(store, session, _hooks(around, parts, me, channel), around.contact, around.log)
+    guard = TreeGuard(
+        around.identity.cluster_id, me.broker_id, lambda: any(True for _ in parts.replicas), around.clock, around.log
+    )
+    membership = Membership(store, session, _hooks(around, parts, me, channel), around.contact, guard, around.log)
     leaving = Leaving(
         me.broker_id,
         lambda: membership.broker_epoch,
@@ -61,21 +66,24 @@ def _hooks(around: Surroundings, parts: Assembly, me: Broker, channel: WireChann
 
     async def register(session: Session) -> int:
         timeout_ms = config.zookeeper_session_timeout_ms
-        return await Registration(session, me, clock, log, session_timeout_ms=timeout_ms).register()
+        tree = (Check(paths.CLUSTER_ID),)
+        return await Registration(session, me, clock, log, session_timeout_ms=timeout_ms, conditions=tree).register()
 
     def known_as(broker_epoch: int) -> None:
         parts.receiver.broker_epoch = broker_epoch
 
     async def read_settings() -> None:
         await load_layers(around.session, me.broker_id, around.dynamic, log)
+        await tell_of_unknown_topics(parts.logs, around.session, log)
         await parts.topic_configs.reload()
         parts.replicas.reconfigure()
 
     def candidate(session: Session) -> Controller:
         ids = topic_ids(around.randomness.getrandbits)
-        controller = Controller(
-            session, me.broker_id, channel, clock, log, topic_ids=ids, policy=policy_of(around.dynamic)
+        policy = policy_of(around.dynamic)._replace(
+            cluster_id=around.identity.cluster_id, epoch_min=parts.receiver.controller_epoch
         )
+        controller = Controller(session, me.broker_id, channel, clock, log, topic_ids=ids, policy=policy)
         parts.partition_admin.controller = controller
         return controller
 

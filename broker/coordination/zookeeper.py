@@ -84,7 +84,7 @@ class ZooKeeperStore:
         self._sessions: list[ZooKeeperSession] = []
 
     async def open_session(self) -> ZooKeeperSession:
-        """Connect, and make the chroot if it is absent. Raises StoreUnusable when nobody answers in time."""
+        """Connect; nothing is written, so the chroot may be absent. Raises StoreUnusable without an answer in time."""
         session = ZooKeeperSession(self._hosts, self._chroot, self._session_timeout_ms)
         self._sessions = [other for other in self._sessions if not other.is_over]
         self._sessions.append(session)
@@ -145,14 +145,8 @@ class ZooKeeperSession:
         self._listeners.append(listener)
 
     async def connected(self) -> None:
-        """Wait for the first connection; the chroot exists then."""
+        """Wait for the first connection."""
         await self._first_connected
-        chroot, self._chroot = self._chroot, ""
-        try:
-            if chroot:
-                await self._make([*parents(chroot), chroot])
-        finally:
-            self._chroot = chroot
 
     async def create(
         self,
@@ -169,7 +163,7 @@ class ZooKeeperSession:
         except NoNode:
             if not make_parents:
                 raise
-            await self._make(parents(path))
+            await self._make_parents(path)
             (created,) = await self._multi(operations)
         return str(created)
 
@@ -213,17 +207,27 @@ class ZooKeeperSession:
 
     # Calls.
 
-    async def _make(self, paths: Sequence[str]) -> None:
-        made = await asyncio.gather(*(self._multi([Create(path)]) for path in paths), return_exceptions=True)
+    async def _make_parents(self, path: str) -> None:
+        """Make what is above a path, the chroot included."""
+        if self._chroot:
+            await self._make([*parents(self._chroot), self._chroot], below_chroot=False)
+        await self._make(parents(path))
+
+    async def _make(self, paths: Sequence[str], *, below_chroot: bool = True) -> None:
+        made = await asyncio.gather(
+            *(self._multi([Create(path)], below_chroot=below_chroot) for path in paths), return_exceptions=True
+        )
         for outcome in made:
             if isinstance(outcome, BaseException) and not isinstance(outcome, NodeExists):
                 raise outcome
 
-    async def _multi(self, operations: Sequence[Operation], *, numbered: bool = False) -> list[OperationResult]:
+    async def _multi(
+        self, operations: Sequence[Operation], *, numbered: bool = False, below_chroot: bool = True
+    ) -> list[OperationResult]:
         transaction = self._client.transaction()
         for operation in operations:
             check_path(operation.path)
-            path = self._inside(operation.path)
+            path = self._inside(operation.path) if below_chroot else operation.path
             match operation:
                 case Create(_, data, ephemeral, sequential):
                     transaction.create(path, data, None, ephemeral, sequential)

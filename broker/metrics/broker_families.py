@@ -83,6 +83,14 @@ BROKER_FAMILIES = (
         (),
         one(lambda sources: sources.contact.silent_ms / 1000),
     ),
+    Family(
+        "sordini_coordination_store_lost",
+        Kind.GAUGE,
+        "1 while the coordination store does not have this cluster's tree: the broker serves on, and is registered "
+        "again once it is restored.",
+        (),
+        one(lambda sources: int(bool(sources.controller.lost_tree))),
+    ),
     Family("sordini_connections", Kind.GAUGE, "Connections that are open now.", ("listener",), _connections),
     Family(
         "sordini_connections_accepted_total",

@@ -3,6 +3,8 @@ which counts the elections ever won.
 
     nobody has /controller -> multi(create /controller, set /controller_epoch under the version that was read)
 
+No broker is elected in a tree that is not its cluster's (see `belonging`): the same multi checks /cluster/id.
+
 The epoch's node is the guard of everything a controller writes: its version changes with every election.
 """
 
@@ -14,7 +16,9 @@ from typing import NamedTuple
 
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths, znodes
+from sordini.replication.controller.belonging import mismatch
 from sordini.replication.controller.cluster import Malformed
+from sordini.replication.controller.policy import ANY_POLICY, Policy
 from sordini.replication.ports import (
     BadVersion,
     Check,
@@ -48,24 +52,37 @@ class Holder(Enum):
 
 
 class NoElection(Exception):
-    """The epoch of the last reign cannot be read, so nobody can begin another. There is a look when it is mended."""
+    """No broker can be elected: the epoch of the last reign cannot be read, or the tree is not this cluster's.
+
+    The watch fires when either has changed.
+    """
 
 
 class Candidacy:
     """What one broker reads and writes to be the controller, in one session."""
 
-    def __init__(self, session: Session, broker_id: BrokerId, clock: Clock, log: Log, watch: Watch) -> None:
+    def __init__(
+        self,
+        session: Session,
+        broker_id: BrokerId,
+        clock: Clock,
+        log: Log,
+        watch: Watch,
+        policy: Policy = ANY_POLICY,
+    ) -> None:
         """`watch` is called when there may be an election."""
         self._session = session
         self._broker_id = broker_id
         self._clock = clock
         self._log = log
         self._watch = watch
-        self._highest = 0
+        self._cluster_id = policy.cluster_id
+        self._highest = policy.epoch_min
         """The highest epoch that was seen here: brokers obey nothing lower, whatever the node says."""
 
     async def look(self) -> tuple[Holder, Reign]:
         """Who reigns, and the reign of the last election. Raises NoElection."""
+        await self._check_tree()
         # In this order: while /controller is ours, the epoch read before it is ours as well.
         reign, stat = await asyncio.gather(
             self._last_reign(), self._session.exists(paths.CONTROLLER, watch=self._watch)
@@ -86,13 +103,14 @@ class Candidacy:
         mine = znodes.encode_controller(self._broker_id, self._clock.now_ms())
         epoch = max(last.epoch, self._highest) + 1
         try:
-            _, stat = await self._session.multi(
+            _, stat, *_ = await self._session.multi(
                 [
                     Create(paths.CONTROLLER, mine, ephemeral=True),
                     Set(paths.CONTROLLER_EPOCH, b"%d" % epoch, last.version),
+                    *([] if self._cluster_id is None else [Check(paths.CLUSTER_ID)]),
                 ]
             )
-        except (NodeExists, BadVersion):
+        except (NodeExists, BadVersion, NoNode):
             return None
         assert isinstance(stat, Stat)
         self._highest = epoch
@@ -107,6 +125,16 @@ class Candidacy:
         except CoordinationError as error:
             self._log.info("left /controller to the end of the session", reason=str(error))
 
+    async def _check_tree(self) -> None:
+        """Raises NoElection in the tree of another cluster, or of none."""
+        if self._cluster_id is None or not await mismatch(self._session, self._cluster_id):
+            return
+        # Watched before it is read again: it may have been restored in between.
+        await self._session.exists(paths.CLUSTER_ID, watch=self._watch)
+        reason = await mismatch(self._session, self._cluster_id)
+        if reason:
+            raise NoElection(f"the coordination store's tree is not that of cluster {self._cluster_id}: {reason}")
+
     async def _last_reign(self) -> Reign:
         """That of the last epoch. The node is made, as epoch 0, when there is none."""
         try:
@@ -116,6 +144,8 @@ class Candidacy:
                 await self._session.create(paths.CONTROLLER_EPOCH, b"0")
             except NodeExists:
                 return await self._last_reign()
+            except NoNode:
+                raise NoElection("the coordination store's tree has no root") from None
             return Reign(0, 0)
         epoch = znodes.decode_controller_epoch(data)
         if isinstance(epoch, Malformed):

@@ -83,7 +83,7 @@ class Controller:
         self._broker_id = broker_id
         self._channel = channel
         self._log = log
-        self._candidacy = Candidacy(session, broker_id, clock, log, Watcher(self._signal, ELECTION))
+        self._candidacy = Candidacy(session, broker_id, clock, log, Watcher(self._signal, ELECTION), policy)
         self._reader = Reader(session, watches_raising(self._signal), topic_ids, policy, log)
         self._writer = Writer(session, self._reader, log)
         self._balancing = Balancing(policy.balance, partial(self._signal, BALANCE))

@@ -31,6 +31,10 @@ class Policy(NamedTuple):
     """None: leaderships are evened out only when somebody asks for it."""
     allows_unclean: Callable[[Mapping[str, str]], bool] = _by_topic_alone
     """Whether a topic with these settings of its own may be led by a replica that is not in sync."""
+    cluster_id: str | None = None
+    """The cluster whose tree a controller may be elected in. None: any."""
+    epoch_min: int = 0
+    """The highest controller epoch that this broker has obeyed: an election wins one above it."""
 
 
 ANY_POLICY = Policy()

@@ -15,7 +15,18 @@ from collections.abc import Callable, Iterable
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Broker, Malformed
-from sordini.replication.ports import Clock, Create, Log, NodeExists, NoNode, Session, Set, Stat, StoreUnusable
+from sordini.replication.ports import (
+    Check,
+    Clock,
+    Create,
+    Log,
+    NodeExists,
+    NoNode,
+    Session,
+    Set,
+    Stat,
+    StoreUnusable,
+)
 
 
 class RegistrationRefused(Exception):
@@ -85,11 +96,22 @@ def refuse_taken_endpoints(broker: Broker, others: Iterable[Broker]) -> None:
 class Registration:
     """One broker's node in /brokers/ids, for the life of one session. `broker.epoch` is not looked at."""
 
-    def __init__(self, session: Session, broker: Broker, clock: Clock, log: Log, *, session_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        broker: Broker,
+        clock: Clock,
+        log: Log,
+        *,
+        session_timeout_ms: int,
+        conditions: tuple[Check, ...] = (),
+    ) -> None:
+        """`conditions` must hold when the node is made; one that does not raises NoNode or BadVersion."""
         self._session = session
         self._broker = broker
         self._clock = clock
         self._log = log
+        self._conditions = conditions
         # A ZooKeeper ends sessions at its ticks, of which a timeout has two at the least.
         self._patience_ms = session_timeout_ms + session_timeout_ms // 2
 
@@ -116,7 +138,9 @@ class Registration:
         # Created empty and set in one transaction, so a living broker's node has version 1, as Apache Kafka's has.
         data = znodes.encode_broker(self._broker, self._clock.now_ms())
         try:
-            _, stat = await self._session.multi([Create(path, b"", ephemeral=True), Set(path, data, 0)])
+            _, stat, *_ = await self._session.multi(
+                [Create(path, b"", ephemeral=True), Set(path, data, 0), *self._conditions]
+            )
         except NodeExists:
             return None
         assert isinstance(stat, Stat), stat

@@ -29,7 +29,7 @@ async def claim_format(session: Session) -> None:
     Raises StoreUnusable when the tree's is newer than this version knows, or cannot be read.
     """
     try:
-        await session.create(paths.SORDINI, NODE)
+        await session.create(paths.SORDINI, NODE, make_parents=True)  # The chroot, of a ZooKeeper.
     except NodeExists:
         data, _ = await session.get(paths.SORDINI)
         refuse_unknown(data)

@@ -54,9 +54,12 @@ async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[
     from sordini.broker.coordination.zookeeper import ZooKeeperStore
 
     address = request.getfixturevalue("zookeeper")
-    ensemble = ZooKeeperStore(
-        f"{address}/contract/{next(_chroots)}", session_timeout_ms=6_000, connection_timeout_ms=20_000
-    )
+    chroot = f"/contract/{next(_chroots)}"
+    ensemble = ZooKeeperStore(f"{address}{chroot}", session_timeout_ms=6_000, connection_timeout_ms=20_000)
+    making = await ensemble.open_session()
+    await making.create("/made", make_parents=True)  # And with it the chroot.
+    await making.delete("/made")
+    await making.close()
     yield Store(ensemble.open_session, lambda session: expire_in_zookeeper(address, session))
     await ensemble.close()
 

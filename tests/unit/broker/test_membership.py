@@ -13,14 +13,15 @@ from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from sordini.broker.membership import Hooks, Membership
 from sordini.broker.store_contact import Contact, StoreContact
+from sordini.broker.tree_guard import TreeGuard
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.controller import paths
+from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Broker, Endpoint
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.registration import DuplicateBrokerId, Registration, ensure_base_paths
 from sordini.replication.ports import ConnectionLoss, Session, SessionExpired, SessionState, StoreUnusable
 from tests.unit.broker.network.helpers import ListLog, StillClock
-from tests.unit.broker.parts import Timers, inline
+from tests.unit.broker.parts import CLUSTER_ID, Timers, inline
 from tests.unit.replication.controller.conftest import Brokers
 
 ME = Broker(BrokerId(4), 0, (Endpoint("PLAINTEXT", "h", 9092),))
@@ -58,7 +59,9 @@ class Life:
         """There is a candidate."""
         self.contact = StoreContact(self.clock, Timers().call_later, self.log)
         hooks = Hooks(self._register, self._known_as, self._read_settings, self._candidate)
-        self.membership = Membership(self.store, self.session, hooks, self.contact, self.log)
+        self.holds_replicas = False
+        guard = TreeGuard(CLUSTER_ID, ME.broker_id, lambda: self.holds_replicas, self.clock, self.log)
+        self.membership = Membership(self.store, self.session, hooks, self.contact, guard, self.log)
         self.keeping: asyncio.Task[None] | None = None
 
     async def _register(self, session: Session) -> int:
@@ -108,6 +111,7 @@ async def life() -> AsyncIterator[Life]:
     store = await EmbeddedStore.open(":memory:", inline, StillClock())
     watcher = await store.open_session()
     await ensure_base_paths(watcher)
+    await watcher.create(paths.CLUSTER_ID, znodes.encode_cluster_id(CLUSTER_ID))
     life = Life(store, await store.open_session(), watcher)
     yield life
     if life.keeping is not None:
