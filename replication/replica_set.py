@@ -130,7 +130,8 @@ class ReplicaSet:
         """Lead or follow a partition as a LeaderAndIsr says, making its log where there is none.
 
         Raises StorageError, and BrokerError: UNKNOWN_TOPIC_OR_PARTITION for one that is not assigned to this broker,
-        STALE_CONTROLLER_EPOCH for an epoch that is not newer, INCONSISTENT_TOPIC_ID for a log of another topic,
+        STALE_CONTROLLER_EPOCH for an epoch that is not newer, FENCED_LEADER_EPOCH for one that is older than the term
+        in which this broker leads or than the last epoch of its log, INCONSISTENT_TOPIC_ID for a log of another topic,
         INVALID_REQUEST to lead from outside of the in-sync set, KAFKA_STORAGE_ERROR for a log that is missing while a
         directory is offline, unless the partition is new.
         """
@@ -143,9 +144,12 @@ class ReplicaSet:
         if partition is not None and state.leader_epoch <= partition.leader_epoch:
             if state.leader_epoch == partition.leader_epoch and self._is_given_id(partition, info.topic_id):
                 return
+            if partition.leader is not None and state.leader_epoch < partition.leader_epoch:
+                raise _set_back(name, state.leader_epoch, partition.leader_epoch)
+            _check_epoch(partition.log, state.leader_epoch)
             raise BrokerError(ErrorCode.STALE_CONTROLLER_EPOCH, f"{name} is past leader epoch {state.leader_epoch}")
         if partition is None:
-            partition = self._open(name, info.topic_id, is_new=info.is_new)
+            partition = self._open(name, info.topic_id, state.leader_epoch, is_new=info.is_new)
         else:
             self._check_id(partition.log, info.topic_id)
             self._identify(partition)
@@ -170,7 +174,7 @@ class ReplicaSet:
         if leader_id != NOBODY:
             self._surroundings.fetching.follow(partition)
 
-    def _open(self, name: TopicPartition, topic_id: TopicId, *, is_new: bool) -> Partition:
+    def _open(self, name: TopicPartition, topic_id: TopicId, leader_epoch: LeaderEpoch, *, is_new: bool) -> Partition:
         settings = self._surroundings.settings_of(name.topic)
         log = self._logs.get(name)
         if log is None:
@@ -186,6 +190,7 @@ class ReplicaSet:
             raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is in {log.home.path}, which failed")
         else:
             self._check_id(log, topic_id)
+            _check_epoch(log, leader_epoch)
             log.config = settings.log
         self._offline.discard(name)
         partition = self._partitions[name] = Partition(name, topic_id, log, settings, self._surroundings.peers)
@@ -296,3 +301,19 @@ class ReplicaSet:
         """Stop leading, so that whoever waits gets an answer before the connections close."""
         for partition in self._partitions.values():
             self._resign(partition)
+
+
+def _check_epoch(log: Log, leader_epoch: LeaderEpoch) -> None:
+    """Raise FENCED_LEADER_EPOCH for an epoch that is older than the last one of the log.
+
+    A topic without an id may be another one of the same name, whose epochs begin anew.
+    """
+    if log.topic_id != NO_TOPIC_ID and leader_epoch < log.epochs.latest:
+        raise _set_back(log.topic_partition, leader_epoch, log.epochs.latest)
+
+
+def _set_back(name: TopicPartition, leader_epoch: int, known: int) -> BrokerError:
+    return BrokerError(
+        ErrorCode.FENCED_LEADER_EPOCH,
+        f"{name} is in leader epoch {known} here, and {leader_epoch} in the coordination store: its data is older",
+    )

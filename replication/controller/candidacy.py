@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths, znodes
@@ -34,6 +34,13 @@ from sordini.replication.ports import (
     Stat,
     Watch,
 )
+
+EPOCHS_AHEAD: Final = 1_000
+"""How far the next controller epoch is above one that a broker refused: above all elections since the backup from which
+the store was restored.
+"""
+RAISES_MAX: Final = 8
+"""How often one session raises the epoch for a broker that refuses it: then the reason is another."""
 
 
 class Reign(NamedTuple):
@@ -79,6 +86,9 @@ class Candidacy:
         self._cluster_id = policy.cluster_id
         self._highest = policy.epoch_min
         """The highest epoch that was seen here: brokers obey nothing lower, whatever the node says."""
+        self._refused = -1
+        """The last epoch of which a broker has refused a command."""
+        self._raises = 0
 
     async def look(self) -> tuple[Holder, Reign]:
         """Who reigns, and the reign of the last election. Raises NoElection."""
@@ -87,16 +97,31 @@ class Candidacy:
         reign, stat = await asyncio.gather(
             self._last_reign(), self._session.exists(paths.CONTROLLER, watch=self._watch)
         )
-        is_set_back, self._highest = reign.epoch < self._highest, max(reign.epoch, self._highest)
+        is_refused = reign.epoch == self._refused
+        is_set_back, self._highest = reign.epoch < self._highest or is_refused, max(reign.epoch, self._highest)
         if stat is None:
             return Holder.NOBODY, reign
         if stat.ephemeral_owner != self._session.session_id:
             return Holder.ANOTHER, reign
         if is_set_back:
             # Somebody has set the epoch back. Another election brings it forward.
+            if is_refused:
+                self._highest += EPOCHS_AHEAD
             await self.give_up(reign)
             return Holder.NOBODY, reign
         return Holder.US, reign
+
+    def refused(self, epoch: int) -> bool:
+        """A broker has refused a command of this controller epoch: it has obeyed a higher one.
+
+        Either another controller is elected by now, or the store was restored from an older backup, and another
+        election has to raise the epoch. False where that has been tried often enough.
+        """
+        if epoch == self._refused or self._raises == RAISES_MAX:
+            return False
+        self._refused = epoch
+        self._raises += 1
+        return True
 
     async def stand(self, last: Reign) -> Reign | None:
         """Try to become the controller after that reign; None when somebody was faster."""

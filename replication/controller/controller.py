@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, assert_never
 
+from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.controller.balancing import Balancing
 from sordini.replication.controller.candidacy import Candidacy, Holder, NoElection, Reign
@@ -330,4 +331,13 @@ class Controller:
         return replies
 
     def _answered(self, broker_id: BrokerId, command: Command, answer: Answer) -> None:
+        reign = self._reign
+        if (
+            answer.error == ErrorCode.STALE_CONTROLLER_EPOCH
+            and reign is not None
+            and command.controller_epoch == reign.epoch
+            and self._candidacy.refused(reign.epoch)
+        ):
+            self._log.warning("controller epoch refused, another was higher", broker=broker_id, epoch=reign.epoch)
+            self._signal(ELECTION)
         self._signal(Answered(broker_id, command, answer))

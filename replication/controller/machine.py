@@ -30,6 +30,7 @@ from sordini.replication.controller import (
     noted_moves,
     paths,
     producer_blocks,
+    set_back,
     shutdowns,
     unclean,
     znodes,
@@ -100,6 +101,7 @@ def step(cluster: Cluster | None, event: Event) -> tuple[Cluster | None, list[Ac
         case Answered():
             deletion.answered(turn, event)
             log_directories.answered(turn, event)
+            set_back.answered(turn, event)
         case Wrote():
             _wrote(turn, event)
         case ElectionsWanted():

@@ -95,9 +95,8 @@ def test_by_its_id_a_topic_is_known_or_its_id_is_not() -> None:
 def test_an_epoch_that_is_not_newer_changes_nothing() -> None:
     replicas = replicas_on(logs_on(ForgetfulDisk()))
     lead(replicas, epoch=4)
-    for epoch in (3, 4):
-        refused = code_of(lambda epoch=epoch: lead(replicas, epoch=epoch, isr=(ME, OTHER)))
-        assert refused == ErrorCode.STALE_CONTROLLER_EPOCH
+    for epoch, code in ((3, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.STALE_CONTROLLER_EPOCH)):
+        assert code_of(lambda epoch=epoch: lead(replicas, epoch=epoch, isr=(ME, OTHER))) == code
     leader = replicas.partition("orders", 0).led()
     assert (leader.leader_epoch, leader.isr) == (4, (ME,))
     lead(replicas, epoch=5, isr=(ME, OTHER))
