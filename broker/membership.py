@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple, assert_never
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple, assert_never
 
 from sordini import __version__
 from sordini.broker.coordination.current import CurrentSession
@@ -76,6 +76,8 @@ class Membership:
         self._reachable = asyncio.Event()
         self._reachable.set()
         self._is_over = False
+        self._opened: Session | None = None
+        """A session that the store opened while it does not take the present one back."""
         self.broker_epoch = -1
         """The epoch of this life; between two lives one that nobody else has and no controller accepts."""
         self.controller: Controller | None = None
@@ -86,11 +88,6 @@ class Membership:
     def is_active(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
         return self.controller is not None and self.controller.is_active
-
-    @property
-    def lost_tree(self) -> str:
-        """Why the coordination store's tree is not this cluster's; "" while it is, as far as this broker knows."""
-        return self._guard.mismatch
 
     @property
     def cluster(self) -> Cluster | None:
@@ -111,11 +108,10 @@ class Membership:
     async def run(self) -> None:
         """Keep the place through all sessions, until cancelled. Raises as `join`."""
         while True:
-            opened = await self._place_lost()
+            await self._place_lost()
             taken = False
             while not taken:
-                await self._renew(opened)
-                opened = None
+                await self._renew()
                 taken = await self._take_place(self._session.current, lambda: None, anew=True)
 
     async def leave(self) -> None:
@@ -128,25 +124,14 @@ class Membership:
                 async with asyncio.timeout(LEAVE_S_MAX):
                     await self.controller.stop()
 
-    async def _place_lost(self) -> Session | None:
-        """Wait until the session is over or the registration gone; a session that the store opened instead, if any."""
+    async def _place_lost(self) -> None:
+        """Wait until the session is over or the registration gone, and end what goes with it."""
         controller = self.controller
         assert controller is not None, "not joined"
-        over = asyncio.ensure_future(controller.over())
-        lost = asyncio.ensure_future(self._guard.place_lost(self._session.current, self._store))
-        try:
-            await asyncio.wait([over, lost], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            over.cancel()
-            if not lost.done():
-                lost.cancel()
-                await asyncio.wait([lost])
-        if over.done() and not over.cancelled():
-            over.result()
-        opened = None if lost.cancelled() else lost.result()
+        lost = self._guard.place_lost(self._session.current, self._store)
+        self._opened = await _first_of(controller.over(), lost)
         self._end_life()
         await controller.stop()
-        return opened
 
     async def _take_place(self, session: Session, registered: Callable[[], None], *, anew: bool) -> bool:
         """Whether this session lasted until all was done."""
@@ -168,7 +153,10 @@ class Membership:
             except ConnectionLoss:
                 # Nobody knows what was done; each step finds what it did before.
                 await asyncio.sleep(RETRY_DELAY_S)
-                await self._reachable.wait()
+                if not self._reachable.is_set():
+                    self._opened = await _first_of(self._reachable.wait(), self._guard.refused(session, self._store))
+                if self._opened is not None:
+                    return False
             else:
                 return True
 
@@ -180,15 +168,12 @@ class Membership:
         self._hooks.known_as(broker_epoch)
         self._contact.registered()
 
-    async def _renew(self, opened: Session | None = None) -> None:
-        """Go on with a new session, however long the store is away or lacks the cluster's tree.
-
-        `opened` is one that the store has opened already.
-        """
+    async def _renew(self) -> None:
+        """Go on with a new session, however long the store is away or lacks the cluster's tree."""
         self._end_life()
         await self._session.current.close()
         while True:
-            session, opened = opened, None
+            session, self._opened = self._opened, None
             try:
                 session = session or await self._store.open_session()
                 await self._guard.until_ours(session)
@@ -227,3 +212,17 @@ class Membership:
                 self._reachable.set()
             case _:
                 assert_never(state)
+
+
+async def _first_of(other: Coroutine[Any, Any, object], opening: Coroutine[Any, Any, Session | None]) -> Session | None:
+    """Wait for either; the session that the second came to, if it did. Raises what the first raises."""
+    first, second = asyncio.ensure_future(other), asyncio.ensure_future(opening)
+    try:
+        await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        first.cancel()
+        second.cancel()
+        await asyncio.wait([first, second])
+    if not first.cancelled():
+        first.result()
+    return None if second.cancelled() else second.result()

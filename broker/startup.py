@@ -121,8 +121,9 @@ def refuse_lost_file(disk: Disk, file: str, directories: Sequence[str]) -> None:
     if owner is not None:
         raise StartRefused(
             f"{owner.directory}/{META_PROPERTIES} belongs to cluster {owner.cluster_id}, and its coordination store "
-            f"{file} is not there: restore it from a backup (docs/recovery.md), or set zookeeper.connect if the "
-            "cluster is in a ZooKeeper; nothing was written. To begin a new cluster, name other log.dirs"
+            f"{file} is not there, in the first of log.dirs: restore it from a backup (docs/recovery.md), or set "
+            "zookeeper.connect if the cluster is in a ZooKeeper; nothing was written. To begin a new cluster, name "
+            "other log.dirs"
         )
 
 

@@ -72,6 +72,9 @@ class StoreContact:
         self._timer: Timer | None = None
         self.is_doubtful = False
         """The registration may have ended: the state is DOUBTFUL or EXPIRED."""
+        self.lost_tree = ""
+        """Why the tree that the store has is not this cluster's, while the broker is not registered for that reason;
+        otherwise ""."""
         self.silent_since_ms: int | None = None
         """When the state left ANSWERS, on the monotonic clock; None while it is ANSWERS."""
 

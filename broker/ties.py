@@ -41,7 +41,12 @@ def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore,
         around.log,
     )
     guard = TreeGuard(
-        around.identity.cluster_id, me.broker_id, lambda: any(True for _ in parts.replicas), around.clock, around.log
+        around.identity.cluster_id,
+        me.broker_id,
+        lambda: any(True for _ in parts.replicas),
+        around.contact,
+        around.clock,
+        around.log,
     )
     membership = Membership(store, session, _hooks(around, parts, me, channel), around.contact, guard, around.log)
     leaving = Leaving(

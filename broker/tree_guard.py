@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+from sordini.broker.store_contact import StoreContact
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths
 from sordini.replication.controller.belonging import mismatch
@@ -47,17 +48,17 @@ class TreeGuard:
         cluster_id: str,
         broker_id: BrokerId,
         holds_replicas: Callable[[], bool],
+        contact: StoreContact,
         clock: Clock,
         log: Log,
     ) -> None:
-        """`holds_replicas`: whether this broker has replicas of any topic."""
+        """`holds_replicas`: whether this broker has replicas of any topic; `contact` gets to know of a lost tree."""
         self._cluster_id = cluster_id
         self._broker_id = broker_id
         self._holds_replicas = holds_replicas
         self._clock = clock
         self._log = log
-        self.mismatch = ""
-        """Why the tree that was read last is not the cluster's; "" while it is."""
+        self._contact = contact
 
     async def until_ours(self, session: Session) -> None:
         """Wait until the tree of this session is the cluster's. Raises SessionExpired, ConnectionLoss."""
@@ -86,6 +87,19 @@ class TreeGuard:
                         return other
                 case _:
                     return None
+
+    async def refused(self, session: Session, store: CoordinationStore) -> Session:
+        """Wait until the store does not take this session back: one that it opened, which the caller closes."""
+        changed = asyncio.Event()
+        session.on_state(lambda _: changed.set())
+        while True:
+            changed.clear()
+            if session.state is SessionState.SUSPENDED:
+                other = await self._opened_instead(session, store, changed)
+                if other is not None:
+                    return other
+            else:
+                await changed.wait()
 
     async def _is_unregistered(self, session: Session, changed: asyncio.Event) -> bool:
         """Whether it is, now; if not, returns with the next change of the registration or the session."""
@@ -131,7 +145,7 @@ class TreeGuard:
 
     def _found(self, reason: str) -> None:
         """Say what is wrong with the tree, once, and once that it is mended."""
-        if reason == self.mismatch:
+        if reason == self._contact.lost_tree:
             return
         if reason:
             self._log.error(
@@ -142,7 +156,7 @@ class TreeGuard:
             )
         else:
             self._log.info("coordination store has this cluster's tree again", cluster=self._cluster_id)
-        self.mismatch = reason
+        self._contact.lost_tree = reason
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:

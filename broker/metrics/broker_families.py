@@ -89,7 +89,7 @@ BROKER_FAMILIES = (
         "1 while the coordination store does not have this cluster's tree: the broker serves on, and is registered "
         "again once it is restored.",
         (),
-        one(lambda sources: int(bool(sources.controller.lost_tree))),
+        one(lambda sources: int(bool(sources.contact.lost_tree))),
     ),
     Family("sordini_connections", Kind.GAUGE, "Connections that are open now.", ("listener",), _connections),
     Family(

@@ -36,10 +36,6 @@ class Elected(Protocol):
     @property
     def is_active(self) -> bool: ...
 
-    @property
-    def lost_tree(self) -> str:
-        """Why the coordination store's tree is not this cluster's; "" while it is."""
-
 
 class Sources(NamedTuple):
     """The parts of the broker that metrics are read from."""

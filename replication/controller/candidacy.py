@@ -84,6 +84,8 @@ class Candidacy:
         self._log = log
         self._watch = watch
         self._cluster_id = policy.cluster_id
+        self._in_our_tree = () if policy.cluster_id is None else (Check(paths.CLUSTER_ID),)
+        """The condition of what is written here: the tree may go away after it was read."""
         self._highest = policy.epoch_min
         """The highest epoch that was seen here: brokers obey nothing lower, whatever the node says."""
         self._refused = -1
@@ -132,7 +134,7 @@ class Candidacy:
                 [
                     Create(paths.CONTROLLER, mine, ephemeral=True),
                     Set(paths.CONTROLLER_EPOCH, b"%d" % epoch, last.version),
-                    *([] if self._cluster_id is None else [Check(paths.CLUSTER_ID)]),
+                    *self._in_our_tree,
                 ]
             )
         except (NodeExists, BadVersion, NoNode):
@@ -166,11 +168,12 @@ class Candidacy:
             data, stat = await self._session.get(paths.CONTROLLER_EPOCH)
         except NoNode:
             try:
-                await self._session.create(paths.CONTROLLER_EPOCH, b"0")
+                await self._session.multi([Create(paths.CONTROLLER_EPOCH, b"0"), *self._in_our_tree])
             except NodeExists:
                 return await self._last_reign()
             except NoNode:
-                raise NoElection("the coordination store's tree has no root") from None
+                await self._check_tree()
+                raise NoElection("the coordination store's tree is going away") from None
             return Reign(0, 0)
         epoch = znodes.decode_controller_epoch(data)
         if isinstance(epoch, Malformed):

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from sordini.broker.clock import SystemClock
 from sordini.broker.coordination import zookeeper as module
 from sordini.broker.coordination.zookeeper import ZooKeeperSession, ZooKeeperStore
-from sordini.replication.ports import ConnectionLoss, CoordinationError, Create, SessionState, StoreUnusable
+from sordini.replication.ports import ConnectionLoss, CoordinationError, Create, NoNode, SessionState, StoreUnusable
 
 
 class Valve:
@@ -88,7 +88,7 @@ async def test_a_hung_server_suspends_the_session_and_the_loop_goes_on(valve: tu
     gate, address = valve
     store = ZooKeeperStore(f"{address}/hung/once", session_timeout_ms=4_000, connection_timeout_ms=20_000)
     session = await store.open_session()
-    await session.create("/a")
+    await session.create("/a", make_parents=True)
     gate.open.clear()
     waiting = asyncio.ensure_future(session.get("/a"))
     turns = 0
@@ -111,7 +111,7 @@ async def test_a_broken_connection_loses_watches_and_keeps_the_session(valve: tu
     gate, address = valve
     store = ZooKeeperStore(f"{address}/broken", session_timeout_ms=6_000, connection_timeout_ms=20_000)
     session = await store.open_session()
-    await session.create("/e", ephemeral=True)
+    await session.create("/e", ephemeral=True, make_parents=True)
     fired: list[object] = []
     await session.get("/e", watch=fired.append)
     identity = session.session_id
@@ -191,6 +191,21 @@ async def test_a_node_that_is_made_of_nothing_is_null_as_apache_kafka_makes_it(z
     assert [data for data, _ in found] == [None, None, None]
     assert [(await session.get(path))[0] for path in ("/a", "/a/b", "/c")] == [b"", b"", b""]
     await store.close()
+
+
+async def test_opening_a_session_does_not_make_the_chroot_and_the_first_node_does(zookeeper: str) -> None:
+    chroot = f"/{uuid4().hex}/below"
+    store = ZooKeeperStore(f"{zookeeper}{chroot}", session_timeout_ms=4_000, connection_timeout_ms=20_000)
+    whole = ZooKeeperStore(zookeeper, session_timeout_ms=4_000, connection_timeout_ms=20_000)
+    session, root = await store.open_session(), await whole.open_session()
+    assert await session.exists("/a") is None
+    with pytest.raises(NoNode):
+        await session.create("/a")
+    assert await root.exists(chroot.rpartition("/")[0]) is None
+    await session.create("/a/b", make_parents=True)
+    assert await root.exists(f"{chroot}/a/b") is not None
+    await store.close()
+    await whole.close()
 
 
 def test_a_wrong_chroot_is_refused_at_once() -> None:

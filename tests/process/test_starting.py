@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sordini.broker.coordination.places import STORE_FILE
 from sordini.protocol.messages.produce import PartitionProduceResponse
 from tests.build import a_batch
 from tests.outside.ports import free_port
@@ -152,6 +154,10 @@ def test_a_second_broker_on_the_same_directory_is_refused_and_the_first_serves_o
 
 def test_a_second_log_directory_of_another_broker_is_refused_too(start_sordini: Start, tmp_path: Path) -> None:
     first = start_sordini()
+    first.stop()
+    (tmp_path / "own").mkdir()
+    shutil.copy(first.data_directory / STORE_FILE, tmp_path / "own")
+    first.start()
     line = refused(tmp_path, {"log.dirs": f"{tmp_path / 'own'},{first.data_directory}"})
     assert str(first.data_directory) in line
     assert "another process holds .lock" in line

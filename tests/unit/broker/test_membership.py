@@ -18,6 +18,7 @@ from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Broker, Endpoint
 from sordini.replication.controller.controller import Controller
+from sordini.replication.controller.policy import Policy
 from sordini.replication.controller.registration import DuplicateBrokerId, Registration, ensure_base_paths
 from sordini.replication.ports import ConnectionLoss, Session, SessionExpired, SessionState, StoreUnusable
 from tests.unit.broker.network.helpers import ListLog, StillClock
@@ -60,7 +61,7 @@ class Life:
         self.contact = StoreContact(self.clock, Timers().call_later, self.log)
         hooks = Hooks(self._register, self._known_as, self._read_settings, self._candidate)
         self.holds_replicas = False
-        guard = TreeGuard(CLUSTER_ID, ME.broker_id, lambda: self.holds_replicas, self.clock, self.log)
+        guard = TreeGuard(CLUSTER_ID, ME.broker_id, lambda: self.holds_replicas, self.contact, self.clock, self.log)
         self.membership = Membership(self.store, self.session, hooks, self.contact, guard, self.log)
         self.keeping: asyncio.Task[None] | None = None
 
@@ -78,7 +79,13 @@ class Life:
     def _candidate(self, session: Session) -> Controller:
         self.again.set()
         return Controller(
-            session, ME.broker_id, self.brokers, self.clock, self.log, topic_ids=lambda: TopicId(bytes(16))
+            session,
+            ME.broker_id,
+            self.brokers,
+            self.clock,
+            self.log,
+            topic_ids=lambda: TopicId(bytes(16)),
+            policy=Policy(cluster_id=CLUSTER_ID),
         )
 
     async def expire(self) -> None:

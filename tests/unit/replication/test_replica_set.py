@@ -248,3 +248,33 @@ def test_resigning_from_all_answers_everybody_and_keeps_the_partitions_here() ->
     replicas.resign_all()
     assert sorted(woken) == [0, 7]
     assert code_of(replicas.partition("orders", 0).led) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("leader", [ME, OTHER])
+def test_a_leader_epoch_that_is_older_than_the_logs_last_is_refused_after_a_restart(leader: BrokerId) -> None:
+    disk = ForgetfulDisk()
+    logs = logs_on(disk)
+    replicas = replicas_on(logs)
+    lead(replicas, epoch=7)
+    again = replicas_on(logs)
+    refused = code_of(lambda: lead(again, epoch=6, isr=(ME, OTHER), leader=leader, is_new=False))
+    assert refused == ErrorCode.FENCED_LEADER_EPOCH
+    assert again.get(*NAME) is None, "nothing has begun"
+    lead(again, epoch=7, isr=(ME, OTHER), leader=leader, is_new=False)
+    assert again.partition(*NAME).leader_epoch == 7
+
+
+def test_a_follower_refuses_an_older_epoch_only_if_its_log_has_a_later_one() -> None:
+    replicas = replicas_on(logs_on(ForgetfulDisk()))
+    lead(replicas, epoch=7, isr=(OTHER,), leader=OTHER)
+    assert code_of(lambda: lead(replicas, epoch=6)) == ErrorCode.STALE_CONTROLLER_EPOCH
+    replicas.partition(*NAME).log.assign_epoch(LeaderEpoch(7))
+    assert code_of(lambda: lead(replicas, epoch=6)) == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_the_log_of_a_topic_without_an_id_may_be_that_of_a_former_one_and_refuses_nothing() -> None:
+    logs = logs_on(ForgetfulDisk())
+    lead(replicas_on(logs), topic_id=NO_TOPIC_ID, epoch=7)
+    again = replicas_on(logs)
+    lead(again, topic_id=NO_TOPIC_ID, epoch=0)
+    assert again.partition(*NAME).leader_epoch == 0
