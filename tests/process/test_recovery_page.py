@@ -1,0 +1,162 @@
+"""docs/recovery.md, pasted block by block into a shell, with a real ZooKeeper and a real broker.
+
+`zkServer.sh`, which comes with ZooKeeper and not with Apache Kafka's jars, is a script of this test that starts and
+stops the same program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.outside.java import SHORT_LIVED, java_command
+from tests.outside.ports import free_port
+from tests.outside.versions import APACHE_KAFKA
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "recovery.md"
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK_S_MAX = 90
+EVERYTHING = os.environ.get("SORDINI_MIXED") == "all"
+LOST = "coordination store does not have this cluster's tree"
+SCRIPT = """#!/bin/sh
+case $1 in
+start)
+    setsid {java} "$2" >> zookeeper.log 2>&1 < /dev/null &
+    echo $! > zookeeper.pid ;;
+stop)
+    kill "$(cat zookeeper.pid)"
+    while kill -0 "$(cat zookeeper.pid)" 2> /dev/null; do sleep 0.02; done
+    rm zookeeper.pid ;;
+esac
+"""
+
+
+class Shell:
+    """A directory in which the page's blocks are run, one after another."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.zookeeper, self.broker = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        programs = directory / "programs"
+        programs.mkdir()
+        flags = [*SHORT_LIVED, "-Xmx256m", "-Dzookeeper.forceSync=no", "-Dzookeeper.admin.enableServer=false"]
+        java = java_command("org.apache.zookeeper.server.quorum.QuorumPeerMain", [], APACHE_KAFKA, flags)
+        (programs / "zkServer.sh").write_text(SCRIPT.format(java=shlex.join(java)), encoding="utf-8")
+        (programs / "zkServer.sh").chmod(0o755)
+        path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+        self.environment = {**os.environ, "PATH": path, "SORDINI_BOOTSTRAP": self.broker}
+
+    def text(self) -> str:
+        """The page, for this directory: with free ports and a shorter session timeout."""
+        found = PAGE.read_text(encoding="utf-8")
+        found = found.replace("127.0.0.1:9092", self.broker).replace("127.0.0.1:2181", self.zookeeper)
+        found = found.replace("clientPort=2181", f"clientPort={self.zookeeper.partition(':')[2]}")
+        found = found.replace("tickTime=2000", "tickTime=500").replace("timeout.ms=6000", "timeout.ms=1500")
+        return found.replace("factor=1\n", "factor=1\noffsets.topic.num.partitions=3\n")
+
+    def run(self, block: str) -> str:
+        """What a block prints. One that fails, or does not end, fails the test with what all programs have said."""
+        try:
+            done = subprocess.run(
+                ["bash", "-e", "-o", "pipefail", "-c", block],
+                cwd=self.directory,
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=BLOCK_S_MAX,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            pytest.fail(f"{block}\ndid not end in {BLOCK_S_MAX} s: {error.stdout!r}\n{self.diagnosis()}")
+        assert done.returncode == 0, f"{block}\n{done.stdout}\n{self.diagnosis()}"
+        return done.stdout
+
+    def diagnosis(self) -> str:
+        """The ends of the programs' logs."""
+        logs = sorted([*self.directory.glob("*.log"), *self.directory.glob("*/sordini.log")])
+        return "\n".join(f"--- {log}\n{log.read_text(encoding='utf-8', errors='replace')[-3_000:]}" for log in logs)
+
+    def log(self) -> str:
+        return (self.directory / "data" / "sordini.log").read_text(encoding="utf-8")
+
+    def tree(self) -> set[str]:
+        """The first names in ZooKeeper, its own left out."""
+        client = KazooClient(hosts=self.zookeeper, timeout=10)
+        client.start(timeout=20)
+        try:
+            return set(client.get_children("/")) - {"zookeeper"}
+        finally:
+            client.stop()
+            client.close()
+
+    def close(self) -> None:
+        stop = 'sordini stop server.properties --force --timeout 10; kill -9 "$(cat zookeeper.pid)"'
+        subprocess.run(["sh", "-c", stop], cwd=self.directory, env=self.environment, capture_output=True, check=False)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(tmp_path)
+    yield shell
+    shell.close()
+
+
+def until(condition: Callable[[], bool], shell: Shell, what: str) -> None:
+    """Wait for what a program is about to do; in vain, it fails the test with what all programs have said."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: waited in vain\n{shell.diagnosis()}"
+        time.sleep(0.02)
+
+
+def has(printed: str, *others: str) -> bool:
+    return all(f"{value}\n" in printed for value in ("2 apples", "1 pear", "1 melon", *others))
+
+
+def lose_and_restore(shell: Shell, lose: str, restore: str) -> str:
+    """What the restored cluster has, after a loss in which the broker was watched."""
+    shell.run(lose)
+    until(lambda: LOST in shell.log(), shell, "the broker names the cause")
+    assert shell.tree() == set(), "nothing is written into the empty tree"
+    restored = shell.run(restore)
+    assert has(restored, "3 plums")
+    assert not re.search("apples|pear", restored.partition("every partition")[2]), "the group goes on where it was"
+    assert shell.log().count(LOST) == 1
+    assert shell.log().count("coordination store has this cluster's tree again") == 1
+    return restored
+
+
+def test_brokers_serve_on_while_zookeeper_has_lost_its_data_and_register_once_it_is_restored(shell: Shell) -> None:
+    begin, copy, _, lose, restore, *_ = BLOCK.findall(shell.text())
+    shell.run(begin)
+    shell.run(copy)
+    lose_and_restore(shell, lose, restore)
+
+
+@pytest.mark.skipif(not EVERYTHING, reason="six starts of ZooKeeper and nine of brokers: with SORDINI_MIXED=all")
+def test_each_recipe_of_the_page_brings_back_what_it_says(shell: Shell) -> None:
+    begin, copy, export, lose, restore, restore_export, orphans, directory_copy, directory, everything = BLOCK.findall(
+        shell.text()
+    )
+    assert "1 pear" in shell.run(begin)
+    shell.run(copy)
+    assert "2 topics with 6 partitions" in shell.run(export)
+    assert "4 figs" in lose_and_restore(shell, lose, restore)
+    # The copy was made before a restart of the broker, so its leader epochs are older than those in the logs.
+    assert "in the coordination store: its data is older" in shell.log()
+    refused = shell.run(restore_export)
+    assert re.search(r"is not its tree: it holds no cluster, /cluster/id is not there\. Wrong chroot, or rest", refused)
+    assert has(shell.run(orphans), "3 plums", "4 figs")
+    shell.run(directory_copy)
+    for block in (directory, everything):
+        assert has(shell.run(block), "3 plums", "4 figs")
