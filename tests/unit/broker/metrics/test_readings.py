@@ -69,7 +69,7 @@ class Scraped:
         self.sources = Sources(
             broker.parts,
             self.sockets,
-            SimpleNamespace(is_active=True, lost_tree="it holds cluster X"),
+            SimpleNamespace(is_active=True),
             self.watchdog,
             self.timed.latencies,
             self.groups,
@@ -205,6 +205,8 @@ async def test_what_is_about_the_whole_broker(scraped: Scraped) -> None:
     assert scraped["sordini_log_lines_lost_total"] == {(): 7}
     assert scraped["sordini_controller_active"] == {(): 1}
     assert scraped["sordini_store_silent_seconds"] == {(): 0}
+    assert scraped["sordini_coordination_store_lost"] == {(): 0}
+    scraped.broker.contact.lost_tree = "it holds no cluster"
     assert scraped["sordini_coordination_store_lost"] == {(): 1}
     assert scraped["sordini_connections"] == {("PLAINTEXT",): 0}
     assert scraped["sordini_received_bytes_total"] == scraped["sordini_sent_bytes_total"] == {(): 0}
