@@ -1,21 +1,30 @@
-# syntax=docker/dockerfile:1
-#
+# A broker for this machine, whose clients use localhost:9092 (BuildKit, which Docker has had since 23, builds it):
 #   docker build -t sordini .
 #   docker run -p 9092:9092 -v sordini:/var/lib/sordini sordini
+#
+# A broker sends its clients to the address that it advertises: here localhost, because that is where the published port
+# is. The line `sordini is ready` says so. For clients elsewhere, or another port, say where they reach it:
+#   docker run -p 9092:9092 -e KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://broker.example.org:9092 sordini
+#
+# It writes nothing but its data and needs no privilege (docker-compose.yml runs it so):
+#   docker run --read-only --cap-drop ALL --security-opt no-new-privileges -p 9092:9092 -v sordini:/var/lib/sordini sordini
 #
 # The target `pipeline` is an image with Java, Spark and `sordini pipeline` (some 1.5 GB), and without a broker's defaults:
 #   docker build --target pipeline -t sordini-pipeline .
 #   docker run -v ./jobs:/jobs -v tables:/tables sordini-pipeline load /jobs/views.yaml
 #
 # Any key of server.properties comes in by the environment, as KAFKA_ or SORDINI_ and the key in capitals:
-#   docker run -e KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://broker.example.org:9092 -e KAFKA_NUM_PARTITIONS=3 sordini
+#   docker run -p 9092:9092 -e KAFKA_NUM_PARTITIONS=3 sordini
 # Where clients in the image find the broker, the health check included, is SORDINI_BOOTSTRAP.
 #
 # Licences: Sordini is under Apache-2.0. Among its libraries crc32c is under the LGPL-2.1-or-later; it is installed
 # unchanged, as a package of its own that can be replaced (pip install crc32c==...). Its text, and those of the
 # others, stand in the .dist-info folders beside them.
 
-FROM python:3.11-slim AS build
+# The one place that names it. `python3 scripts/base_images.py` says whether the tag has moved on; --write takes that over.
+ARG PYTHON_IMAGE=python:3.11-slim@sha256:90744cff8f32887f075c47d747a173ff333e9e98801667af93c357fa9f5e28ff
+
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE __init__.py py.typed ./
 COPY broker broker
@@ -29,7 +38,7 @@ FROM build AS build-pipeline
 COPY pipeline pipeline
 RUN python -m pip wheel --no-cache-dir --wheel-dir /wheels-pipeline '.[spark]'
 
-FROM python:3.11-slim AS pipeline
+FROM ${PYTHON_IMAGE} AS pipeline
 LABEL org.opencontainers.image.title="Sordini pipeline" \
       org.opencontainers.image.description="From topics of the Kafka protocol to tables, on Spark" \
       org.opencontainers.image.licenses="Apache-2.0 AND LGPL-2.1-or-later"
@@ -47,7 +56,7 @@ STOPSIGNAL SIGTERM
 ENTRYPOINT ["sordini", "pipeline"]
 CMD ["--help"]
 
-FROM python:3.11-slim AS broker
+FROM ${PYTHON_IMAGE} AS broker
 LABEL org.opencontainers.image.title="Sordini" \
       org.opencontainers.image.description="A standalone broker that speaks the Kafka protocol" \
       org.opencontainers.image.licenses="Apache-2.0 AND LGPL-2.1-or-later"
@@ -56,6 +65,7 @@ RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin sord
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     python -m pip install --no-cache-dir --no-index --find-links /wheels sordini
 ENV KAFKA_LOG_DIRS=/var/lib/sordini \
+    SORDINI_ADVERTISED_HOST=localhost \
     SORDINI_BOOTSTRAP=127.0.0.1:9092
 USER 10001
 WORKDIR /var/lib/sordini

@@ -193,7 +193,8 @@ def _run_process(given: Given, launch: Launch, report: Report) -> int:
         report.failed(f"sordini: {launch.pid_file}: {error.strerror}\n")
         return EXIT_FAILED
     try:
-        return _run_loop(given, Life(launch, disk, log, log_file, report, found))
+        is_advertised = bool((given.config.advertised_listeners or "").strip())
+        return _run_loop(given, Life(launch, disk, log, log_file, report, found, is_advertised))
     finally:
         for file in pid_files:
             file.remove()
@@ -243,6 +244,8 @@ class Life(NamedTuple):
     report: Report
     finding: str
     """What went wrong early and is told once the broker is ready."""
+    is_advertised_by_name: bool
+    """Whether `advertised.listeners` is set."""
 
 
 def _run_loop(given: Given, life: Life) -> int:
@@ -303,7 +306,8 @@ def _ready(server: Server, manager: ServiceManager, life: Life, clock: SystemClo
     assert identity is not None
     seconds = (clock.monotonic_ms() - life.launch.started_ms) / 1000
     listeners = ", ".join(str(endpoint) for endpoint in server.bound)
-    line = f"broker {identity.broker_id} of cluster {identity.cluster_id} listens on {listeners}"
+    advertised = _advertised(server, life)
+    line = f"broker {identity.broker_id} of cluster {identity.cluster_id} listens on {listeners}{advertised}"
     life.report.ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
     manager.tell(READY=1, STATUS=line)
     if manager.watchdog_s is not None:
@@ -314,11 +318,25 @@ def _ready(server: Server, manager: ServiceManager, life: Life, clock: SystemClo
             broker=identity.broker_id,
             cluster=identity.cluster_id,
             listeners=listeners,
+            advertised=", ".join(str(endpoint) for endpoint in server.advertised),
             seconds=round(seconds, 2),
             process=os.getpid(),
         )
     if life.finding:
         life.log.warning("no pid file in the log directory", reason=life.finding)
+
+
+def _advertised(server: Server, life: Life) -> str:
+    """Where clients are sent, if that is not where the broker listens, and what to set if it is only a guess.
+
+    A bootstrap address that works and an advertised one that does not is what keeps clients of a container away.
+    """
+    if set(server.advertised) <= set(server.bound):
+        return ""
+    told = f" and advertises {', '.join(str(endpoint) for endpoint in server.advertised)}"
+    if life.is_advertised_by_name:
+        return told
+    return f"{told} (clients elsewhere need advertised.listeners, or KAFKA_ADVERTISED_LISTENERS in the environment)"
 
 
 def _beat(manager: ServiceManager, interval_s: float) -> None:

@@ -89,6 +89,7 @@ class Server:
         """What the broker is about, in a few words: for whoever has to say what was not finished."""
         self.identity: BrokerIdentity | None = None
         self.bound: list[Endpoint] = []
+        self.advertised: tuple[Endpoint, ...] = ()
         self.metadata: MetadataCache | None = None
         """What it knows of the cluster, once it is put together."""
         self._has_topics = False
@@ -184,8 +185,9 @@ class Server:
         sockets = SocketServer(ports.network, service, ports.clock, ports.page_cache, log, *limits)
         logs.on_cut(sockets.reset_holders)
         self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed, descriptors_max)[0]))
-        self.bound, advertised = bind(self._config, sockets)
-        me = cluster.Broker(self.identity.broker_id, 0, advertised, self._config.broker_rack)
+        self.bound, self.advertised = bind(self._config, sockets)
+        told = tuple(cluster.Endpoint(end.name, end.host, end.port, end.protocol) for end in self.advertised)
+        me = cluster.Broker(self.identity.broker_id, 0, told, self._config.broker_rack)
         await join_company(self._config, session, me)
         try:
             await tell_of_unknown_topics(logs, session, log)

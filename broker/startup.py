@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sordini.broker.clock import Clock
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.configuration.listeners import Endpoint, advertised_endpoints
+from sordini.broker.configuration.listeners import Endpoint
 from sordini.broker.configuration.protocol_version import read_version
 from sordini.broker.configuration.settings import INT64_MAX, ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig
@@ -180,8 +180,8 @@ async def tell_of_unknown_topics(logs: LogManager, session: Session, log: Log) -
         )
 
 
-def bind(config: Config, sockets: SocketServer) -> tuple[list[Endpoint], tuple[cluster.Endpoint, ...]]:
-    """Bind every listener; where they listen, and what to tell others.
+def bind(config: Config, sockets: SocketServer) -> tuple[list[Endpoint], tuple[Endpoint, ...]]:
+    """Bind every listener; where they listen, and what is advertised.
 
     A port of 0 is the system's choice, told as it came out.
     """
@@ -196,8 +196,7 @@ def bind(config: Config, sockets: SocketServer) -> tuple[list[Endpoint], tuple[c
     except OSError as error:
         raise StartRefused(str(error.strerror)) from error
     bound = [end._replace(port=sockets.address(end.name)[1]) for end in config.endpoints]
-    told = advertised_endpoints(config.advertised_listeners, tuple(bound), config.protocols)
-    return bound, tuple(cluster.Endpoint(end.name, end.host, end.port, end.protocol) for end in told)
+    return bound, config.advertised(tuple(bound))
 
 
 async def join_company(config: Config, session: Session, me: cluster.Broker) -> None:

@@ -107,7 +107,7 @@ class Config(
         check_replica(self)
         # Parsed once here so that a wrong listener stops the start with the other wrong values.
         endpoints = self.endpoints
-        advertised = advertised_endpoints(self.advertised_listeners, endpoints, self.protocols)
+        advertised = self.advertised(endpoints)
         # A registration without it would stop every controller of the cluster.
         if self.inter_broker_listener_name not in {endpoint.name for endpoint in advertised}:
             names = ", ".join(endpoint.name for endpoint in advertised)
@@ -137,6 +137,10 @@ class Config(
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Where to listen."""
         return read_endpoints("listeners", self.listeners, self.protocols)
+
+    def advertised(self, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+        """What clients are told of these listeners. Raises ConfigError."""
+        return advertised_endpoints(self.advertised_listeners, listeners, self.protocols, self.advertised_host)
 
     @property
     def log_directories(self) -> tuple[str, ...]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
 from typing import NamedTuple
 
 from sordini.broker.configuration.settings import ConfigError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS = ("PLAINTEXT",)
+OPEN_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to.
+"""Hosts of a listener on all addresses of the machine."""
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 
 
 class Endpoint(NamedTuple):
@@ -73,16 +78,23 @@ def _read_endpoint(key: str, entry: str, protocols: dict[str, str]) -> Endpoint:
 
 
 def advertised_endpoints(
-    text: str | None, listeners: tuple[Endpoint, ...], protocols: dict[str, str]
+    text: str | None, listeners: tuple[Endpoint, ...], protocols: dict[str, str], host: str | None = None
 ) -> tuple[Endpoint, ...]:
-    """What clients are told: `advertised.listeners`, or the listeners with the machine's name for an open host.
+    """What clients are told: `advertised.listeners`, or the listeners with `host` for a listener on all addresses.
 
-    Raises ConfigError for an advertised name that does not listen and for the address 0.0.0.0.
+    Without `host` (`sordini.advertised.host`) that is the machine's name, as with Apache Kafka.
+
+    Raises ConfigError for an advertised name that does not listen, for the address 0.0.0.0, and for a host that is
+    none.
     """
+    if host and not is_host(host):
+        raise ConfigError(
+            f"sordini.advertised.host={host!r} is not valid: allowed is a name or an address that clients can "
+            "connect to, without a port"
+        )
     if not text or not text.strip():
-        nodename = os.uname().nodename
-        open_hosts = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to.
-        return tuple(end._replace(host=nodename) if end.host in open_hosts else end for end in listeners)
+        told = host or os.uname().nodename
+        return tuple(end._replace(host=told) if end.host in OPEN_HOSTS else end for end in listeners)
     advertised = read_endpoints("advertised.listeners", text, protocols)
     known = {endpoint.name for endpoint in listeners}
     for endpoint in advertised:
@@ -91,8 +103,19 @@ def advertised_endpoints(
                 f"advertised.listeners={endpoint!s} is not valid: allowed names are those of listeners "
                 f"({', '.join(sorted(known))})"
             )
-        if endpoint.host in ("", "0.0.0.0", "::"):  # noqa: S104 - compared with, not bound to.
+        if endpoint.host in OPEN_HOSTS:
             raise ConfigError(
                 f"advertised.listeners={endpoint!s} is not valid: allowed is an address that clients can connect to"
             )
     return advertised
+
+
+def is_host(text: str) -> bool:
+    """Whether a text is a host's name or address, and not one that stands for all addresses."""
+    if text in OPEN_HOSTS:
+        return False
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return _HOST_NAME.fullmatch(text) is not None
+    return True

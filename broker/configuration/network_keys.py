@@ -26,6 +26,12 @@ class NetworkSettings:
     advertised_listeners: str | None = setting(
         "advertised.listeners", string, None, "What clients are told to connect to; empty repeats `listeners`."
     )
+    advertised_host: str | None = setting(
+        "sordini.advertised.host",
+        string,
+        None,
+        "Host advertised for listeners on all addresses without `advertised.listeners`; empty: the machine's name.",
+    )
     listener_security_protocol_map: str = setting(
         "listener.security.protocol.map",
         string,

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 import yaml
 from dockerfile_parse import DockerfileParser
 
-from scripts import cluster
+from scripts import base_images, cluster
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.environment import environment_entries, key_of
 from sordini.broker.configuration.settings import read_properties
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = ROOT / "config" / "cluster"
 MOUNTED = "/etc/sordini/cluster"
 BROKERS = (1, 2, 3)
+PROCESSES = tuple(f"{kind}-{number}" for kind in ("broker", "zookeeper") for number in BROKERS)
 DEFAULTS = cluster.places_of([])
 EVERYTHING = bool(os.environ.get("SORDINI_MIXED"))
 
@@ -43,6 +45,8 @@ ZOOKEEPER_KEYS = {
     "ZOO_4LW_COMMANDS_WHITELIST": "4lw.commands.whitelist",
 }
 """The image's variables, and what its start script writes for each into ZooKeeper's settings."""
+PLACES_OF_ZOOKEEPER = ("ZOO_CONF_DIR", "ZOOCFGDIR", "SERVER_JVMFLAGS", "ZK_SERVER_HEAP")
+"""Where settings are, and how large the JVM gets: what only a container has."""
 
 
 @cache
@@ -69,7 +73,7 @@ def in_container(number: int) -> Config:
     image = {
         name: text
         for name, text in DockerfileParser(path=str(ROOT / "Dockerfile")).envs.items()
-        if name.startswith("KAFKA_")
+        if name.startswith("KAFKA_") or name == "SORDINI_ADVERTISED_HOST"
     }
     told = image | service(f"broker-{number}")["environment"]
     # What commands in the container ask, the health check first: they are told addresses that containers reach.
@@ -86,13 +90,85 @@ def ensemble_variables() -> dict[str, str]:
     return {name: shlex.split(text)[0] for name, text in pairs}
 
 
-def test_there_are_three_brokers_and_a_zookeeper_and_two_more_by_profile() -> None:
-    services = compose()["services"]
-    without_profile = sorted(name for name, one in services.items() if not one.get("profiles"))
-    assert without_profile == ["broker-1", "broker-2", "broker-3", "zookeeper-1"]
-    by_profile = {name: one["profiles"] for name, one in services.items() if one.get("profiles")}
-    assert by_profile == {"zookeeper-2": ["ensemble"], "zookeeper-3": ["ensemble"]}
-    assert ensemble_variables()["COMPOSE_PROFILES"] == "ensemble"
+def test_there_are_three_brokers_and_one_zookeeper_or_with_the_ensembles_variables_three() -> None:
+    """By `scale`, and no service has a profile: `docker compose down` stops all, whatever variables it is given."""
+    scales = {name: one.get("scale", 1) for name, one in compose()["services"].items()}
+    assert scales == {**dict.fromkeys(PROCESSES, 1), "zookeeper-2": 0, "zookeeper-3": 0}
+    ensemble = compose(tuple(sorted(ensemble_variables().items())))["services"]
+    assert {name: one.get("scale", 1) for name, one in ensemble.items()} == dict.fromkeys(PROCESSES, 1)
+    assert not any("profiles" in one for one in ensemble.values())
+    assert not any(name.startswith("COMPOSE_") for name in ensemble_variables())
+    waited_for = {name for one in ensemble.values() for name in one.get("depends_on", {})}
+    assert waited_for == {"zookeeper-1"}, "Compose fails where a service waits for one of which there is none"
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_container_is_confined(name: str) -> None:
+    one = service(name)
+    assert (one["read_only"], one["cap_drop"], one["security_opt"]) == (True, ["ALL"], ["no-new-privileges:true"])
+    assert one["pids_limit"] <= 512
+    assert int(one["mem_limit"].rstrip("mg")) * {"m": 1, "g": 1024}[one["mem_limit"][-1]] <= 1024
+    assert "privileged" not in one
+    assert "cap_add" not in one
+    assert all(mount.endswith(":ro") for mount in one["volumes"] if mount.startswith("."))
+
+
+@pytest.mark.parametrize("number", BROKERS)
+def test_a_zookeeper_is_its_images_user_and_may_write_what_it_has_to(number: int) -> None:
+    """The start script gives root up by itself, which takes capabilities; started as its user it writes as that."""
+    one = service(f"zookeeper-{number}")
+    assert one["user"] == "1000:1000"
+    places = {place: options.split(",") for place, _, options in (entry.partition(":") for entry in one["tmpfs"])}
+    told = one["environment"]
+    assert told["ZOO_CONF_DIR"] == told["ZOOCFGDIR"] in places, "settings are written anew by each start"
+    own = (told["ZOO_CONF_DIR"], "/logs")  # /logs is a volume of the image; without a name it would outlive `down`.
+    assert all({"uid=1000", "gid=1000", "mode=0700"} <= set(places[place]) for place in own)
+    assert set(places) == {*own, "/tmp"}
+    volumes = {mount.split(":")[1] for mount in one["volumes"]}
+    assert volumes == {"/data", "/datalog"}
+    assert "-Dlogback.configurationFile=/conf/logback.xml" in told["SERVER_JVMFLAGS"], "the image's, not in ZOOCFGDIR"
+    assert int(told["ZK_SERVER_HEAP"]) + 200 < int(one["mem_limit"].removesuffix("m"))
+
+
+def test_every_image_that_is_fetched_has_its_digest_in_one_place() -> None:
+    found = list(base_images.pins(ROOT))
+    assert [pin.tag for pin in found] == ["python:3.11-slim", "zookeeper:3.8"]
+    images = {one["image"] for one in compose()["services"].values()}
+    assert images == {"sordini", str(found[1])}
+    assert "# syntax=" not in (ROOT / "Dockerfile").read_text(encoding="utf-8"), "which is an image, too"
+
+
+REGISTRY = """#!/bin/sh
+# In the place of Docker: what a registry knows, a file for each name.
+[ "$1 $2 $3 $5 $6" = "buildx imagetools inspect --format {{.Manifest.Digest}}" ] || exit 64
+cat "$(dirname "$0")/registry/$(echo "$4" | tr / _)"
+"""
+
+
+def test_the_script_for_base_images_compares_tags_with_digests_and_writes_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in base_images.FILES:
+        shutil.copy(ROOT / file, tmp_path / file)
+    (tmp_path / "docker").write_text(REGISTRY)
+    (tmp_path / "docker").chmod(0o755)
+    registry = tmp_path / "registry"
+    registry.mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    python, zookeeper = base_images.pins(ROOT)
+    assert base_images.main([], tmp_path) == base_images.UNKNOWN
+    assert "No such file" in capsys.readouterr().err
+    for pin in (python, zookeeper):
+        (registry / str(pin)).write_text(f"{pin.digest}\n")
+        (registry / pin.tag).write_text(f"{pin.digest}\n")
+    assert base_images.main([], tmp_path) == base_images.CURRENT
+    newer = f"sha256:{'5' * 64}"
+    (registry / python.tag).write_text(f"{newer}\n")
+    assert base_images.main([], tmp_path) == base_images.MOVED
+    assert f"points to {newer}" in capsys.readouterr().out
+    assert list(base_images.pins(tmp_path)) == [python, zookeeper]
+    assert base_images.main(["--write"], tmp_path) == base_images.MOVED
+    assert list(base_images.pins(tmp_path)) == [python._replace(digest=newer), zookeeper]
 
 
 @pytest.mark.parametrize("number", BROKERS)
@@ -158,7 +234,7 @@ def test_zookeepers_are_told_the_same_in_containers_and_as_processes() -> None:
     common = read_properties((SETTINGS / "zookeeper.properties").read_text(encoding="utf-8"))
     for number in BROKERS:
         one = service(f"zookeeper-{number}")
-        told = dict(one["environment"])
+        told = {name: text for name, text in one["environment"].items() if name not in PLACES_OF_ZOOKEEPER}
         assert told.pop("ZOO_MY_ID") == str(number)
         assert told.pop("ZOO_SERVERS") == ""
         assert {ZOOKEEPER_KEYS[name]: text for name, text in told.items()} == common

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -19,47 +17,27 @@ import zipfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from urllib.request import urlopen
 
 import pytest
-from dockerfile_parse import DockerfileParser
 
-from tests.outside.ports import free_port
-from tests.outside.processes import OutsideProcess
-
-ROOT = Path(__file__).resolve().parents[2]
-BUILD, BUILD_PIPELINE, PIPELINE, BROKER = "build", "build-pipeline", "pipeline", "broker"
-
-
-class Instruction(NamedTuple):
-    name: str
-    value: str
-
-
-@cache
-def stages() -> tuple[tuple[Instruction, ...], ...]:
-    """The instructions from each FROM to the next."""
-    found: list[list[Instruction]] = []
-    for row in DockerfileParser(path=str(ROOT / "Dockerfile")).structure:
-        if row["instruction"] == "FROM":
-            found.append([])
-        if row["instruction"] != "COMMENT":
-            found[-1].append(Instruction(row["instruction"], re.sub(r"\s+", " ", row["value"])))
-    return tuple(map(tuple, found))
-
-
-def stage_named(name: str) -> tuple[Instruction, ...]:
-    (found,) = (stage for stage in stages() if stage[0].value.endswith(f" AS {name}"))
-    return found
-
-
-def values(stage: str, name: str) -> list[str]:
-    return [instruction.value for instruction in stage_named(stage) if instruction.name == name]
-
-
-def value(stage: str, name: str) -> str:
-    (found,) = values(stage, name)
-    return found
+from scripts import base_images
+from tests import worst_batches
+from tests.process.container import Container, why_not
+from tests.process.image import (
+    BROKER,
+    BUILD,
+    BUILD_PIPELINE,
+    PIPELINE,
+    ROOT,
+    environment,
+    stage_named,
+    stages,
+    value,
+    values,
+)
+from tests.process.test_compaction import produce
+from tests.process.wire import Client
 
 
 @cache
@@ -122,11 +100,13 @@ def test_what_is_not_copied_does_not_even_reach_the_builder(path: str) -> None:
 
 
 def test_the_image_is_slim_unprivileged_and_says_what_it_offers() -> None:
+    (base,) = [str(pin) for pin in base_images.pins(ROOT) if pin.file == "Dockerfile"]
+    assert base.startswith("python:3.11-slim@sha256:")
     assert [stage[0].value for stage in stages()] == [
-        "python:3.11-slim AS build",
+        f"{base} AS build",
         "build AS build-pipeline",
-        "python:3.11-slim AS pipeline",
-        "python:3.11-slim AS broker",  # The last one is what a build without a target makes.
+        f"{base} AS pipeline",
+        f"{base} AS broker",  # The last one is what a build without a target makes.
     ]
     assert value(BROKER, "EXPOSE") == "9092"
     user = value(BROKER, "USER")
@@ -148,55 +128,7 @@ def test_the_licence_that_is_not_ours_is_named() -> None:
     assert 'licenses="Apache-2.0 AND LGPL-2.1-or-later"' in value(BROKER, "LABEL")
 
 
-def environment() -> dict[str, str]:
-    return dict(pair.split("=", 1) for text in values(BROKER, "ENV") for pair in shlex.split(text))
-
-
-class Container(OutsideProcess):
-    """ENTRYPOINT and CMD as the image's user, who may read everything here and write what is hers."""
-
-    name = "container"
-
-    def __init__(self, scratch: Path) -> None:
-        super().__init__(scratch / "container")
-        self.scratch = scratch
-        self.port = free_port()
-        self.data = scratch / "data"
-        self.data.mkdir()
-        os.chown(self.data, self.user, self.user)
-
-    @property
-    def user(self) -> int:
-        return int(value(BROKER, "USER"))
-
-    def as_user(self, command: list[str]) -> list[str]:
-        # The test's own interpreter may lie where only root can look: reading is allowed, writing is not.
-        user = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
-        return [*user, "--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search", *command]
-
-    def command(self) -> list[str]:
-        return self.as_user([*json.loads(value(BROKER, "ENTRYPOINT")), *json.loads(value(BROKER, "CMD"))])
-
-    def environment(self) -> dict[str, str]:
-        image = {name: text.replace(value(BROKER, "VOLUME"), str(self.data)) for name, text in environment().items()}
-        image["SORDINI_BOOTSTRAP"] = image["SORDINI_BOOTSTRAP"].replace("9092", str(self.port))
-        given = {"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{self.port}"}
-        return {"PATH": f"{self.scratch}/venv/bin:{os.environ['PATH']}", **image, **given}
-
-    def is_ready(self) -> bool:
-        return "sordini is ready" in self.output()
-
-    def is_healthy(self) -> bool:
-        check = value(BROKER, "HEALTHCHECK")
-        command = json.loads(check[check.index("[") :])
-        ended = subprocess.run(
-            self.as_user(command), env=self.environment(), check=False, capture_output=True, timeout=20
-        )
-        assert ended.returncode in (0, 1), ended.stderr
-        return ended.returncode == 0
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def scratch() -> Iterator[Path]:
     """A directory that other users may enter, unlike pytest's."""
     with tempfile.TemporaryDirectory() as name:
@@ -204,9 +136,11 @@ def scratch() -> Iterator[Path]:
         yield Path(name)
 
 
-def test_its_commands_make_a_wheel_an_environment_and_a_healthy_broker(scratch: Path) -> None:
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("becoming the image's user takes root and setpriv(1)")
+@pytest.fixture(scope="module")
+def installed(scratch: Path) -> Path:
+    """What the image's RUN commands make, below one directory: the wheels, and an environment in which they are."""
+    if reason := why_not():
+        pytest.skip(reason)
     copy_context(scratch / "src", BUILD)
     build = value(BUILD, "RUN")
     assert build.startswith("python -m pip wheel ")
@@ -214,16 +148,91 @@ def test_its_commands_make_a_wheel_an_environment_and_a_healthy_broker(scratch: 
     install = values(BROKER, "RUN")[1]
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", scratch / "venv"], check=True)
     sh(re.sub(r"^--mount=\S+ ", "", install), scratch, f"--python {scratch}/venv/bin/python")
-    container = Container(scratch)
-    with container:
+    return scratch
+
+
+CLIENT = """
+from kafka import KafkaConsumer, KafkaProducer
+
+producer = KafkaProducer(bootstrap_servers="localhost:9092", max_block_ms=10_000)
+for number in range(100):
+    producer.send("orders", b"order %d" % number)
+producer.flush(10)
+reading = dict(bootstrap_servers="localhost:9092", auto_offset_reset="earliest", group_id="readers")
+consumer = KafkaConsumer("orders", consumer_timeout_ms=10_000, **reading)
+print(*sorted({next(consumer).value.decode() for _ in range(100)}), sep="\\n")
+"""
+
+
+def test_docker_run_as_the_header_says_serves_the_clients_of_the_host(installed: Path) -> None:
+    with Container(installed / "as-written", installed) as container:
+        (line,) = [line for line in container.output().splitlines() if "is ready" in line]
+        assert "listens on PLAINTEXT://:9092 and advertises PLAINTEXT://localhost:9092 " in line
+        assert "(clients elsewhere need advertised.listeners, or KAFKA_ADVERTISED_LISTENERS in the environment)" in line
+        client = container.run_on_host([sys.executable, "-c", CLIENT])
+        assert client.stdout.splitlines() == sorted(f"order {number}" for number in range(100)), client.stderr
         assert container.is_healthy()
-        owner = (container.data / "sordini.pid").stat().st_uid
-        assert owner == container.user
-        status = Path(f"/proc/{container.pid}/status").read_text()
-        assert re.search(rf"^Uid:\s+{container.user}\s", status, re.MULTILINE)
-    assert container.stop() == 0
-    assert not container.is_healthy()
-    assert (container.data / ".kafka_cleanshutdown").exists()
+        listed = container.run(["sordini", "topics", "list"])
+        assert "orders" in listed.stdout, listed.stderr
+        assert container.stop() == 0
+    assert (container.volume / ".kafka_cleanshutdown").exists()
+
+
+def test_a_container_without_privileges_writes_nothing_but_its_volume_and_does_all_its_work(installed: Path) -> None:
+    """The second life is on the volume of one that was killed: `docker kill` leaves everything, and ids begin anew."""
+    container = Container(installed / "confined", installed)
+    container.start()
+    container.kill()
+    container.variables = {
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://127.0.0.1:9092",
+        "KAFKA_LOG_CLEANUP_POLICY": "compact",
+        "KAFKA_LOG_SEGMENT_BYTES": "50000",
+        "KAFKA_LOG_CLEANER_BACKOFF_MS": "20",
+        "KAFKA_LOG_CLEANER_MIN_CLEANABLE_RATIO": "0.01",
+        "KAFKA_COMPRESSION_TYPE": "gzip",
+        "SORDINI_METRICS_PORT": "9100",
+    }
+    with container:
+        assert writable_places(container.first_pid) == [environment()["KAFKA_LOG_DIRS"]]
+        status = Path(f"/proc/{container.first_pid}/status").read_text()
+        user = value(BROKER, "USER")
+        assert re.search(rf"^Uid:\t{user}\t{user}\t{user}\t{user}$", status, re.MULTILINE)
+        assert set(re.findall(r"^Cap\w+:\t(\w+)$", status, re.MULTILINE)) == {"0" * 16}
+        assert "\nNoNewPrivs:\t1\n" in status
+        assert "and advertises PLAINTEXT://127.0.0.1:9092 (" in container.output(), "a key that is set needs no advice"
+        assert (container.volume / "sordini.pid").read_text() == "1\n"
+        container.on_host(lambda: work(container))
+        assert container.stop() == 0
+    owners = {path.stat().st_uid for path in container.volume.rglob("*")}
+    assert owners == {int(user)}
+
+
+def work(container: Container) -> None:
+    """Let records be compacted by one child process, and opened and compressed by another; until both are counted."""
+    with Client("127.0.0.1", 9092) as client:
+        assert client.create("compacted") == [0]
+        produce(client, "compacted", range(40))
+        (row,) = client.produce("compacted", [worst_batches.bomb()])
+        assert row.error_code == 0
+
+        def counted() -> bool:
+            with urlopen("http://127.0.0.1:9100/metrics", timeout=10) as answer:
+                text = answer.read().decode()
+            found = dict(re.findall(r"^(sordini_\w+?)(?:\{[^}]*\})? ([\d.e+]+)$", text, re.MULTILINE))
+            return all(float(found[name]) > 0 for name in ("sordini_record_jobs_total", CLEANED))
+
+        container.wait_until(counted, 20, "open records and compact")
+
+
+CLEANED = "sordini_cleaner_runs_total"
+
+
+def writable_places(pid: int) -> list[str]:
+    """Mount points of a process that may be written to, but for those of the kernel's own files."""
+    rows = [line.split(" - ") for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]
+    # Of several mounts on one place the last is the one that is seen.
+    seen = {left.split()[4]: (left.split()[5].split(","), right.split()[0]) for left, right in rows}
+    return [place for place, (options, kind) in seen.items() if "ro" not in options and kind != "proc"]
 
 
 def test_the_variant_with_the_pipeline_has_java_and_the_extra_and_runs_its_command() -> None:

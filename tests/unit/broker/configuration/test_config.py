@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from sordini.broker.configuration.config import SETTINGS, build_config
@@ -38,6 +40,10 @@ def test_defaults_are_apache_kafkas_except_where_the_logs_are() -> None:
         ("listeners", "SSL://a:1", "PLAINTEXT"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:9092", "an address that clients can connect to"),
         ("advertised.listeners", "EXTERNAL://h:1", "listener.security.protocol.map"),
+        ("sordini.advertised.host", "0.0.0.0", "an address that clients can connect to"),
+        ("sordini.advertised.host", "::", "an address that clients can connect to"),
+        ("sordini.advertised.host", "localhost:9092", "without a port"),
+        ("sordini.advertised.host", "PLAINTEXT://localhost", "a name or an address"),
         ("listener.security.protocol.map", "A:B", "SASL_SSL"),
         ("inter.broker.listener.name", "INTERNAL", "a name from listeners"),
         ("max.connections.per.ip.overrides", "127.0.0.1", "address:count"),
@@ -48,6 +54,26 @@ def test_a_wrong_value_names_key_value_and_what_is_allowed(key: str, text: str, 
         build_config({key: text})
     assert key in str(refusal.value)
     assert allowed in str(refusal.value)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
+@pytest.mark.parametrize(
+    ("advertised", "told"), [("", os.uname().nodename), ("localhost", "localhost"), ("::1", "::1")]
+)
+def test_a_listener_on_all_addresses_is_advertised_by_the_machines_name_or_the_host_that_is_set(
+    host: str, advertised: str, told: str
+) -> None:
+    config, _ = build_config({"listeners": f"PLAINTEXT://{host}:9092", "sordini.advertised.host": advertised})
+    assert [(end.host, end.port) for end in config.advertised(config.endpoints)] == [(told, 9092)]
+
+
+def test_the_advertised_host_is_for_no_listener_with_an_address_of_its_own_and_for_no_advertised_listener() -> None:
+    protocols = {"listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT", "inter.broker.listener.name": "IN"}
+    entries = {"listeners": "IN://10.0.0.1:1,OUT://:2", "sordini.advertised.host": "localhost", **protocols}
+    config, _ = build_config(entries)
+    assert [str(end) for end in config.advertised(config.endpoints)] == ["IN://10.0.0.1:1", "OUT://localhost:2"]
+    config, _ = build_config({**entries, "advertised.listeners": "IN://a:1"})
+    assert [str(end) for end in config.advertised(config.endpoints)] == ["IN://a:1"]
 
 
 def test_a_wrong_password_is_not_told() -> None:
