@@ -19,6 +19,7 @@ from sordini.broker.cli.options import (
 )
 from sordini.broker.cli.output import counted, print_json, table
 from sordini.broker.cli.terminal import echo, echo_lines
+from sordini.broker.cli.waiting import after, look_until, wait_option
 
 if TYPE_CHECKING:
     from sordini.broker.coordination.moving import Outcome, Place
@@ -60,8 +61,9 @@ def cluster() -> None:
 
 @cluster.command()
 @click.option("--check", is_flag=True, help="Fail unless every partition has a leader and all replicas in sync.")
+@wait_option
 @client_options
-def status(client: Client, *, check: bool) -> None:
+def status(client: Client, *, check: bool, wait_s: float) -> None:
     """Show the brokers, what each leads and holds, and which partitions lack something.
 
     LAG is how many committed records the broker is behind a leader, in the partition where it is most. One that keeps
@@ -69,21 +71,24 @@ def status(client: Client, *, check: bool) -> None:
     (replica.fetch.wait.max.ms). A broker is silent when it did not answer within 5 s, and gone when it is not
     registered and still has replicas. --json has every partition.
 
-    With --check the command is a test: before the next broker of a rolling restart is stopped, for example.
+    With --check the command is a test: before the next broker of a rolling restart is stopped, for example. With --wait
+    it looks again until all is well, and then shows what it saw last.
 
     \b
       sordini cluster status
-      until sordini cluster status --check; do sleep 1; done
+      sordini cluster status --check --wait 120
     """
     from sordini.broker.cli.cluster_status import cluster_status, is_well
 
-    told = client.run(lambda cluster: cluster.persist(lambda: cluster_status(cluster)))
+    if wait_s and not check:
+        raise click.UsageError("--wait goes with --check: it waits until the check succeeds")
+    told = look_until(client, wait_s, lambda cluster: cluster.persist(lambda: cluster_status(cluster)), is_well)
     if client.as_json:
         print_json(told)
     else:
         _tell_status(told)
     if check and not is_well(told):
-        raise Failure("not every partition has a leader and all its replicas in sync")
+        raise Failure(f"not every partition has a leader and all its replicas in sync{after(wait_s)}")
 
 
 def _tell_status(told: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from sordini.broker.cli.options import Client, ClientGroup, Failure, client_opti
 from sordini.broker.cli.output import counted, print_json, table
 from sordini.broker.cli.terminal import echo, echo_lines
 from sordini.broker.cli.values import NUMBERS
+from sordini.broker.cli.waiting import after, look_until, wait_option
 
 if TYPE_CHECKING:
     from sordini.broker.cli.cluster import Cluster
@@ -30,7 +31,7 @@ def reassign() -> None:
     \b
       sordini reassign generate orders --brokers 2,3,4 > plan.json
       sordini reassign execute plan.json --throttle 50000000
-      until sordini reassign verify plan.json; do sleep 5; done
+      sordini reassign verify plan.json --wait 3600
     """
 
 
@@ -106,15 +107,17 @@ def execute(client: Client, path: str, *, bytes_per_second: int | None) -> None:
 @reassign.command()
 @plan_argument
 @preserve_option
+@wait_option
 @client_options
-def verify(client: Client, path: str, *, preserve_throttles: bool) -> None:
+def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float) -> None:
     """See how far a plan is; the exit code is 0 when all of it is done.
 
     Once nothing in the cluster moves any more, throttles are taken away: those of the plan's topics, and the rates of
-    all brokers.
+    all brokers. With --wait the command looks again until all of the plan is done, and then shows what it saw last.
 
     \b
-      until sordini reassign verify plan.json; do sleep 5; done
+      sordini reassign verify plan.json
+      sordini reassign verify plan.json --wait 3600
     """
     from sordini.broker.cli.reassign_requests import progress, unthrottle
 
@@ -126,7 +129,7 @@ def verify(client: Client, path: str, *, preserve_throttles: bool) -> None:
             await unthrottle(cluster, plan)
         return rows
 
-    rows = client.run(look)
+    rows = look_until(client, wait_s, look, lambda rows: all(row["state"] == "done" for row in rows))
     if client.as_json:
         print_json(rows)
     else:
@@ -134,7 +137,7 @@ def verify(client: Client, path: str, *, preserve_throttles: bool) -> None:
         echo_lines(table(["PARTITION", "STATE", "TARGET", "REPLICAS"], cells))
     open_ = [row for row in rows if row["state"] != "done"]
     if open_:
-        raise Failure(f"{counted(len(open_), 'partition')} of {len(rows)} not where the plan wants")
+        raise Failure(f"{counted(len(open_), 'partition')} of {len(rows)} not where the plan wants{after(wait_s)}")
 
 
 @reassign.command()

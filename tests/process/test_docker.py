@@ -186,10 +186,9 @@ def test_a_container_without_privileges_writes_nothing_but_its_volume_and_does_a
     container.variables = {
         "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://127.0.0.1:9092",
         "KAFKA_LOG_CLEANUP_POLICY": "compact",
-        "KAFKA_LOG_SEGMENT_BYTES": "50000",
+        "KAFKA_LOG_SEGMENT_BYTES": "100000",
         "KAFKA_LOG_CLEANER_BACKOFF_MS": "20",
         "KAFKA_LOG_CLEANER_MIN_CLEANABLE_RATIO": "0.01",
-        "KAFKA_COMPRESSION_TYPE": "gzip",
         "SORDINI_METRICS_PORT": "9100",
     }
     with container:

@@ -1,0 +1,52 @@
+"""README.md's tour against a broker that is there already, and is stopped and started by other means than the tour's.
+
+    python3 scripts/tour.py "docker compose stop" "docker compose up --detach --wait"
+    python3 scripts/tour.py "sordini stop server.properties" "sordini serve server.properties --daemon" 127.0.0.1:19092
+
+The first argument stops it, the second starts it again, the third is its address, 127.0.0.1:9092 otherwise. The lines
+of the tour that start, await and stop a broker of their own are replaced by these; all others are run as they stand
+there, in one shell that ends at the first command that fails. The tour leaves the broker stopped. Programs are looked
+for on the path, so that has to lead to `sordini`, and `kcat` has to be installed.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SECTION = re.compile(r"^## A tour in three minutes\n(.*?)^## ", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ADDRESS = "127.0.0.1:9092"
+STARTS = """make run > broker.log 2>&1 & BROKER=$!
+until grep -qs "is ready" broker.log; do sleep 0.2; done; cat broker.log
+"""
+STOPS = "kill $BROKER; wait $BROKER\n"
+OWN_PATH = 'export PATH="$PWD/.venv/bin:$PATH"\n'
+
+
+def tour(stop: str, start: str, address: str) -> str:
+    """The shell script."""
+    section = SECTION.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert section is not None, "README.md has no tour"
+    script = "\n".join(BLOCK.findall(section[1]))
+    assert script.count(STARTS) == script.count(STOPS) == 2, "the tour starts and stops a broker twice"
+    assert script.count(OWN_PATH) == 1
+    script = script.replace(OWN_PATH, "")
+    script = script.replace(STARTS, "", 1).replace(STARTS, f"{start}\n").replace(STOPS, f"{stop}\n")
+    return script.replace(ADDRESS, address)
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) not in (2, 3):
+        print(__doc__, file=sys.stderr)
+        return 2
+    stop, start, address = [*arguments, ADDRESS][:3]
+    command = ["bash", "-e", "-x", "-o", "pipefail", "-c", tour(stop, start, address)]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode  # noqa: S603 - our own words, and the user's.
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
