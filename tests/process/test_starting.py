@@ -51,6 +51,19 @@ def test_the_ready_line_says_who_listens_where_and_how_long_it_took(start_sordin
     assert f"cluster.id={cluster_id}\n" in (broker.data_directory / "meta.properties").read_text()
 
 
+def test_the_ready_line_names_what_is_advertised_where_that_is_not_what_is_bound(tmp_path: Path) -> None:
+    broker = SordiniProcess(tmp_path / "open")
+    bound = broker.overrides["listeners"] = f"PLAINTEXT://0.0.0.0:{broker.port}"
+    advice = "(clients elsewhere need advertised.listeners, or KAFKA_ADVERTISED_LISTENERS in the environment)"
+    with broker:
+        ((_, _, line, _),) = READY.findall(broker.output())
+        assert line == f"{bound} and advertises PLAINTEXT://{os.uname().nodename}:{broker.port} {advice}"
+        told = broker.overrides["advertised.listeners"] = f"PLAINTEXT://localhost:{broker.port}"
+        broker.restart()
+        ((_, _, line, _),) = READY.findall(broker.output())
+        assert line == f"{bound} and advertises {told}", "what is set needs no advice"
+
+
 def test_without_an_id_a_broker_takes_one_and_keeps_it(start_sordini: Start) -> None:
     broker = start_sordini()
     first = READY.findall(broker.output())
