@@ -7,15 +7,17 @@ without an end.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from tests.outside.processes import OutsideProcess, ProcessError
+from tests.outside.processes import ProcessError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 BLOCK: Final = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -40,13 +42,12 @@ def _lines(block: str) -> list[str]:
     return [bare for line in lines if (bare := re.sub(r"(^|\s+)#.*$", "", line).rstrip())]
 
 
-class Machine(OutsideProcess):
+class Machine:
     """A broker as an operator keeps it: a file of settings, a directory, a daemon that `sordini` starts and stops."""
 
-    name = "broker"
-
     def __init__(self, directory: Path, settings: Mapping[str, object]) -> None:
-        super().__init__(directory)
+        directory.mkdir(exist_ok=True)
+        self.directory = directory
         self.properties = directory / "server.properties"
         self.data = directory / "data"
         self.settings: dict[str, object] = {"log.dirs": self.data, **settings}
@@ -56,11 +57,12 @@ class Machine(OutsideProcess):
         """The file as the settings are now."""
         self.properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
 
-    def command(self) -> list[str]:
-        return [str(Path(sys.prefix) / "bin" / "sordini"), "serve", str(self.properties)]
-
-    def is_ready(self) -> bool:
-        return "sordini is ready" in self.output()
+    def end_daemon(self) -> None:
+        """Kill the daemon that was started with this machine's file, if it runs."""
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            pid = int((Path(str(self.settings["log.dirs"])) / "sordini.pid").read_text())
+            if str(self.properties) in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+                os.kill(pid, signal.SIGKILL)
 
     @property
     def daemon_log(self) -> str:
@@ -128,6 +130,6 @@ class Operator:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        """Stop every daemon that may run yet."""
+        """End every daemon that runs yet."""
         for machine in self.machines:
-            self.attempt(f"sordini stop {machine.properties} --force --timeout 10")
+            machine.end_daemon()
