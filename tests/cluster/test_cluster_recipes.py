@@ -16,6 +16,7 @@ from tests.cluster.conftest import EVERYTHING
 from tests.cluster.recipes import ENDLESS, ROOT, Machine, Operator, recipes
 from tests.outside.ports import free_port
 from tests.outside.processes import DevProcess, ProcessError
+from tests.process.test_cluster_commands import ports_in_a_row
 
 PAGE = recipes(ROOT / "docs" / "cluster.md")
 IN_ONE_PROCESS, WATCHING = "In one process", "Watching it"
@@ -93,7 +94,9 @@ def site(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     made = Site(tmp_path_factory.mktemp("recipes"), zookeeper)
     operator = made.operator
     with operator:
-        with DevProcess(made.directory / "dev", "--override", "offsets.topic.num.partitions=1") as dev:
+        # The daemons get the same ports afterwards: none that the system may give to others meanwhile.
+        options = ("--port", str(ports_in_a_row()), "--override", "offsets.topic.num.partitions=1")
+        with DevProcess(made.directory / "dev", *options) as dev:
             operator.bootstrap = dev.bootstrap
             made.write("orders", "payments")
             operator.run("sordini consume orders --group readers --from beginning --max-messages 1000")
