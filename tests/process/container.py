@@ -28,7 +28,8 @@ from tests.process import image
 T = TypeVar("T")
 PROGRAMS = ("unshare", "nsenter", "setpriv", "mount", "hostname", "ip")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-SECONDS_MAX = 30.0
+NAMESPACES = ("unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child")
+SECONDS_MAX = 120.0
 CLONE_NEWNET = 0x40000000
 
 # Arguments: host name; the interpreter's directory, where it is shown for a moment, and a directory above it into which
@@ -60,7 +61,10 @@ def why_not() -> str:
     if os.geteuid() != 0:
         return "making namespaces takes root"
     missing = [program for program in PROGRAMS if shutil.which(program, path=SYSTEM_PATH) is None]
-    return f"{', '.join(missing)} is not installed" if missing else ""
+    if missing:
+        return f"{', '.join(missing)} is not installed"
+    tried = subprocess.run([*NAMESPACES, "true"], check=False, capture_output=True, text=True)
+    return tried.stderr.strip()
 
 
 class Container(OutsideProcess):
@@ -83,13 +87,12 @@ class Container(OutsideProcess):
         return {"PATH": path, "HOSTNAME": self.hostname, **image.environment(), **self.variables}
 
     def command(self) -> list[str]:
-        namespaces = ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child"]
         shown = self.directory / "python"
         shown.mkdir(exist_ok=True)
         interpreter = [sys.base_prefix, str(shown), closed_directory_above(Path(sys.base_prefix))]
         places = [self.hostname, *interpreter, str(self.volume), image.value(image.BROKER, "VOLUME")]
         words = [*json.loads(image.value(image.BROKER, "ENTRYPOINT")), *json.loads(image.value(image.BROKER, "CMD"))]
-        return [*namespaces, "sh", "-ec", SCRIPT, "sh", *places, *confined(words)]
+        return [*NAMESPACES, "sh", "-ec", SCRIPT, "sh", *places, *confined(words)]
 
     def is_ready(self) -> bool:
         return "sordini is ready" in self.output()

@@ -154,12 +154,12 @@ def installed(scratch: Path) -> Path:
 CLIENT = """
 from kafka import KafkaConsumer, KafkaProducer
 
-producer = KafkaProducer(bootstrap_servers="localhost:9092", max_block_ms=10_000)
+producer = KafkaProducer(bootstrap_servers="localhost:9092", max_block_ms=60_000)
 for number in range(100):
     producer.send("orders", b"order %d" % number)
-producer.flush(10)
+producer.flush(60)
 reading = dict(bootstrap_servers="localhost:9092", auto_offset_reset="earliest", group_id="readers")
-consumer = KafkaConsumer("orders", consumer_timeout_ms=10_000, **reading)
+consumer = KafkaConsumer("orders", consumer_timeout_ms=60_000, **reading)
 print(*sorted({next(consumer).value.decode() for _ in range(100)}), sep="\\n")
 """
 
@@ -220,7 +220,7 @@ def work(container: Container) -> None:
             found = dict(re.findall(r"^(sordini_\w+?)(?:\{[^}]*\})? ([\d.e+]+)$", text, re.MULTILINE))
             return all(float(found[name]) > 0 for name in ("sordini_record_jobs_total", CLEANED))
 
-        container.wait_until(counted, 20, "open records and compact")
+        container.wait_until(counted, 60, "open records and compact")
 
 
 CLEANED = "sordini_cleaner_runs_total"
