@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 BLOCK: Final = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HEADING: Final = re.compile(r"^#{2,3} (.*)$", re.MULTILINE)
 ENDLESS: Final = re.compile(r"\b(until|while|sleep|watch)\b")
-LINE_SECONDS_MAX: Final = 90.0
+LINE_SECONDS_MAX: Final = 240.0
 
 Instead = Mapping[str, Callable[[], object] | None]
 """What is done in the place of a line; None for a line that has nothing to do here."""
