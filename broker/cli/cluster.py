@@ -185,6 +185,13 @@ class Cluster:
             led.setdefault(row.leader_id, []).append(partition)
         return led
 
+    def forget(self, broker_id: int) -> None:
+        """Hang up on a broker that did not answer: the next question to it opens a connection anew."""
+        address = self._brokers.pop(broker_id, None)
+        link = None if address is None else self._links.pop(address, None)
+        if link is not None:
+            link.close()
+
     async def _known(self, address: Address) -> Link:
         """A broker that the cluster names: when it cannot be reached, the cluster may soon name another."""
         try:
