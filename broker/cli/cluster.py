@@ -150,9 +150,9 @@ class Cluster:
         check(f"the coordinator of group '{group}'", found.error_code, found.error_message)
         return await self._known(Address(found.host, found.port))
 
-    async def metadata(self, topics: Iterable[str] | None) -> MetadataResponse:
-        """The cluster and some topics (None: all); asking creates none."""
-        link = await self.anyone()
+    async def metadata(self, topics: Iterable[str] | None, link: Link | None = None) -> MetadataResponse:
+        """The cluster and some topics (None: all) as one broker knows them, or any; asking creates none."""
+        link = await self.anyone() if link is None else link
         named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         answer: MetadataResponse = await link.ask(MetadataRequest(topics=named, allow_auto_topic_creation=False))
         self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}

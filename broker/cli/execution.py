@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from sordini.broker.cli.cluster import Cluster
 from sordini.broker.cli.options import Client, Failure
-from sordini.broker.cli.output import Progress, counted, print_json
+from sordini.broker.cli.output import Progress, counted, print_json, size_text
 from sordini.broker.cli.plan_progress import Look, held_words, take_look
 from sordini.broker.cli.reassign_requests import Row, all_names, move, standings, throttle, unthrottle
 from sordini.broker.cli.reassignment import Plan, State, emptied, state_of
@@ -28,7 +28,10 @@ PAUSE_SECONDS_MAX: Final = 2.0
 LINE_MS: Final = 5_000
 """Between two lines of progress where standard error is no terminal."""
 STRAY_LOOKS_MAX: Final = 5
-"""A partition that neither moves nor has arrived in so many looks has left the plan: metadata lags by one or two."""
+"""In so many looks one after another a partition neither moves nor has arrived: then it has left the plan.
+
+A broker's metadata say a little later than the list of moves that one has ended.
+"""
 
 GOES_ON: Final = (
     "moves that have begun go on in the cluster, and throttles stay until they end; the same command goes on watching"
@@ -89,11 +92,11 @@ def carry_out(client: Client, plan: Plan, wanted: Wanted) -> None:
                     echo(f"sordini: {error}", err=True)
                 errors = [f"{len(errors)} of {counted(len(plan), 'partition')} refused"]
             look = await _watched(client, cluster, accepted, empty, display)
-            if wanted.takes_throttles:
-                await _finish(client, cluster, plan, look)
+            is_free = wanted.takes_throttles and await _has_taken_throttles(client, cluster, plan, look)
             check(look)
             if accepted and not client.as_json:
-                echo(_last_words(look, clock.monotonic_ms() - began_ms))
+                said = wanted.bytes_per_second is not None and is_free
+                echo(_last_words(look, clock.monotonic_ms() - began_ms) + ("; no throttle is left" if said else ""))
         if errors:
             raise Failure(*errors)
 
@@ -117,9 +120,11 @@ async def begin(cluster: Cluster, plan: Plan, bytes_per_second: int | None) -> t
     if bytes_per_second is not None:
         slowed = {one: plan[one] for one, state in states.items() if one in now and state is not State.DONE}
         if slowed:
+            echo(f"copying takes at most {size_text(bytes_per_second)} a second of each broker", err=True)
             await throttle(cluster, slowed, {one: now[one].origin for one in slowed}, bytes_per_second)
     beginning = {one: plan[one] for one, state in states.items() if state not in (State.DONE, State.MOVING)}
-    rows = [{**row, "state": "begun"} for row in (await move(cluster, beginning) if beginning else [])]
+    told = await move(cluster, beginning) if beginning else []
+    rows = [{**row, "state": "begun" if row["error"] is None else "refused"} for row in told]
     for one in plan.keys() - beginning.keys():
         known = {"topic": one.topic, "partition": one.partition, "replicas": list(plan[one]), "error": None}
         rows.append({**known, "state": states[one].value})
@@ -133,6 +138,8 @@ async def watch(client: Client, cluster: Cluster, plan: Plan, empty: Sequence[Br
         found, now = await client.in_time(cluster, standings(cluster, None))
         look = await take_look(cluster, plan, empty, found, now)
         stray_looks = stray_looks + 1 if look.strays else 0
+        if stray_looks == 1:
+            pause = PAUSE_FIRST_SECONDS
         if not look.moving and (not look.strays or stray_looks >= STRAY_LOOKS_MAX):
             return look
         display.show(str(look))
@@ -149,16 +156,17 @@ async def _watched(client: Client, cluster: Cluster, plan: Plan, empty: Sequence
         display.clear()
 
 
-async def _finish(client: Client, cluster: Cluster, plan: Plan, look: Look) -> None:
-    """Take throttles away, unless something outside of the plan still moves."""
+async def _has_taken_throttles(client: Client, cluster: Cluster, plan: Plan, look: Look) -> bool:
+    """Take throttles away, unless something outside of the plan still moves; whether that was done."""
     if look.moves_elsewhere:
         echo(
             "other partitions still move: throttles stay until `sordini reassign verify` finds nothing on the move",
             err=True,
         )
-        return
+        return False
     there = set(await client.in_time(cluster, all_names(cluster)))
     await client.in_time(cluster, unthrottle(cluster, [one for one in plan if one.topic in there]))
+    return True
 
 
 def _tell(client: Client, rows: Sequence[Row]) -> list[str]:

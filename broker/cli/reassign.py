@@ -138,7 +138,7 @@ def execute(
 @preserve_option
 @client_options
 def verify(client: Client, path: str, *, preserve_throttles: bool) -> None:
-    """See how far a plan is; the exit code is 0 when all of it is done.
+    """See how far a plan is; the exit code is 0 when all of it is done. `execute` waits for that by itself.
 
     Once nothing in the cluster moves any more, throttles are taken away: those of the plan's topics, and the rates of
     all brokers.

@@ -51,9 +51,16 @@ async def all_names(cluster: Cluster) -> list[str]:
 
 
 async def standings(cluster: Cluster, names: Iterable[str] | None) -> tuple[MetadataResponse, Standings]:
-    """The partitions of those of the topics (None: all) that are there, and what they were read from."""
+    """The partitions of those of the topics (None: all) that are there, and the metadata they were read from.
+
+    Both answers are the controller's: other brokers hear a little later that a move has ended.
+    """
+
+    async def attempt() -> MetadataResponse:
+        return await cluster.metadata(names, await cluster.controller())
+
     moving = await under_way(cluster)
-    found = await cluster.persist(lambda: cluster.metadata(names))
+    found = await cluster.persist(attempt)
     return found, {
         one: Standing(_ids(row.replica_nodes), *(_ids(moving[one][key]) if one in moving else () for key in MOVES))
         for topic in found.topics

@@ -24,7 +24,8 @@ from tests.outside.ports import free_port, is_listening
 _POLL_SECONDS = 0.01
 _LOG_TAIL_BYTES = 4_000
 _DEV_READY = re.compile(
-    r"^sordini is ready: (\d) brokers? of cluster ([\w-]{22}) at ((?:127\.0\.0\.1:\d+,?)+) \(\d+\.\d\d s\)$"
+    r"^sordini is ready: (\d) brokers? of cluster ([\w-]{22}) at ((?:127\.0\.0\.1:\d+,?)+) \(\d+\.\d\d s\)$",
+    re.MULTILINE,
 )
 
 
@@ -228,6 +229,6 @@ class DevProcess(OutsideProcess):
 
     @property
     def _ready(self) -> re.Match[str]:
-        found = _DEV_READY.match(self.output())
+        found = _DEV_READY.search(self.output())
         assert found is not None, self.tail()
         return found
