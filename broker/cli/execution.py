@@ -123,12 +123,17 @@ async def begin(cluster: Cluster, plan: Plan, bytes_per_second: int | None) -> t
             echo(f"copying takes at most {size_text(bytes_per_second)} a second of each broker", err=True)
             await throttle(cluster, slowed, {one: now[one].origin for one in slowed}, bytes_per_second)
     beginning = {one: plan[one] for one, state in states.items() if state not in (State.DONE, State.MOVING)}
-    told = await move(cluster, beginning) if beginning else []
-    rows = [{**row, "state": "begun" if row["error"] is None else "refused"} for row in told]
-    for one in plan.keys() - beginning.keys():
-        known = {"topic": one.topic, "partition": one.partition, "replicas": list(plan[one]), "error": None}
-        rows.append({**known, "state": states[one].value})
+    told = {(row["topic"], row["partition"]): row for row in (await move(cluster, beginning) if beginning else [])}
+    rows = []
+    for one in beginning:
+        row = told.get(one) or _row(one, plan, f"partition {one}: the broker did not say what became of it")
+        rows.append({**row, "state": "begun" if row["error"] is None else "refused"})
+    rows += [{**_row(one, plan, None), "state": states[one].value} for one in plan.keys() - beginning.keys()]
     return sorted(rows, key=lambda row: (row["topic"], row["partition"])), emptied(plan, now)
+
+
+def _row(one: TopicPartition, plan: Plan, error: str | None) -> Row:
+    return {"topic": one.topic, "partition": one.partition, "replicas": list(plan[one]), "error": error}
 
 
 async def watch(client: Client, cluster: Cluster, plan: Plan, empty: Sequence[BrokerId], display: Display) -> Look:

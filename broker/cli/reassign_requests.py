@@ -47,7 +47,7 @@ async def current_plan(cluster: Cluster, names: Iterable[str]) -> Plan:
 
 async def all_names(cluster: Cluster) -> list[str]:
     """Every topic of the cluster, internal ones included."""
-    return sorted(topic.name for topic in (await cluster.metadata(None)).topics if topic.name)
+    return sorted(topic.name for topic in (await cluster.persist(lambda: cluster.metadata(None))).topics if topic.name)
 
 
 async def standings(cluster: Cluster, names: Iterable[str] | None) -> tuple[MetadataResponse, Standings]:
@@ -94,15 +94,15 @@ async def drain_plan(
     if ignore_racks:
         staying = dict(unracked(staying))
     _check_racks(staying)
+    held = {one: now.end for one, now in standing.items() if now.end}
     wanted = [
         one
-        for one, now in standing.items()
-        if (names is None or one.topic in names) and not gone_from.isdisjoint(now.replicas)
+        for one in held
+        if (names is None or one.topic in names) and not gone_from.isdisjoint(standing[one].replicas)
     ]
     if not wanted:
         where = "" if names is None else f" of {', '.join(names)}"
         raise Failure(f"no replica{where} is on broker {_listed(sorted(gone_from))}: nothing is to be moved")
-    held = {one: now.end for one, now in standing.items()}
     try:
         moved = drained(held, wanted, gone_from, staying, targets)
     except ValueError as error:
@@ -150,7 +150,7 @@ async def unthrottle(cluster: Cluster, plan: Iterable[TopicPartition]) -> None:
     """Take throttles away from these partitions' topics and all brokers."""
     topics = [Resource(TOPIC, name) for name in _topics(plan)]
     await alter_configs(cluster, topics, (), LISTS, validate_only=False)
-    brokers = [Resource(BROKER, str(broker)) for broker in await cluster.brokers()]
+    brokers = [Resource(BROKER, str(broker)) for broker in await cluster.persist(cluster.brokers)]
     await alter_configs(cluster, brokers, (), RATES, validate_only=False)
 
 
