@@ -31,21 +31,20 @@ def drained(
 ) -> Plan:
     """New replicas for those of the wanted partitions that are on a leaving broker.
 
-    `held` has every partition of the cluster: loads are counted there. `racks` has the brokers that run, all with a
-    rack or all without, and `targets` are those of them that may take replicas. A newcomer stands where the one that
-    leaves stood. Where that is the first place, the preferred leader is the replica whose broker has the fewest
-    preferred leaderships, of equals the newcomer.
+    `held` has every partition of the cluster: loads are counted there. `racks` has the brokers that run and stay, all
+    with a rack or all without, and `targets` are those of them that may take replicas. A newcomer stands where the
+    one that leaves stood. Where that is the first place, the preferred leader is the replica whose broker has the
+    fewest preferred leaderships, of equals the newcomer.
 
     Raises ValueError with one argument for each number of replicas that does not fit.
     """
     placed = {one: list(held[one]) for one in wanted if not set(leaving).isdisjoint(held[one])}
-    takers = [broker for broker in targets if broker not in leaving]
-    _check_room(placed, leaving, takers)
+    _check_room(placed, leaving, targets)
     replicas = Counter(broker for row in held.values() for broker in row)
     leads = Counter(row[0] for row in held.values())
-    ranked = sorted(takers, key=lambda broker: (leads[broker], broker))
+    ranked = sorted(targets, key=lambda broker: (leads[broker], broker))
     while open_places := dict(_open_places(placed, leaving)):
-        options = {one: _options(placed[one], leaving, racks, ranked) for one in open_places}
+        options = {one: _options(placed[one], racks, ranked) for one in open_places}
         for one, broker in levelled(options, replicas).items():
             placed[one][open_places[one]] = broker
             replicas[broker] += 1
@@ -114,11 +113,11 @@ def _back_from(end: BrokerId, before: Mapping[BrokerId, BrokerId | None]) -> lis
 
 
 def _check_room(
-    placed: Mapping[TopicPartition, list[BrokerId]], leaving: Collection[BrokerId], takers: list[BrokerId]
+    placed: Mapping[TopicPartition, list[BrokerId]], leaving: Collection[BrokerId], targets: Collection[BrokerId]
 ) -> None:
     short: dict[tuple[int, tuple[BrokerId, ...]], dict[str, None]] = {}
     for one, row in sorted(placed.items()):
-        room = {*takers, *row} - set(leaving)
+        room = {*targets, *row} - set(leaving)
         if len(room) < len(row):
             short.setdefault((len(row), tuple(sorted(room))), {})[one.topic] = None
     if short:
@@ -143,11 +142,9 @@ def _open_places(
                 break
 
 
-def _options(
-    row: Sequence[BrokerId], leaving: Collection[BrokerId], racks: Racks, ranked: Sequence[BrokerId]
-) -> list[BrokerId]:
+def _options(row: Sequence[BrokerId], racks: Racks, ranked: Sequence[BrokerId]) -> list[BrokerId]:
     """The brokers in the racks with the fewest replicas of the partition."""
-    used = Counter(racks[broker] for broker in row if broker in racks and broker not in leaving)
+    used = Counter(racks[broker] for broker in row if broker in racks)
     used[None] = 0  # A rack that is not known is no rack.
     free = [broker for broker in ranked if broker not in row]
     fewest = min(used[racks[broker]] for broker in free)
