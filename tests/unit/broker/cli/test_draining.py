@@ -161,6 +161,12 @@ def test_single_replicas_are_dealt_out_evenly_and_so_are_leaderships() -> None:
     assert max(total.values()) - min(total.values()) <= 1
 
 
+def test_two_replicas_of_one_partition_that_leave_count_where_they_have_gone() -> None:
+    held = a_plan(orders=[(1, 2), (1,)])
+    plan = drained(held, held.keys(), ids(1, 2), dict.fromkeys(ids(3, 4, 5)), ids(3, 4, 5))
+    assert Counter(broker for row in plan.values() for broker in row) == {3: 1, 4: 1, 5: 1}
+
+
 def test_leaderships_go_to_those_who_lead_the_least_and_not_all_to_newcomers() -> None:
     held = a_plan(orders=[(1, 2), (1, 3), (1, 2), (1, 3)])
     plan = drained(held, held.keys(), ids(1), dict.fromkeys(ids(2, 3, 4)), ids(2, 3, 4))
@@ -168,6 +174,12 @@ def test_leaderships_go_to_those_who_lead_the_least_and_not_all_to_newcomers() -
     leads = Counter(row[0] for row in plan.values())
     assert max(leads.values()) - min(leads.values()) <= 1
     assert leads.keys() == {2, 3, 4}
+
+
+def test_a_broker_that_does_not_run_is_not_made_the_preferred_leader() -> None:
+    held = a_plan(orders=[(1, 9)], bills=[(2,), (2,)])
+    plan = drained(held, held.keys(), ids(1), dict.fromkeys(ids(2)), ids(2))
+    assert plan == a_plan(orders=[(2, 9)])
 
 
 def test_a_replacement_is_in_the_rack_that_would_be_left_without_a_copy() -> None:
