@@ -61,6 +61,8 @@ PURE = (
     "broker.control.stop_replica",
     "broker.control.update_metadata",
     "broker.fetch_sessions",
+    "broker.cli.draining",
+    "broker.cli.holdings",
     "broker.cli.reassignment",
     "broker.cli.reset",
     "broker.groups.durable",

@@ -150,9 +150,9 @@ class Cluster:
         check(f"the coordinator of group '{group}'", found.error_code, found.error_message)
         return await self._known(Address(found.host, found.port))
 
-    async def metadata(self, topics: Iterable[str] | None) -> MetadataResponse:
-        """The cluster and some topics (None: all); asking creates none."""
-        link = await self.anyone()
+    async def metadata(self, topics: Iterable[str] | None, link: Link | None = None) -> MetadataResponse:
+        """The cluster and some topics (None: all) as one broker knows them, or any; asking creates none."""
+        link = await self.anyone() if link is None else link
         named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         answer: MetadataResponse = await link.ask(MetadataRequest(topics=named, allow_auto_topic_creation=False))
         self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
@@ -184,6 +184,13 @@ class Cluster:
                 raise Refused(f"partition {partition}", ErrorCode.LEADER_NOT_AVAILABLE, "nobody leads it at the moment")
             led.setdefault(row.leader_id, []).append(partition)
         return led
+
+    def forget(self, broker_id: int) -> None:
+        """Hang up on a broker that did not answer: the next question to it opens a connection anew."""
+        address = self._brokers.pop(broker_id, None)
+        link = None if address is None else self._links.pop(address, None)
+        if link is not None:
+            link.close()
 
     async def _known(self, address: Address) -> Link:
         """A broker that the cluster names: when it cannot be reached, the cluster may soon name another."""

@@ -120,18 +120,30 @@ class Client(NamedTuple):
 
     async def on_cluster(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
         """As `run`, inside a loop that is there already."""
-        import asyncio
 
+        async def bounded(cluster: Cluster) -> T:
+            return await self.in_time(cluster, action(cluster))
+
+        return await self.unbounded(bounded)
+
+    async def unbounded(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
+        """As `on_cluster`, for an action that gives its parts a limit by `in_time` and has none itself."""
         from sordini.broker.cli.cluster import Cluster
         from sordini.broker.cli.link import addresses_of
 
         async with Cluster(addresses_of(self.bootstrap)) as cluster:
-            try:
-                async with asyncio.timeout(self.timeout_s):
-                    return await action(cluster)
-            except TimeoutError:
-                problem = cluster.problem or "the broker did not answer"
-                raise Failure(f"gave up after {self.timeout_s:g} s: {problem}") from None
+            return await action(cluster)
+
+    async def in_time(self, cluster: Cluster, work: Awaitable[T]) -> T:
+        """The result of work on the cluster within the timeout. Raises Failure."""
+        import asyncio
+
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                return await work
+        except TimeoutError:
+            problem = cluster.problem or "the broker did not answer"
+            raise Failure(f"gave up after {self.timeout_s:g} s: {problem}") from None
 
 
 def _bootstrap_is_valid(ctx: click.Context, parameter: click.Parameter, value: str) -> str:

@@ -31,13 +31,23 @@ def reassign() -> None:
     \b
       sordini reassign generate orders --brokers 2,3,4 > plan.json
       sordini reassign execute plan.json --throttle 50000000
-      sordini reassign verify plan.json --wait 3600
     """
 
 
 @reassign.command()
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--brokers", metavar="IDS", type=NUMBERS, help="Spread over these, such as 1,3-5.  [default: all]")
+@click.argument("names", metavar="[TOPIC]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every topic of the cluster, internal ones included.")
+@click.option(
+    "--from-broker",
+    "leaving",
+    metavar="ID",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Move the replicas of this broker and no others. It may be gone. Several: give the option again.",
+)
+@click.option(
+    "--brokers", metavar="IDS", type=NUMBERS, help="Brokers that get replicas, such as 1,3-5.  [default: all that run]"
+)
 @click.option(
     "--replication-factor",
     "-r",
@@ -45,31 +55,50 @@ def reassign() -> None:
     type=click.IntRange(1, 32767),
     help="Copies of each partition.  [default: as many as now]",
 )
-@click.option("--ignore-racks", is_flag=True, help="Spread as if nobody knew in which racks brokers stand.")
+@click.option("--ignore-racks", is_flag=True, help="Place replicas as if no broker had a rack.")
 @click.option("--current", is_flag=True, help="Write down who holds the partitions now: a plan to go back.")
 @client_options
 def generate(
     client: Client,
     names: tuple[str, ...],
     *,
+    everything: bool,
+    leaving: tuple[int, ...],
     brokers: tuple[int, ...] | None,
     replication_factor: int | None,
     ignore_racks: bool,
     current: bool,
 ) -> None:
-    """Write a plan that spreads topics anew; nothing is moved.
+    """Write a plan that spreads topics anew, or takes all replicas off a broker; nothing is moved.
+
+    With --from-broker every replica of that broker goes to another one, in another rack than the partition's other
+    replicas where that is possible, and to those brokers that hold and lead the least. Everything else stays where it
+    is. There has to be a broker for each copy; with none to be moved, the command fails.
 
     \b
       sordini reassign generate orders bills --current > before.json
       sordini reassign generate orders bills --brokers 2,3,4 > plan.json
+      sordini reassign generate --from-broker 1 --all > plan.json
     """
-    from sordini.broker.cli.reassign_requests import current_plan, new_plan
+    from sordini.broker.cli.reassign_requests import all_names, current_plan, drain_plan, new_plan
     from sordini.broker.cli.reassignment import plan_json
 
+    if bool(names) is everything:
+        raise click.UsageError("say what: topics or --all, one of them")
+    if leaving and (current or replication_factor is not None):
+        raise click.UsageError(
+            "--from-broker keeps the number of copies: neither --replication-factor nor --current goes with it"
+        )
+    if both := sorted(set(leaving) & set(brokers or ())):
+        raise click.UsageError(f"replicas leave broker {both[0]} and cannot go there: --brokers has it, too")
+
     async def planned(cluster: Cluster) -> Plan:
+        if leaving:
+            return await drain_plan(cluster, None if everything else names, leaving, brokers, ignore_racks=ignore_racks)
+        wanted = await all_names(cluster) if everything else names
         if current:
-            return await current_plan(cluster, names)
-        return await new_plan(cluster, names, brokers, replication_factor, ignore_racks=ignore_racks)
+            return await current_plan(cluster, wanted)
+        return await new_plan(cluster, wanted, brokers, replication_factor, ignore_racks=ignore_racks)
 
     print_json(plan_json(client.run(lambda cluster: cluster.persist(lambda: planned(cluster)))))
 
@@ -81,27 +110,28 @@ def generate(
     "bytes_per_second",
     metavar="BYTES",
     type=click.IntRange(min=1),
-    help="Let copying take at most so many bytes a second of each broker. `verify` takes that back at the end.",
+    help="Let copying take at most so many bytes a second of each broker, until the moves have ended.",
 )
+@click.option("--no-wait", is_flag=True, help="End when the moves have begun; `verify` says when they are done.")
+@preserve_option
 @client_options
-def execute(client: Client, path: str, *, bytes_per_second: int | None) -> None:
-    """Let the partitions of a plan begin to move.
+def execute(
+    client: Client, path: str, *, bytes_per_second: int | None, no_wait: bool, preserve_throttles: bool
+) -> None:
+    """Move the partitions of a plan, and show how far they are until all have arrived.
 
-    What is on the move already turns to the new target. The command ends when the moves have begun.
+    What has arrived or is under way is recognised, and what is on the move to other brokers turns to those of the plan.
+    Ctrl-C ends the command and not the moves: the same command goes on watching, and `cancel` takes them back. When
+    nothing in the cluster moves any more, throttles are taken away as by `verify`, also those of an earlier attempt.
+    --timeout is for each answer of the cluster, not for the whole.
 
     \b
       sordini reassign execute plan.json --throttle 50000000
     """
-    from sordini.broker.cli.reassign_requests import move, throttle
+    from sordini.broker.cli.execution import Wanted, carry_out
 
     plan = _read(path)
-
-    async def begin(cluster: Cluster) -> list[dict[str, Any]]:
-        if bytes_per_second is not None:
-            await throttle(cluster, plan, bytes_per_second)
-        return await move(cluster, plan)
-
-    report_each(client, client.run(begin), lambda row: f"{_name(row)} goes to {_listed(row['replicas'])}")
+    carry_out(client, plan, Wanted(bytes_per_second, is_watched=not no_wait, takes_throttles=not preserve_throttles))
 
 
 @reassign.command()
@@ -110,7 +140,7 @@ def execute(client: Client, path: str, *, bytes_per_second: int | None) -> None:
 @wait_option
 @client_options
 def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float) -> None:
-    """See how far a plan is; the exit code is 0 when all of it is done.
+    """See how far a plan is; the exit code is 0 when all of it is done. `execute` waits for that by itself.
 
     Once nothing in the cluster moves any more, throttles are taken away: those of the plan's topics, and the rates of
     all brokers. With --wait the command looks again until all of the plan is done, and then shows what it saw last.

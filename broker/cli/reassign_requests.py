@@ -9,9 +9,10 @@ from typing import Any, Final
 from sordini.broker.cli.attempts import UNSURE
 from sordini.broker.cli.cluster import Cluster, check, topic_advice, trouble
 from sordini.broker.cli.config_requests import BROKER, TOPIC, Resource, alter_configs
+from sordini.broker.cli.draining import drained
 from sordini.broker.cli.link import LinkLost
 from sordini.broker.cli.options import Failure
-from sordini.broker.cli.reassignment import Plan, Replicas, brokers_of, generated, throttled
+from sordini.broker.cli.reassignment import Plan, Replicas, Standing, brokers_of, generated, throttled
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -23,13 +24,16 @@ from sordini.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from sordini.protocol.messages.metadata import MetadataResponse
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.placement import lacks_racks, unracked
+from sordini.replication.controller.placement import Racks, lacks_racks, unracked
 
 PATIENCE_MS: Final = 15_000
+MOVES: Final = ("adding", "removing")
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LISTS: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 Row = dict[str, Any]
+Standings = dict[TopicPartition, Standing]
 
 
 async def current_plan(cluster: Cluster, names: Iterable[str]) -> Plan:
@@ -39,6 +43,71 @@ async def current_plan(cluster: Cluster, names: Iterable[str]) -> Plan:
         for topic in await cluster.topics(names)
         for row in topic.partitions
     }
+
+
+async def all_names(cluster: Cluster) -> list[str]:
+    """Every topic of the cluster, internal ones included."""
+    return sorted(topic.name for topic in (await cluster.persist(lambda: cluster.metadata(None))).topics if topic.name)
+
+
+async def standings(cluster: Cluster, names: Iterable[str] | None) -> tuple[MetadataResponse, Standings]:
+    """The partitions of those of the topics (None: all) that are there, and the metadata they were read from.
+
+    Both answers are the controller's: other brokers hear a little later that a move has ended.
+    """
+
+    async def attempt() -> MetadataResponse:
+        return await cluster.metadata(names, await cluster.controller())
+
+    moving = await under_way(cluster)
+    found = await cluster.persist(attempt)
+    return found, {
+        one: Standing(_ids(row.replica_nodes), *(_ids(moving[one][key]) if one in moving else () for key in MOVES))
+        for topic in found.topics
+        for row in topic.partitions
+        for one in [TopicPartition(topic.name or "", row.partition_index)]
+    }
+
+
+async def drain_plan(
+    cluster: Cluster,
+    names: Sequence[str] | None,
+    leaving: Collection[int],
+    brokers: Collection[int] | None,
+    *,
+    ignore_racks: bool,
+) -> Plan:
+    """The partitions of these topics (None: all) without the leaving brokers, and nothing else moved. Raises Failure.
+
+    What is on its way off them already is in the plan as it moves.
+    """
+    if names is not None:
+        await cluster.topics(names)
+    found, standing = await standings(cluster, None)
+    racks = {BrokerId(broker.node_id): broker.rack for broker in found.brokers}
+    gone_from = frozenset(map(BrokerId, leaving))
+    known = racks.keys() | {broker for one in standing.values() for broker in one.replicas}
+    if unknown := sorted(gone_from - known):
+        raise Failure(f"no broker {_listed(unknown)} runs or holds a replica (these run: {_listed(sorted(racks))})")
+    staying = {broker: rack for broker, rack in racks.items() if broker not in gone_from}
+    targets = _chosen(staying, brokers)
+    if ignore_racks:
+        staying = dict(unracked(staying))
+    _check_racks(staying)
+    held = {one: now.end for one, now in standing.items() if now.end}
+    wanted = [
+        one
+        for one in held
+        if (names is None or one.topic in names) and not gone_from.isdisjoint(standing[one].replicas)
+    ]
+    if not wanted:
+        where = "" if names is None else f" of {', '.join(names)}"
+        raise Failure(f"no replica{where} is on broker {_listed(sorted(gone_from))}: nothing is to be moved")
+    try:
+        moved = drained(held, wanted, gone_from, staying, targets)
+    except ValueError as error:
+        raise Failure(*error.args) from None
+    return {one: moved.get(one, held[one]) for one in wanted}
 
 
 async def new_plan(
@@ -52,25 +121,24 @@ async def new_plan(
     """The partitions of these topics spread anew over these brokers, or over all. Raises Failure."""
     current = await current_plan(cluster, names)
     racks = {BrokerId(broker.node_id): broker.rack for broker in (await cluster.metadata([])).brokers}
-    missing = sorted(set(brokers or ()) - racks.keys())
-    if missing:
-        raise Failure(f"brokers {_listed(missing)} do not run (these do: {_listed(sorted(racks))})")
-    chosen = {broker: rack for broker, rack in racks.items() if brokers is None or broker in brokers}
+    chosen = _chosen(racks, brokers)
     if ignore_racks:
         chosen = dict(unracked(chosen))
-    elif lacking := lacks_racks(chosen):
-        raise Failure(f"brokers {_listed(lacking)} have no rack and others have; --ignore-racks does without")
+    _check_racks(chosen)
     try:
         return generated(current, chosen, replication_factor)
     except ValueError as error:
         raise Failure(str(error)) from None
 
 
-async def throttle(cluster: Cluster, plan: Plan, bytes_per_second: int) -> None:
-    """Let what the plan has to be copied take no more than so much of each broker that sends or fetches it."""
-    current = {one: held for one, held in (await current_plan(cluster, _topics(plan))).items() if one in plan}
+async def throttle(cluster: Cluster, plan: Plan, current: Plan, bytes_per_second: int) -> None:
+    """Let what the plan has to be copied take no more than so much of each broker that sends or fetches it.
+
+    `current` has the replicas before the move. A broker that does not run copies nothing, and has no settings to alter.
+    """
     rate = [(key, "", str(bytes_per_second)) for key in RATES]
-    brokers = [Resource(BROKER, str(broker)) for broker in brokers_of(plan, current)]
+    running = await cluster.persist(cluster.brokers)
+    brokers = [Resource(BROKER, str(broker)) for broker in brokers_of(plan, current) if broker in running]
     await alter_configs(cluster, brokers, rate, (), validate_only=False)
     for name, lists in throttled(plan, current).items():
         # What other moves of the topic have listed stays.
@@ -82,7 +150,7 @@ async def unthrottle(cluster: Cluster, plan: Iterable[TopicPartition]) -> None:
     """Take throttles away from these partitions' topics and all brokers."""
     topics = [Resource(TOPIC, name) for name in _topics(plan)]
     await alter_configs(cluster, topics, (), LISTS, validate_only=False)
-    brokers = [Resource(BROKER, str(broker)) for broker in await cluster.brokers()]
+    brokers = [Resource(BROKER, str(broker)) for broker in await cluster.persist(cluster.brokers)]
     await alter_configs(cluster, brokers, (), RATES, validate_only=False)
 
 
@@ -172,6 +240,23 @@ async def progress(cluster: Cluster, plan: Plan) -> tuple[list[Row], bool]:
             }
         )
     return rows, bool(moving)
+
+
+def _chosen(racks: Racks, brokers: Collection[int] | None) -> dict[BrokerId, str | None]:
+    """Those of the brokers that are named, or all. Raises Failure for one that is not among them."""
+    missing = sorted(set(brokers or ()) - racks.keys())
+    if missing:
+        raise Failure(f"brokers {_listed(missing)} do not run (these do: {_listed(sorted(racks))})")
+    return {broker: rack for broker, rack in racks.items() if brokers is None or broker in brokers}
+
+
+def _check_racks(racks: Racks) -> None:
+    if lacking := lacks_racks(racks):
+        raise Failure(f"brokers {_listed(lacking)} have no rack and others have; --ignore-racks does without")
+
+
+def _ids(numbers: Iterable[int]) -> Replicas:
+    return tuple(map(BrokerId, numbers))
 
 
 def _topics(plan: Iterable[TopicPartition]) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sordini.protocol.types import BrokerId, TopicPartition
@@ -18,6 +19,38 @@ from sordini.replication.controller.placement import Racks, place_from, start_of
 Replicas = tuple[BrokerId, ...]
 Plan = dict[TopicPartition, Replicas]
 """Who shall hold each partition, the preferred leader first."""
+
+
+class State(StrEnum):
+    """Where a partition of a plan is."""
+
+    DONE = "done"
+    MOVING = "moving"
+    DIVERTED = "diverted"
+    OTHER = "other"
+    MISSING = "missing"
+
+
+class Standing(NamedTuple):
+    """A partition's replicas now: while it moves, those of its end and then those that leave."""
+
+    replicas: Replicas
+    adding: Replicas = ()
+    removing: Replicas = ()
+
+    @property
+    def origin(self) -> Replicas:
+        """Without those that a move adds."""
+        return tuple(broker for broker in self.replicas if broker not in self.adding)
+
+    @property
+    def end(self) -> Replicas:
+        """Without those that a move takes away."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    @property
+    def is_moving(self) -> bool:
+        return bool(self.adding or self.removing)
 
 
 class Throttled(NamedTuple):
@@ -78,6 +111,21 @@ def generated(current: Plan, racks: Racks, replication_factor: int | None) -> Pl
         placed = place_from(start_of(first[0], racks), racks, range(partitions[-1] + 1), factor)
         plan |= {TopicPartition(name, partition): placed[partition] for partition in partitions}
     return plan
+
+
+def state_of(target: Replicas, standing: Standing | None) -> State:
+    """How far a partition has come; `standing` is None for one that is not there."""
+    if standing is None:
+        return State.MISSING
+    if standing.is_moving:
+        return State.MOVING if standing.end == target else State.DIVERTED
+    return State.DONE if standing.replicas == target else State.OTHER
+
+
+def emptied(plan: Plan, standings: Mapping[TopicPartition, Standing]) -> list[BrokerId]:
+    """The brokers that a plan takes replicas from and that it gives and leaves none."""
+    holding = {broker for one in plan if one in standings for broker in standings[one].replicas}
+    return sorted(holding - {broker for target in plan.values() for broker in target})
 
 
 def throttled(plan: Plan, current: Mapping[TopicPartition, Replicas]) -> dict[str, Throttled]:

@@ -6,17 +6,20 @@ import os
 import select
 import signal
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from sordini.broker import pid_file as pid_files
-from sordini.broker.cli.options import ClientCommand
+from sordini.broker.cli.options import ClientCommand, Failure
 from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
 from sordini.storage.disk import SystemDisk
 
-EXIT_FAILED, EXIT_CONFIG, EXIT_NONE = 1, 2, 3
+if TYPE_CHECKING:
+    from sordini.broker.configuration.config import Config
+
+EXIT_FAILED, EXIT_CONFIG, EXIT_NONE, EXIT_COSTS = 1, 2, 3, 4
 KILL_WAIT_S = 10.0
 """How long the system may take to end a process that was killed."""
 
@@ -27,6 +30,7 @@ class Stop(ClientCommand):
         EXIT_FAILED: "it has not stopped in time, or may not be signalled",
         EXIT_CONFIG: "the command or the configuration is wrong",
         EXIT_NONE: "no broker is running there",
+        EXIT_COSTS: "with --if-safe: its stop would cost something, or what it would cost is not known; it still runs",
     }
 
 
@@ -51,15 +55,26 @@ class Stop(ClientCommand):
     metavar="S",
     help="Wait so long.",
 )
+@click.option(
+    "--if-safe",
+    is_flag=True,
+    help="Stop it only when every partition keeps a leader, and enough copies in sync for acks=all.",
+)
 @click.option("--force", is_flag=True, help="Kill the broker when it has not stopped by then; its next start recovers.")
 def stop(
     properties: str | None,
     overrides: tuple[str, ...],
     pid_file: str | None,
     timeout_s: float,
-    force: bool,  # noqa: FBT001 - click gives it by name.
+    *,
+    if_safe: bool,
+    force: bool,
 ) -> None:
     """Stop a broker in order and wait until it is gone.
+
+    A broker of a cluster that is found by its configuration is asked first what it holds, for 3 seconds at most. What
+    it leads, and what its stop costs until it is back, is printed: partitions without a leader, and those that refuse
+    acks=all. Then it is stopped all the same, unless --if-safe says otherwise.
 
     \b
     The broker is found by --pid-file, or by the configuration it was started with: serve keeps
@@ -67,14 +82,22 @@ def stop(
 
     \b
       sordini stop config/server.properties
+      sordini stop config/server.properties --if-safe
       sordini stop --override log.dirs=/var/lib/sordini
       sordini stop --pid-file /run/sordini.pid --timeout 120 --force
     """
     if pid_file is not None and (properties is not None or overrides):
         raise click.UsageError("name the broker by --pid-file or by its configuration, not by both")
-    path = pid_file if pid_file is not None else _configured(properties, overrides)
+    if pid_file is not None and if_safe:
+        raise click.UsageError("--if-safe needs the broker's configuration: a pid file does not say where it listens")
+    config = None
+    if pid_file is None:
+        config = _configured(properties, overrides)
+        pid_file = f"{config.log_directories[0]}/{pid_files.NAME}"
+    process_id, descriptor = _find(pid_file)
+    if config is not None and (config.zookeeper_connect or if_safe):
+        _tell_holdings(config, if_safe=if_safe)
     began_ms = SystemClock().monotonic_ms()
-    process_id, descriptor = _find(path)
     _signal(descriptor, process_id, signal.SIGTERM)
     is_killed = False
     if not _is_gone(descriptor, timeout_s):
@@ -88,8 +111,7 @@ def stop(
     echo(f"sordini: broker process {process_id} {'was killed' if is_killed else 'has stopped'} ({seconds:.2f} s)")
 
 
-def _configured(properties: str | None, overrides: tuple[str, ...]) -> str:
-    """The pid file that a broker of this configuration writes."""
+def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
     # Late: a pid file that is named needs no configuration.
     from sordini.broker.configuration.config import SETTINGS, build_config
     from sordini.broker.configuration.settings import ConfigError
@@ -101,7 +123,25 @@ def _configured(properties: str | None, overrides: tuple[str, ...]) -> str:
         config, _ = build_config({key: text for key, text in entries.items() if key in SETTINGS})
     except ConfigError as error:
         _end(EXIT_CONFIG, str(error))
-    return f"{config.log_directories[0]}/{pid_files.NAME}"
+    return config
+
+
+def _tell_holdings(config: Config, *, if_safe: bool) -> None:
+    """Say what the broker holds and what its stop costs, or why that is not known; ends the command if it must."""
+    from sordini.broker.cli.holdings import holdings_lines
+    from sordini.broker.cli.holdings_request import ask
+
+    try:
+        held = ask(config, SystemDisk())
+    except Failure as failure:
+        if if_safe:
+            _end(EXIT_COSTS, f"the broker is not stopped, what its stop would cost is not known: {failure}")
+        echo(f"sordini: what the broker holds is not known, it is stopped all the same: {failure}", err=True)
+        return
+    for line in holdings_lines(held, hands_over=config.controlled_shutdown_enable):
+        echo(f"sordini: {line}")
+    if if_safe and held.costs:
+        _end(EXIT_COSTS, f"broker {held.broker} is not stopped: --if-safe, and its stop has a cost")
 
 
 def _find(path: str) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
 
+from sordini.broker.__main__ import main
 from sordini.broker.groups.records import partition_for
 from tests.cluster.applications import (
     Application,
@@ -126,7 +129,7 @@ def roll(cluster: Cluster, brokers: Iterable[int]) -> None:
 
 def partitions_of(cluster: Cluster) -> list[Partition]:
     topics = cluster.tree.children("/brokers/topics")
-    return [(topic, number) for topic in topics for number in range(len(ASSIGNMENT))]
+    return [(topic, number) for topic in topics for number in sorted(cluster.tree.assignment(topic))]
 
 
 def elect(cluster: Cluster, partitions: list[Partition]) -> dict[str, str]:
@@ -167,6 +170,33 @@ def test_a_rolling_restart_is_noticed_by_no_application(three: Cluster, tmp_path
         assert len(set(acknowledged)) == len(acknowledged) > 100
         assert [at for at, times in one.consuming.seen.items() if times > 1] == [], f"{one.name} reads nothing twice"
         assert one.consuming.assignments == assignments, f"{one.name}'s group lives through it"
+
+
+def sordini(cluster: Cluster, *words: str) -> str:
+    """What one of our commands prints on standard output; it has to succeed."""
+    done = CliRunner().invoke(main, words, env={"SORDINI_BOOTSTRAP": cluster.bootstrap}, prog_name="sordini")
+    assert done.exit_code == 0, (words, done.stdout, done.stderr)
+    return done.stdout
+
+
+def test_a_stop_says_what_it_costs_and_a_broker_that_is_gone_is_drained(three: Cluster, tmp_path: Path) -> None:
+    three.create("lent", [[3, 1], [1, 3]], SAFE)
+    overrides = three.ours(3).overrides.items()
+    told = sordini(three, "stop", *(word for key, value in overrides for word in ("--override", f"{key}={value}")))
+    first, costs, last = told.splitlines()
+    assert re.match(
+        r"sordini: broker 3 holds \d+ replicas and leads \d+ of them; other brokers lead \d+ of these", first
+    )
+    assert costs.endswith("without it: acks=all is refused: lent-0, lent-1")
+    assert "has stopped" in last
+    three.wait_until_gone(3)
+    plan = tmp_path / "plan.json"
+    plan.write_text(sordini(three, "reassign", "generate", "lent", "--from-broker", "3"))
+    done = sordini(three, "reassign", "execute", str(plan), "--throttle", "10000000")
+    assert done.endswith("; no throttle is left\n")
+    assert {number: set(held) for number, held in three.tree.assignment("lent").items()} == {0: {1, 2}, 1: {1, 2}}
+    three.restart(3)
+    three.wait_for_full_isr(partitions_of(three))
 
 
 @pytest.mark.skipif(not EVERYTHING, reason="sessions with ZooKeeper that have to expire take their time")

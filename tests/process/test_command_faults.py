@@ -62,6 +62,7 @@ TABLE: tuple[str, ...] = (
     "configs unset --topic {topic} retention.ms",
     "cluster status",
     "reassign generate {topic}",
+    "reassign generate --all --from-broker 0",
     "reassign execute {plan}",
     "reassign verify {plan}",
     "reassign cancel {plan}",
@@ -219,7 +220,7 @@ CHANGES = {
         "groups reset {group} --topic {topic} --to-latest --execute",
         "{group} deleted",
     ),
-    "reassign execute {plan}": ("ping", "goes to 0"),
+    "reassign execute {plan}": ("ping", "is there already, on 0"),
 }
 """Commands that change something, what comes before each attempt, and what they say when they have done it."""
 

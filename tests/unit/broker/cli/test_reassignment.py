@@ -6,7 +6,19 @@ import json
 
 import pytest
 
-from sordini.broker.cli.reassignment import Plan, brokers_of, generated, plan_json, read_plan, throttled
+from sordini.broker.cli.reassignment import (
+    Plan,
+    Replicas,
+    Standing,
+    State,
+    brokers_of,
+    emptied,
+    generated,
+    plan_json,
+    read_plan,
+    state_of,
+    throttled,
+)
 from sordini.protocol.types import BrokerId, TopicPartition
 
 
@@ -81,3 +93,36 @@ def test_who_has_it_sends_and_who_comes_fetches_and_what_does_not_move_is_not_th
     plan = a_plan(orders=[(3, 1), (1, 2)], bills=[(2, 1)])
     assert throttled(plan, current) == {"orders": ("0:1,0:2", "0:3")}
     assert brokers_of(a_plan(orders=[(3, 1)]), current) == [1, 2, 3]
+
+
+def ids(*numbers: int) -> Replicas:
+    return tuple(map(BrokerId, numbers))
+
+
+@pytest.mark.parametrize(
+    ("standing", "state"),
+    [
+        (None, State.MISSING),
+        (Standing(ids(3, 1)), State.DONE),
+        (Standing(ids(1, 3)), State.OTHER),
+        (Standing(ids(2, 1)), State.OTHER),
+        (Standing(ids(3, 1, 2), adding=ids(3), removing=ids(2)), State.MOVING),
+        (Standing(ids(1, 3, 2), adding=ids(3), removing=ids(2)), State.DIVERTED),
+        (Standing(ids(4, 1, 2), adding=ids(4), removing=ids(2)), State.DIVERTED),
+    ],
+)
+def test_what_is_done_or_under_way_is_told_from_what_is_to_begin(standing: Standing | None, state: State) -> None:
+    assert state_of(ids(3, 1), standing) is state
+
+
+def test_a_partition_on_the_move_has_an_origin_and_an_end() -> None:
+    moving = Standing(ids(3, 1, 2), adding=ids(3), removing=ids(2))
+    assert (moving.origin, moving.end, moving.is_moving) == (ids(1, 2), ids(3, 1), True)
+
+
+def test_a_plan_empties_those_that_it_takes_from_and_names_nowhere() -> None:
+    first, second, third = (TopicPartition("orders", number) for number in range(3))
+    standings = {first: Standing(ids(1, 2)), second: Standing(ids(2, 3)), third: Standing(ids(4))}
+    assert emptied({first: ids(1, 3), second: ids(1, 3)}, standings) == [2]
+    assert emptied({first: ids(1, 3), second: ids(2, 3)}, standings) == []
+    assert emptied({TopicPartition("gone", 0): ids(1)}, standings) == []
