@@ -22,11 +22,13 @@ from typing import Any, Final, NamedTuple, cast
 from sordini.broker.network.ports import Log, Parts, Peer, Pending, release_parts
 from sordini.broker.refusals import refused_in_steps
 from sordini.broker.slices import Slices, Unfinished, Work, first_slice
+from sordini.broker.store_refusals import StoreRefusals
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, MessageTooCostly, WireError
 from sordini.protocol.headers import read_request_header, read_rest_of_header, request_header_version
 from sordini.protocol.primitives import ROW_COST
+from sordini.replication.ports import CoordinationError
 
 KEY_AND_VERSION = struct.Struct(">hh")
 LANE_NUMBER = struct.Struct(">I")
@@ -194,6 +196,7 @@ class Dispatcher:
         self._log = log
         self._lanes: dict[int, Lane] = {}
         self.slices = Slices()
+        self.store_refusals = StoreRefusals(log)
 
     def add(self, routes: Iterable[Route]) -> None:
         """Serve these APIs, too."""
@@ -323,6 +326,8 @@ class Dispatcher:
         lane.errors += 1
         if isinstance(error, BrokerError):
             return error.code
+        if isinstance(error, CoordinationError):
+            return self.store_refusals.code(lane.api.key, error)
         self._log.error(
             "request failed", api=lane.api.key.name, version=lane.version, peer=str(call.peer), exc_info=error
         )
