@@ -33,7 +33,7 @@ from sordini.replication.inter_broker import InterBrokerVersions
 from sordini.replication.partition import Partition
 from sordini.replication.ports import BrokerLink, Clock, Log, Unreachable
 from sordini.replication.replica_quota import ReplicaQuota
-from sordini.storage.errors import StorageError
+from sordini.storage.errors import NoRoom, StorageError
 
 NOTHING = memoryview(b"")
 OF_AN_ELECTION = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
@@ -221,6 +221,7 @@ class FetchLoop:
                 followed.is_lagging = partition.log.log_end_offset < row.high_watermark
                 followed.early_count = 0
                 if size:
+                    followed.failure = ""
                     self._around.quota.moved(partition.name, size, self._around.clock.monotonic_ms())
                     self._roster.session.give_way(followed.place)
                 elif records and partition.follower is follower:
@@ -275,7 +276,10 @@ class FetchLoop:
             self._around.log.error("partition fetched no longer", partition=name, reason=str(error))
             self._roster.remove(followed.partition.name, followed.partition)
         else:
-            self._around.log.warning("records not taken", partition=name, reason=str(error))
+            # A full disk has a line of its own, one for all partitions.
+            if followed.failure != str(error) and not isinstance(error, NoRoom):
+                self._around.log.warning("records not taken", partition=name, reason=str(error))
+            followed.failure = str(error)
             self._pause(followed)
 
     # Questions before records.
