@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import GeneratorType
 from typing import Any, Final, NamedTuple, cast
 
+from sordini.broker.chained_answers import hand_over
 from sordini.broker.network.ports import Log, Parts, Peer, Pending, release_parts
 from sordini.broker.refusals import refused_in_steps
 from sordini.broker.slices import Slices, Unfinished, Work, first_slice
@@ -296,7 +297,7 @@ class Dispatcher:
         try:
             answer = yield from work
             if type(answer) is Pending:
-                _hand_over(answer, pending)
+                hand_over(answer, pending)
                 return
             parts = None if answer is None else (yield from call.frame_in_steps(answer))
         except (WireError, AssertionError):
@@ -374,30 +375,6 @@ def _given(message: Any) -> Work[Any]:
     """A message that is there already."""
     yield 0
     return message
-
-
-def _hand_over(inner: Pending, outer: Pending) -> None:
-    """What answers `inner` answers `outer`, which its connection knows."""
-    if outer.abandoned:
-        inner.abandon()
-    elif inner.is_answered:
-        outer.resolve(inner.parts)
-    else:
-        outer.on_abandon = inner.abandon
-        inner.on_failure = outer.on_failure
-        if inner.holds:
-            inner.attach(lambda: _pass_on(inner, outer))
-        else:
-            outer.let_go()
-            inner.attach(lambda: outer.resolve(inner.parts))
-
-
-def _pass_on(inner: Pending, outer: Pending) -> None:
-    """What holds has let go, or is answered."""
-    if inner.is_answered:
-        outer.resolve(inner.parts)
-    elif not inner.holds:
-        outer.let_go()
 
 
 def _nothing(_result: None) -> None:

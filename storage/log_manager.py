@@ -24,6 +24,7 @@ from sordini.storage.log import Log
 from sordini.storage.log_config import NEVER, LogConfig
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.open_files import OpenFiles
+from sordini.storage.removal import remove_directories, remove_files
 from sordini.storage.retention import BUILT_IN, DeletePolicy, Retention
 from sordini.storage.room import OnFull, OnRoom, Room
 
@@ -352,13 +353,13 @@ class LogManager:
         directories = [path for due_ms, path in self._condemned if due_ms <= now_ms]
         self._condemned = [entry for entry in self._condemned if entry[0] > now_ms]
         if paths:
-            await self._disk.offload(lambda: _remove_files(self._disk, paths))
+            await self._disk.offload(lambda: remove_files(self._disk, paths))
         for directory in self._directories:
             home = directory.home
             here = [path for path in directories if path.rpartition("/")[0] == home.path]
             if here and home.failure is None:
                 try:
-                    await self._disk.offload(lambda home=home, here=here: _remove_directories(home, here))  # type: ignore[misc]
+                    await self._disk.offload(lambda home=home, here=here: remove_directories(home, here))  # type: ignore[misc]
                 except OSError as error:
                     if home.is_condemned_by(error):
                         home.fail(error)
@@ -380,31 +381,3 @@ def _surveyed(directory: LogDirectory, *, is_cordoned: bool) -> DirectorySurvey:
     with contextlib.suppress(OSError):
         space = home.disk.space(home.path)
     return DirectorySurvey(home.path, True, tuple(directory.logs.values()), *space, is_cordoned)
-
-
-def _remove_files(disk: Disk, paths: list[str]) -> None:
-    """Remove files. What fails is left: the next start removes what is named so."""
-    for path in paths:
-        _try(disk.remove, path)
-
-
-def _remove_directories(home: Home, directories: list[str]) -> None:
-    """Remove partitions that were deleted; as `_remove_files`, but that it raises OSError when a sync fails."""
-    disk = home.disk
-    # Else a power failure could bring a partition's name back, with a part of its files.
-    disk.sync_directory(home.path)
-    for directory in directories:
-        try:
-            files = disk.list_directory(directory)
-        except OSError:
-            continue
-        for name in files:
-            _try(disk.remove, f"{directory}/{name}")
-        _try(disk.remove_directory, directory)
-
-
-def _try(action: Callable[[str], None], path: str) -> None:
-    try:
-        action(path)
-    except OSError:
-        return
