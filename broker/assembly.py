@@ -139,6 +139,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     with_ids = versions_for(protocol.release, protocol.step).uses_topic_ids
     metadata = MetadataCache(around.identity.cluster_id, uses_topic_ids=with_ids)
     dispatcher = Dispatcher(spawn, log)
+    session.on_state(dispatcher.store_refusals.session_changed)
     peering = peering_of(
         Myself(broker_id, lambda: receiver.broker_epoch, session),
         around.dynamic,

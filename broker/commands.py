@@ -27,7 +27,7 @@ from sordini.replication.controller.cluster import (
 )
 from sordini.replication.ports import ConnectionLoss, SessionExpired
 from sordini.replication.replica_set import ReplicaSet
-from sordini.storage.errors import NotNow, StorageError
+from sordini.storage.errors import NoRoom, NotNow, StorageError
 
 RETRY_DELAY_S = 0.1
 """Between two attempts to read from a store that does not answer."""
@@ -142,7 +142,7 @@ class CommandReceiver:
         try:
             self._replicas.become(info)
         except NotNow as error:
-            self.put_off.refused(info.topic_partition, str(error))
+            self.put_off.refused(info.topic_partition, str(error), has_line=isinstance(error, NoRoom))
             return error.code
         except BrokerError as error:
             if error.code != ErrorCode.STALE_CONTROLLER_EPOCH:

@@ -19,14 +19,17 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import GeneratorType
 from typing import Any, Final, NamedTuple, cast
 
+from sordini.broker.chained_answers import hand_over
 from sordini.broker.network.ports import Log, Parts, Peer, Pending, release_parts
 from sordini.broker.refusals import refused_in_steps
 from sordini.broker.slices import Slices, Unfinished, Work, first_slice
+from sordini.broker.store_refusals import StoreRefusals
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, MessageTooCostly, WireError
 from sordini.protocol.headers import read_request_header, read_rest_of_header, request_header_version
 from sordini.protocol.primitives import ROW_COST
+from sordini.replication.ports import CoordinationError
 
 KEY_AND_VERSION = struct.Struct(">hh")
 LANE_NUMBER = struct.Struct(">I")
@@ -194,6 +197,7 @@ class Dispatcher:
         self._log = log
         self._lanes: dict[int, Lane] = {}
         self.slices = Slices()
+        self.store_refusals = StoreRefusals(log)
 
     def add(self, routes: Iterable[Route]) -> None:
         """Serve these APIs, too."""
@@ -293,7 +297,7 @@ class Dispatcher:
         try:
             answer = yield from work
             if type(answer) is Pending:
-                _hand_over(answer, pending)
+                hand_over(answer, pending)
                 return
             parts = None if answer is None else (yield from call.frame_in_steps(answer))
         except (WireError, AssertionError):
@@ -323,6 +327,8 @@ class Dispatcher:
         lane.errors += 1
         if isinstance(error, BrokerError):
             return error.code
+        if isinstance(error, CoordinationError):
+            return self.store_refusals.code(lane.api.key, error)
         self._log.error(
             "request failed", api=lane.api.key.name, version=lane.version, peer=str(call.peer), exc_info=error
         )
@@ -369,30 +375,6 @@ def _given(message: Any) -> Work[Any]:
     """A message that is there already."""
     yield 0
     return message
-
-
-def _hand_over(inner: Pending, outer: Pending) -> None:
-    """What answers `inner` answers `outer`, which its connection knows."""
-    if outer.abandoned:
-        inner.abandon()
-    elif inner.is_answered:
-        outer.resolve(inner.parts)
-    else:
-        outer.on_abandon = inner.abandon
-        inner.on_failure = outer.on_failure
-        if inner.holds:
-            inner.attach(lambda: _pass_on(inner, outer))
-        else:
-            outer.let_go()
-            inner.attach(lambda: outer.resolve(inner.parts))
-
-
-def _pass_on(inner: Pending, outer: Pending) -> None:
-    """What holds has let go, or is answered."""
-    if inner.is_answered:
-        outer.resolve(inner.parts)
-    elif not inner.holds:
-        outer.let_go()
 
 
 def _nothing(_result: None) -> None:

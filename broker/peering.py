@@ -131,6 +131,6 @@ def peering_of(
             dynamic, (me.broker_id, me.epoch), quotas.follower, links, world.spawn, world.clock, world.log
         ),
         peers=Peers(changes, lambda broker_id: broker_id in metadata.brokers, config.replica_lag_time_max_ms),
-        producer_ids=ProducerIdBlocks(take_block),
+        producer_ids=ProducerIdBlocks(take_block, world.spawn, world.log),
         controllers=tuple(controllers),
     )

@@ -25,6 +25,7 @@ from sordini.broker.configuration.environment import environment_entries, unknow
 from sordini.broker.configuration.protection import is_without_effect
 from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
+from sordini.broker.coordination.kazoo_lines import KazooLines
 from sordini.broker.coordination.places import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.daemon import Report, detach, open_missing_standard_files, redirect_output, take_over_standard_files
 from sordini.broker.descriptors import Descriptors, allow_open_files
@@ -267,7 +268,7 @@ async def _run(given: Given, life: Life, descriptors: Descriptors) -> int:
     loop = asyncio.get_running_loop()
 
     async def open_store() -> CoordinationStore:
-        return await _open_store(config, disk, clock)
+        return await _open_store(config, disk, clock, log)
 
     ports = Ports(
         clock=clock,
@@ -367,11 +368,12 @@ def _last_words(server: Server, reason: str) -> None:
     say_at_last(f"sordini: stop forced after {reason}, not finished: {server.doing}; the next start recovers it\n")
 
 
-async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock) -> CoordinationStore:
+async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock, log: Logger) -> CoordinationStore:
     """ZooKeeper where one is configured, and otherwise the embedded store in the first log directory."""
     if config.zookeeper_connect:
         from sordini.broker.coordination.zookeeper import ZooKeeperStore  # Late: kazoo takes its time to import.
 
+        KazooLines(log, asyncio.get_running_loop().call_soon_threadsafe).install()
         return ZooKeeperStore(
             config.zookeeper_connect,
             session_timeout_ms=config.zookeeper_session_timeout_ms,

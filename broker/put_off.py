@@ -25,6 +25,8 @@ class PutOff:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._names: set[TopicPartition] = set()
+        self._unnamed: set[TopicPartition] = set()
+        """Those of them that no line names."""
         self._is_owed = False
         """Whether the controller was refused a replica since the last note."""
         self._delay_ms = RETRY_MS
@@ -33,22 +35,31 @@ class PutOff:
     def __len__(self) -> int:
         return len(self._names)
 
-    def refused(self, name: TopicPartition, reason: str) -> None:
-        """A log could not be made. Only the first time is worth a line."""
+    def refused(self, name: TopicPartition, reason: str, *, has_line: bool = False) -> None:
+        """A log could not be made. Only the first time is worth a line.
+
+        With `has_line` there is one for all partitions together (a full disk): the first one put off is named.
+        """
         self._is_owed = True
-        if name not in self._names:
+        if name in self._names:
+            return
+        if self._names and has_line:
+            self._unnamed.add(name)
+        else:
             self._log.warning("partition put off", partition=str(name), reason=reason)
-            self._names.add(name)
+        self._names.add(name)
 
     def taken(self, name: TopicPartition) -> None:
         """It is held now."""
         if name in self._names:
-            self._log.info("partition taken that was put off", partition=str(name))
+            if name not in self._unnamed:
+                self._log.info("partition taken that was put off", partition=str(name))
             self.forget(name)
 
     def forget(self, name: TopicPartition) -> None:
         """It is held, or shall not be held any more."""
         self._names.discard(name)
+        self._unnamed.discard(name)
 
     def is_due(self, now_ms: int) -> bool:
         """Whether the controller is to be asked now to send everything again; monotonic milliseconds."""

@@ -43,6 +43,7 @@ from sordini.storage.errors import StorageError
 from sordini.storage.home import Randomness
 from sordini.storage.log_manager import Identity, LogManager, StoreConfig
 from sordini.storage.names import META_PROPERTIES
+from sordini.storage.room import OnFull, OnRoom
 
 if TYPE_CHECKING:
     from sordini.broker.dispatch import Dispatcher
@@ -127,6 +128,23 @@ def refuse_lost_file(disk: Disk, file: str, directories: Sequence[str]) -> None:
         )
 
 
+def _room_lines(log: Log) -> tuple[OnFull, OnRoom]:
+    """What writes the lines about full log directories."""
+
+    def full(directory: str, free_bytes: int | None, reason: str) -> None:
+        log.error(
+            "no room in a log directory, appends are refused until there is room",
+            directory=directory,
+            free_bytes=free_bytes,
+            reason=reason,
+        )
+
+    def room(directory: str, refused: int) -> None:
+        log.info("room in the log directory again, appends succeed", directory=directory, refused=refused)
+
+    return full, room
+
+
 def open_logs(
     config: Config, ports: Ports, identity: BrokerIdentity, topic_configs: TopicConfigs, log: Log
 ) -> LogManager:
@@ -157,6 +175,7 @@ def open_logs(
         log.warning("found in the logs", what=finding)
 
     logs.on_finding = tell
+    logs.on_room(*_room_lines(log))
     for finding in logs.open(ports.clock.now_ms()):
         log.warning("found at start", what=finding)
     return logs

@@ -14,13 +14,14 @@ from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig, check_topic_configs
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.store_refusals import store_errors
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_partitions import CreatePartitionsTopic
 from sordini.protocol.messages.create_topics import CreatableTopic
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.controller import topics
 from sordini.replication.controller.placement import Racks, lacks_racks, unracked
-from sordini.replication.ports import CoordinationError, Session
+from sordini.replication.ports import Session
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
@@ -115,11 +116,13 @@ class TopicAdmin:
 
     async def partition_count(self, name: str) -> int:
         """How many partitions the store says a topic has; raises BrokerError when it does not."""
-        return await topics.count_partitions(self._session, name)
+        with store_errors():
+            return await topics.count_partitions(self._session, name)
 
     async def check_absent(self, name: str) -> None:
         """Raise TOPIC_ALREADY_EXISTS where the store has the topic: the metadata forgets a deleted one first."""
-        await topics.check_absent(self._session, name)
+        with store_errors():
+            await topics.check_absent(self._session, name)
 
     async def create(self, planned: Planned, *, timeout_ms: int) -> TopicId:
         """Make a topic and wait until it has leaders.
@@ -127,7 +130,8 @@ class TopicAdmin:
         Raises BrokerError: TOPIC_ALREADY_EXISTS, REQUEST_TIMED_OUT (the topic may come into being all the same).
         """
         topic_id = self._new_topic_id()
-        await topics.create_topic(self._session, planned.name, planned.replicas, topic_id, planned.config.overrides)
+        with store_errors():
+            await topics.create_topic(self._session, planned.name, planned.replicas, topic_id, planned.config.overrides)
         await self._until(lambda: self._has_leaders(planned.name, planned.replicas), timeout_ms)
         return topic_id
 
@@ -145,12 +149,13 @@ class TopicAdmin:
         if topics.why_unknown(wanted.name) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             # No topic can have such a name, and it must not become a path in the store.
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {wanted.name!r}.")
-        more = await topics.add_partitions(
-            self._session,
-            wanted.name,
-            lambda topic: topics.plan_more_partitions(topic, wanted.count, assignments, self._metadata.racks),
-            validate_only=validate_only,
-        )
+        with store_errors():
+            more = await topics.add_partitions(
+                self._session,
+                wanted.name,
+                lambda topic: topics.plan_more_partitions(topic, wanted.count, assignments, self._metadata.racks),
+                validate_only=validate_only,
+            )
         if not validate_only:
             await self._until(lambda: self._has_leaders(wanted.name, more), timeout_ms)
 
@@ -179,7 +184,7 @@ class TopicAdmin:
     async def _make(self, planned: Planned) -> None:
         try:
             await self.create(planned, timeout_ms=self._config.zookeeper_session_timeout_ms)
-        except (BrokerError, CoordinationError):
+        except BrokerError:
             pass  # Whoever wants the topic asks again, and then sees whether it is there.
         finally:
             self._being_made.discard(planned.name)
@@ -191,7 +196,8 @@ class TopicAdmin:
         """
         if not self._config.delete_topic_enable:
             raise BrokerError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
-        await topics.delete_topic(self._session, name)
+        with store_errors():
+            await topics.delete_topic(self._session, name)
         await self._until(lambda: name not in self._metadata.topics, timeout_ms)
 
     def _partitions_of(self, name: str) -> int:

@@ -171,6 +171,11 @@ def shortened(message: str) -> str:
     return message if len(message) <= MESSAGE_CHARACTERS_MAX else message[: MESSAGE_CHARACTERS_MAX - 3] + "..."
 
 
+def name_of(code: int) -> str:
+    """An error code's name, for people; the number where no release of Apache Kafka has named it."""
+    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
+
+
 class BrokerError(Exception):
     """A request, or one partition of it, is refused; `code` goes into the response.
 

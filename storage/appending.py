@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader
 from sordini.storage import aborts, producer_replay
-from sordini.storage.home import condemns
 from sordini.storage.log_values import Appended
 from sordini.storage.producer_state import SentBatch
 from sordini.storage.segment import OFFSETS_MAX, Segment, age_from
@@ -115,5 +114,5 @@ def index_batch(log: Log, segment: Segment, position: int, header: BatchHeader, 
         )
     except OSError as error:
         segment.unindexed_bytes += header.size
-        if condemns(error):
+        if log.home.is_condemned_by(error):
             raise log.home.fail(error) from error

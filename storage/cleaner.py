@@ -302,7 +302,8 @@ class LogCleaner:
             return
         wait_ms = min(WAIT_MS_MAX, max(WAIT_MS_MIN, self.config.backoff_ms) << min(state.failures - 1, 10))
         state.not_before_ms = self._now_ms() + wait_ms
-        self._report.failed(log, reason)
+        if kind is not FailureKind.FULL or state.failures == 1:  # A disk may be full for days.
+            self._report.failed(log, reason)
 
     def _has_changed(self, log: Log) -> bool:
         return log.is_closed or log.home.failure is not None or not log.config.cleanup_compact

@@ -23,5 +23,9 @@ class NotNow(BrokerError):
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
+class NoRoom(NotNow):
+    """The disk is full, or a quota used up. The log directory's `Room` writes a line for all of them together."""
+
+
 class WrongDirectory(StorageError):
     """A log directory is another broker's, or in use: the start must be refused, whatever other directories hold."""

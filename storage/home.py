@@ -9,13 +9,14 @@ from typing import Protocol
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.storage.disk import Disk, File
-from sordini.storage.errors import NotNow, StorageError
+from sordini.storage.errors import NoRoom, NotNow, StorageError
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.preallocation import Reservations
 from sordini.storage.retention import Retention
+from sordini.storage.room import NO_ROOM, Room
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-PASSING = frozenset({errno.ENOSPC, errno.EDQUOT}) | NO_DESCRIPTOR
+PASSING = NO_ROOM | NO_DESCRIPTOR
 """A full disk, and no descriptor left: the call is refused, and a later one may succeed."""
 REFUSED = frozenset(
     {
@@ -58,6 +59,7 @@ class Home:
         self.files = files
         self.randomness = randomness
         self.reservations = Reservations(disk, path)
+        self.room = Room(disk, path)
         self.failure: StorageError | None = None
         self.on_failure: Callable[[StorageError], None] = _ignore
         self.retention = Retention()
@@ -76,11 +78,20 @@ class Home:
 
         A full disk, or no descriptor left, is a NotNow: a later call may succeed.
         """
+        if error.errno in NO_ROOM:
+            self.room.missing(error, is_refused=True)
+            return NoRoom(f"{self.path}: {error}")
         if error.errno in PASSING:
             return NotNow(f"{self.path}: {error}")
         if not condemns(error):
             return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path}: {error}")
         return self.fail(error)
+
+    def is_condemned_by(self, error: OSError) -> bool:
+        """As `condemns`, for a call that can be done without: a full disk is noted all the same."""
+        if error.errno in NO_ROOM:
+            self.room.missing(error, is_refused=False)
+        return condemns(error)
 
     def fail(self, error: Exception) -> StorageError:
         """Take the directory offline; the error to raise. Only the first failure is told to `on_failure`."""

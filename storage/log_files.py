@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
-from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.storage.checkpoints import sync_topic_id, write_epochs
 from sordini.storage.compaction.swap import withdraw
 from sordini.storage.disk import Disk, File
@@ -32,8 +32,8 @@ def write(home: Home, segment: Segment, buffer: memoryview, size: int) -> None:
         raise home.wrong(error) from error
     if written != size:
         _cut_back(home, segment)
-        # A full disk takes the part that fits; what else it may be, the next write will tell.
-        raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{home.path}: {written} of {size} bytes were written")
+        # A full disk takes the part that fits.
+        raise home.wrong(OSError(errno.ENOSPC, f"{written} of {size} bytes were written"))
     segment.size += size
 
 
@@ -142,7 +142,7 @@ def take_snapshot(log: Log) -> None:
     try:
         write_snapshot(log.home.disk, log.directory, log.log_end_offset, log.producers)
     except OSError as error:
-        if condemns(error):
+        if log.home.is_condemned_by(error):
             raise log.home.fail(error) from error
 
 

@@ -19,12 +19,14 @@ from sordini.storage import log_files, names
 from sordini.storage.checkpoints import DamagedFile
 from sordini.storage.disk import Disk, File
 from sordini.storage.errors import StorageError, WrongDirectory
-from sordini.storage.home import Home, Randomness, condemns
+from sordini.storage.home import Home, Randomness
 from sordini.storage.log import Log
 from sordini.storage.log_config import NEVER, LogConfig
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.open_files import OpenFiles
+from sordini.storage.removal import remove_directories, remove_files
 from sordini.storage.retention import BUILT_IN, DeletePolicy, Retention
+from sordini.storage.room import OnFull, OnRoom, Room
 
 LOGS_PER_TURN = 64
 """How many logs a job looks at before it lets the loop serve requests again."""
@@ -109,6 +111,11 @@ class LogManager:
     def offline_directories(self) -> list[str]:
         return [directory.home.path for directory in self._directories if directory.home.failure is not None]
 
+    @property
+    def rooms(self) -> list[Room]:
+        """The room of each directory that is online."""
+        return [directory.home.room for directory in self._directories if directory.home.failure is None]
+
     def surveys(self) -> list[DirectorySurvey]:
         """What lies in each directory, in the order in which they were given."""
         return [
@@ -141,6 +148,11 @@ class LogManager:
                 directory.abandon()
             raise
         return [finding for directory in self._directories for finding in directory.findings]
+
+    def on_room(self, full: OnFull, room: OnRoom) -> None:
+        """Have `full` called when a directory has no room left, and `room` when appends succeed there again."""
+        for directory in self._directories:
+            directory.home.room.on_full, directory.home.room.on_room = full, room
 
     def cordon(self, paths: frozenset[str]) -> None:
         """From now on these directories, and no others, take no new partitions."""
@@ -199,6 +211,7 @@ class LogManager:
             if self._is_due("producers", config.producer_check_interval_ms, now_ms):
                 await self._each(lambda log: log.expire_producers(now_ms))
             await self._remove_due(now_ms)
+            self._look_for_room(now_ms)
             if self._is_due("recovery points", config.recovery_checkpoint_interval_ms, now_ms):
                 await self.checkpoint(names.RECOVERY_POINTS, LogDirectory.recovery_points)
             if self._is_due("log starts", config.log_start_checkpoint_interval_ms, now_ms) or self._starts_moved():
@@ -219,7 +232,7 @@ class LogManager:
             try:
                 await self._disk.offload(write)
             except OSError as error:
-                if condemns(error):
+                if directory.home.is_condemned_by(error):
                     directory.home.fail(error)
 
     async def close(self, *, clean: bool = True) -> None:
@@ -250,6 +263,12 @@ class LogManager:
     def _tell_finding(self, finding: str) -> None:
         if self.on_finding is not None:
             self.on_finding(finding)
+
+    def _look_for_room(self, now_ms: int) -> None:
+        for directory in self._directories:
+            room = directory.home.room
+            if room.is_full and directory.home.failure is None:
+                room.look(sum(log.log_end_offset for log in directory.logs.values()), now_ms)
 
     def _starts_moved(self) -> bool:
         """Whether a log's start moved since the last tick. What was deleted must not come back with a `kill -9`, so
@@ -334,15 +353,15 @@ class LogManager:
         directories = [path for due_ms, path in self._condemned if due_ms <= now_ms]
         self._condemned = [entry for entry in self._condemned if entry[0] > now_ms]
         if paths:
-            await self._disk.offload(lambda: _remove_files(self._disk, paths))
+            await self._disk.offload(lambda: remove_files(self._disk, paths))
         for directory in self._directories:
             home = directory.home
             here = [path for path in directories if path.rpartition("/")[0] == home.path]
             if here and home.failure is None:
                 try:
-                    await self._disk.offload(lambda home=home, here=here: _remove_directories(home, here))  # type: ignore[misc]
+                    await self._disk.offload(lambda home=home, here=here: remove_directories(home, here))  # type: ignore[misc]
                 except OSError as error:
-                    if condemns(error):
+                    if home.is_condemned_by(error):
                         home.fail(error)
 
 
@@ -362,31 +381,3 @@ def _surveyed(directory: LogDirectory, *, is_cordoned: bool) -> DirectorySurvey:
     with contextlib.suppress(OSError):
         space = home.disk.space(home.path)
     return DirectorySurvey(home.path, True, tuple(directory.logs.values()), *space, is_cordoned)
-
-
-def _remove_files(disk: Disk, paths: list[str]) -> None:
-    """Remove files. What fails is left: the next start removes what is named so."""
-    for path in paths:
-        _try(disk.remove, path)
-
-
-def _remove_directories(home: Home, directories: list[str]) -> None:
-    """Remove partitions that were deleted; as `_remove_files`, but that it raises OSError when a sync fails."""
-    disk = home.disk
-    # Else a power failure could bring a partition's name back, with a part of its files.
-    disk.sync_directory(home.path)
-    for directory in directories:
-        try:
-            files = disk.list_directory(directory)
-        except OSError:
-            continue
-        for name in files:
-            _try(disk.remove, f"{directory}/{name}")
-        _try(disk.remove_directory, directory)
-
-
-def _try(action: Callable[[str], None], path: str) -> None:
-    try:
-        action(path)
-    except OSError:
-        return

@@ -60,7 +60,10 @@ class MembershipSettings:
         "How often the controller is asked again; then the broker stops all the same.",
     )
     controlled_shutdown_retry_backoff_ms: int = setting(
-        "controlled.shutdown.retry.backoff.ms", long(), 5000, "The pause before the controller is asked again."
+        "controlled.shutdown.retry.backoff.ms",
+        long(),
+        5000,
+        "The pause before a retry. A change of the controller or of the brokers ends it early, and spends no retry.",
     )
     controller_socket_timeout_ms: int = setting(
         "controller.socket.timeout.ms",

@@ -21,9 +21,9 @@ from sordini.broker.topic_admin import TopicAdmin
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from sordini.protocol.types import TopicId
-from sordini.replication.ports import CoordinationError
 
 OFFSETS_TOPIC = "__consumer_offsets"
+NOT_COUNTED, NOT_MADE = "__consumer_offsets not counted", "__consumer_offsets not made"
 MADE_WITHIN_MS = 5_000
 """How long whoever asked first waits for the topic; it takes a fraction of a second."""
 
@@ -39,6 +39,8 @@ class OffsetsTopic:
         self._log = log
         self._counted: tuple[TopicId, int] | None = None
         self._is_counting = False
+        self._told: dict[str, str] = {}
+        """The reason that was last written for a failure that lasts."""
         self._waiting: list[Callable[[], None]] | None = None
         """Those to be told when the making has ended; None while nobody makes it."""
 
@@ -64,8 +66,10 @@ class OffsetsTopic:
     async def _count(self, topic_id: TopicId) -> None:
         try:
             self._counted = topic_id, await self._admin.partition_count(OFFSETS_TOPIC)
-        except (BrokerError, CoordinationError) as error:
-            self._log.warning("__consumer_offsets not counted", reason=str(error))  # Whoever asks next has it tried.
+        except BrokerError as error:
+            self._failed(NOT_COUNTED, error)  # The next request has it tried again.
+        else:
+            self._told.pop(NOT_COUNTED, None)
         finally:
             self._is_counting = False
 
@@ -92,15 +96,23 @@ class OffsetsTopic:
         try:
             planned = self._admin.plan(self._wanted(), needs_racks=False)
             await self._admin.create(planned, timeout_ms=MADE_WITHIN_MS)
-        except (BrokerError, CoordinationError) as error:
-            if isinstance(error, BrokerError) and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+        except BrokerError as error:
+            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
                 # Another broker was asked, too, or this one has only started: the controller tells of it soon.
                 await self._metadata.until(lambda: self.exists, MADE_WITHIN_MS)
             else:
-                self._log.warning("__consumer_offsets not made", reason=str(error))
+                self._failed(NOT_MADE, error)
+        else:
+            self._told.pop(NOT_MADE, None)
         waiting, self._waiting = self._waiting, None
         for ended in waiting or ():
             ended()
+
+    def _failed(self, event: str, error: BrokerError) -> None:
+        """Written once for each reason, however often clients have it tried again."""
+        if self._told.get(event) != str(error):
+            self._told[event] = str(error)
+            self._log.warning(event, reason=str(error))
 
     def _wanted(self) -> CreatableTopic:
         config = self._config

@@ -38,11 +38,14 @@ async def load(partition: Partition, ports: Ports, *, slice_bytes: int, is_wante
     A passing failure of the disk (no descriptor left) is waited out; one that takes the directory offline ends the
     leadership, and thereby this.
     """
+    told = ""
     while is_wanted():
         try:
             return await _Loading(partition, ports, slice_bytes, is_wanted).run()
         except BrokerError as error:
-            ports.log.warning("groups not loaded yet", partition=str(partition.name), reason=str(error))
+            if told != str(error):  # One line for a failure that lasts.
+                told = str(error)
+                ports.log.warning("groups not loaded yet", partition=str(partition.name), reason=told)
             await _later(ports)
         except StorageError:
             return None

@@ -10,6 +10,7 @@ from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import TopicPartition
 from sordini.replication.partition import Partition
 from sordini.storage.log import Log
+from sordini.storage.room import Room
 
 PARTITION_LABELS = ("topic", "partition")
 
@@ -19,6 +20,16 @@ def _directories(sources: Sources) -> Iterator[Row]:
         yield (_text(path),), 1
     for path in sources.parts.logs.offline_directories:
         yield (_text(path),), 0
+
+
+def _room(value: Callable[[Room], float]) -> Callable[[Sources], Iterable[Row]]:
+    """One row for each log directory that is online."""
+
+    def read(sources: Sources) -> Iterator[Row]:
+        for room in sources.parts.logs.rooms:
+            yield (_text(room.path),), value(room)
+
+    return read
 
 
 def _per_log(value: Callable[[Log], float]) -> Callable[[Sources], Iterable[Row]]:
@@ -80,6 +91,20 @@ LOG_FAMILIES = (
         "1 while a log directory works, 0 once it has failed: its partitions are not served.",
         ("directory",),
         _directories,
+    ),
+    Family(
+        "sordini_log_directory_full",
+        Kind.GAUGE,
+        "1 from when a log directory has no room left until appends succeed there again: they are refused meanwhile.",
+        ("directory",),
+        _room(lambda room: room.is_full),
+    ),
+    Family(
+        "sordini_log_directory_refused_total",
+        Kind.COUNTER,
+        "Appends and other calls that a log directory refused for want of room.",
+        ("directory",),
+        _room(lambda room: room.refused_total),
     ),
     Family(
         "sordini_open_segment_files",

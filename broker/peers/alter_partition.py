@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from sordini.broker.peers.controller import RETRY_PAUSE_MS, ControllerLink
 from sordini.protocol.api import ApiKey
-from sordini.protocol.errors import ErrorCode
+from sordini.protocol.errors import ErrorCode, name_of
 from sordini.protocol.messages.alter_partition import (
     AlteredPartitionData,
     AlterPartitionRequest,
@@ -128,7 +128,7 @@ class AlterPartitions:
         except Unreachable as failure:
             return self._failed(str(failure))
         if response.error_code:
-            return self._failed(f"error {response.error_code}")
+            return self._failed(f"error {name_of(response.error_code)}")
         self._is_failing = False
         return self._judge(changes, response)
 

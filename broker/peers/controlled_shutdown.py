@@ -2,24 +2,41 @@
 
 The controller is looked up in the coordination store and not in the metadata cache, which may be behind; so is where
 it listens. It is asked a few times, with a pause, and then the broker stops all the same.
+
+    no other broker is registered            -> stop: there is nothing to hand over to
+    nothing remains                          -> stop
+    refused, something remains, no answer    -> ask again after the pause, which is one of the retries
+    ... and meanwhile the controller or the set of brokers has changed    -> ask again at once, no retry is spent
+    ... by a controller that has resigned, or has not begun               -> ask again soon, no retry is spent
+
+So brokers that are stopped together do not wait for each other: as one after the other resigns and leaves, those that
+are left learn of it from the store. The pause and the number of retries are for what no event announces, such as a
+replica that lags behind; `timeout_ms` bounds all of it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from enum import Enum
 from typing import Final, NamedTuple
 
 from sordini.broker.peers.channel import Dial
 from sordini.broker.peers.controller import ServeLocally
+from sordini.protocol.errors import ErrorCode, name_of
 from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Malformed
-from sordini.replication.ports import CoordinationError, Log, Session, Unreachable
+from sordini.replication.ports import CoordinationError, Log, NoNode, Session, Unreachable
 
 VERSION: Final = 3
 """In every protocol from 2.7 on."""
+SETTLE_S: Final = 0.05
+"""After a change in the store: others that follow from it come together."""
+ELECTION_PAUSE_S: Final = 0.2
+"""Before a controller is asked again that is being deposed or has not begun: no event announces either."""
 
 
 class LeavingRules(NamedTuple):
@@ -33,6 +50,15 @@ class LeavingRules(NamedTuple):
     """`controlled.shutdown.retry.backoff.ms`."""
     answer_timeout_ms: int = 30_000
     """`controller.socket.timeout.ms`."""
+
+
+class Outcome(Enum):
+    """What became of one request."""
+
+    DONE = "done"
+    IN_ELECTION = "in election"
+    """The broker that the store names is not the controller any more, or not yet."""
+    FAILED = "failed"
 
 
 class Leaving:
@@ -56,32 +82,76 @@ class Leaving:
         self._serve_locally = serve_locally
         self._rules = rules
         self._log = log
+        self._reason = ""
+        """Why the last request did not do."""
 
     async def leave(self, timeout_ms: int) -> bool:
-        """Ask until all leaderships are moved; False when they were not, within `timeout_ms` or the tries there are."""
+        """Ask until there is nothing left to hand over; False when there was, after `timeout_ms` or all the tries."""
+        self._reason = ""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                for left in reversed(range(self._rules.tries_max)):
-                    if await self._try():
-                        return True
-                    if left:
-                        await asyncio.sleep(self._rules.pause_ms / 1000)
+                return await self._leave()
         except TimeoutError:
-            self._log.warning("controlled shutdown took too long", ms=timeout_ms)
+            self._log.warning("controlled shutdown took too long", ms=timeout_ms, reason=self._reason)
         return False
 
-    async def _try(self) -> bool:
+    async def _leave(self) -> bool:
+        retries = requests = 0
+        while True:
+            changed = asyncio.Event()
+            if await self._is_alone(changed):
+                self._log.info("controlled shutdown complete, no other broker is left", requests=requests)
+                return True
+            outcome, requests = await self._try(), requests + 1
+            if outcome is Outcome.DONE:
+                self._log.info("controlled shutdown complete", requests=requests)
+                return True
+            if retries >= self._rules.tries_max - 1:
+                self._log.warning("controlled shutdown given up", requests=requests, reason=self._reason)
+                return False
+            if outcome is Outcome.IN_ELECTION:
+                await _either(changed, ELECTION_PAUSE_S)
+            elif not await _either(changed, self._rules.pause_ms / 1000):
+                retries += 1
+
+    async def _is_alone(self, changed: asyncio.Event) -> bool:
+        """Whether no other broker is registered; `changed` is set when brokers or the controller have changed since."""
+
+        def fired(_event: object) -> None:
+            changed.set()
+
+        try:
+            await self._session.exists(paths.CONTROLLER, watch=fired)
+            others = set(await self._session.children(paths.BROKER_IDS, watch=fired)) - {str(self._broker_id)}
+        except CoordinationError:
+            return False  # The request to the controller that follows says why.
+        return not others
+
+    async def _try(self) -> Outcome:
         try:
             response = await self._ask()
+        except NoNode as missing:
+            if missing.path == paths.CONTROLLER:
+                return self._failed("no controller is elected", Outcome.IN_ELECTION)
+            return self._failed(str(missing))
         except (CoordinationError, Unreachable) as failure:
-            self._log.warning("controlled shutdown failed", reason=str(failure))
-            return False
+            return self._failed(str(failure))
         remaining = len(response.remaining_partitions)
-        if response.error_code or remaining:
-            self._log.warning("controlled shutdown refused", error=response.error_code, remaining=remaining)
-            return False
-        self._log.info("leaderships moved to other brokers")
-        return True
+        if response.error_code == ErrorCode.NOT_CONTROLLER:
+            return self._failed("the controller has resigned or not begun", Outcome.IN_ELECTION)
+        if response.error_code:
+            return self._failed(f"the controller refused with error {name_of(response.error_code)}")
+        if remaining:
+            return self._failed(f"no other replica can lead {remaining} partitions")
+        return Outcome.DONE
+
+    def _failed(self, reason: str, outcome: Outcome = Outcome.FAILED) -> Outcome:
+        """Written once for each reason in a row; elections are the ordinary course of a cluster that is stopped."""
+        if reason != self._reason:
+            self._reason = reason
+            tell = self._log.info if outcome is Outcome.IN_ELECTION else self._log.warning
+            tell("controlled shutdown not done yet", reason=reason)
+        return outcome
 
     async def _ask(self) -> ControlledShutdownResponse:
         """Raises CoordinationError, and Unreachable for a node that cannot be read, too."""
@@ -115,3 +185,12 @@ class Leaving:
             if endpoint.listener == self._rules.listener:
                 return endpoint.host, endpoint.port
         return None
+
+
+async def _either(changed: asyncio.Event, seconds: float) -> bool:
+    """Wait for a change, SETTLE_S longer, or for the time to pass; whether there was a change."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await changed.wait()
+            await asyncio.sleep(SETTLE_S)
+    return changed.is_set()

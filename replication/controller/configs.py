@@ -18,6 +18,7 @@ from sordini.replication.ports import (
     Check,
     Clock,
     ConnectionLoss,
+    CoordinationError,
     Create,
     Log,
     NodeExists,
@@ -30,6 +31,10 @@ from sordini.replication.ports import (
 
 NOTES_KEPT_MS = 15 * 60 * 1000
 RETRY_DELAY_S = 0.1
+REFUSED_DELAY_S = 1.0
+"""After a refusal that lasts until an operator mends the store."""
+CHANGE_TRIES_MAX = 100
+"""How often in a row others may change the settings that are to be changed."""
 SETTINGS_BYTES_MAX = 512 * 1024
 """Settings of one entity. ZooKeeper drops the connection of whoever sends it a node of a megabyte."""
 
@@ -57,10 +62,11 @@ async def change_config(
     """Replace an entity's settings by what `decide` makes of them, and announce it; the number of the note.
 
     The write carries the version that was read: when somebody else was faster, `decide` is asked again, about what
-    they wrote. It refuses by raising. Raises NoNode when the node `guard` is not there, SettingsTooLarge.
+    they wrote. It refuses by raising. Raises NoNode when the node `guard` is not there, SettingsTooLarge,
+    BadVersion after CHANGE_TRIES_MAX tries.
     """
     path = paths.config(entity_path)
-    while True:  # Whoever was faster has done what they wanted, so this comes to an end.
+    for _ in range(CHANGE_TRIES_MAX):
         try:
             data, stat = await session.get(path)
             version: int | None = stat.version
@@ -84,6 +90,7 @@ async def change_config(
             continue  # The settings themselves were deleted meanwhile.
         assert isinstance(made, str), made
         return _number(made)
+    raise BadVersion(path)
 
 
 class ConfigChanges:
@@ -102,6 +109,8 @@ class ConfigChanges:
         self._log = log
         self._last = -1
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._told_of = ""
+        """The refusal that was last written; empty when the last look succeeded."""
         self._wake = asyncio.Event()
         self._looked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -153,8 +162,21 @@ class ConfigChanges:
             except SessionExpired:
                 # The next session wakes, if there is one; whoever starts this may be the one to open it.
                 self._looked.set()
-            else:
+            except CoordinationError as refusal:
+                # The directory of the notes is gone. It can be restored; until then settings stay as they are.
+                self._refused(refusal)
                 self._looked.set()
+                await asyncio.sleep(REFUSED_DELAY_S)
+                self._wake.set()
+            else:
+                self._told_of = ""
+                self._looked.set()
+
+    def _refused(self, refusal: CoordinationError) -> None:
+        """Written once, however often it is tried."""
+        if self._told_of != str(refusal):
+            self._told_of = str(refusal)
+            self._log.error("changes of settings cannot be read", reason=self._told_of)
 
     async def _look(self) -> None:
         names = await self._session.children(paths.CONFIG_CHANGES, watch=self._noted)

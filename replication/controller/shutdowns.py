@@ -49,7 +49,13 @@ def begin(turn: Turn, event: ShutdownWanted) -> None:
 
 
 def remaining(cluster: Cluster, broker_id: BrokerId) -> list[TopicPartition]:
-    """Partitions with other replicas that the broker leads all the same: nobody else is in sync."""
+    """Partitions with other replicas that the broker leads all the same: no other replica is in sync.
+
+    None where every other broker is about to stop, too: a repetition could not move them either, and brokers that are
+    stopped together, Apache Kafka's among them, would wait for nothing.
+    """
+    if not cluster.brokers.keys() - cluster.shutting_down - {broker_id}:
+        return []
     return [
         TopicPartition(name, partition)
         for name, topic in sorted(cluster.topics.items())

@@ -201,6 +201,8 @@ def _check_more_replicas(more: Replicas, wanted: int, factor: int, brokers: Coll
 
 CONFIG_TRIES_MAX = 3
 """How often a configuration may come or go under somebody who makes its topic."""
+GROWTH_TRIES_MAX = 100
+"""How often in a row others may change a topic that is to grow."""
 
 
 async def create_topic(
@@ -236,10 +238,10 @@ async def add_partitions(
     """Let a topic grow by what `plan` makes of it as it is now; the new partitions' replicas.
 
     Raises BrokerError: what `plan` raises, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION for one that is being
-    deleted.
+    deleted, REQUEST_TIMED_OUT.
     """
     path = paths.topic(name)
-    while True:
+    for _ in range(GROWTH_TRIES_MAX):
         try:
             data, stat = await session.get(path)
         except NoNode:
@@ -260,6 +262,7 @@ async def add_partitions(
         except NoNode:
             raise _does_not_exist(name) from None
         return more
+    raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"Topic {name!r} is being changed by others: try again.")
 
 
 async def count_partitions(session: Session, name: str) -> int:

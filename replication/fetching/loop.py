@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.errors import BrokerError, ErrorCode, name_of
 from sordini.protocol.messages.fetch import EpochEndOffset, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, Offset, TopicPartition
 from sordini.replication.fetching.messages import (
@@ -33,7 +33,7 @@ from sordini.replication.inter_broker import InterBrokerVersions
 from sordini.replication.partition import Partition
 from sordini.replication.ports import BrokerLink, Clock, Log, Unreachable
 from sordini.replication.replica_quota import ReplicaQuota
-from sordini.storage.errors import StorageError
+from sordini.storage.errors import NoRoom, StorageError
 
 NOTHING = memoryview(b"")
 OF_AN_ELECTION = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
@@ -76,6 +76,8 @@ class FetchLoop:
         self._is_interrupted = False
         self._is_silent = False
         """Whether the leader could not be reached when it was asked last, which was logged."""
+        self._not_fetched: dict[str, list[str]] = {}
+        """Partitions that an answer has refused, by the error; written together."""
 
     @property
     def partitions(self) -> list[Partition]:
@@ -134,6 +136,14 @@ class FetchLoop:
                 self._is_silent = True
                 self._around.log.warning("leader cannot be reached", leader=self._leader_id, reason=str(reason))
             await self._back_off()
+        if self._not_fetched:
+            self._tell_not_fetched()
+
+    def _tell_not_fetched(self) -> None:
+        log, leader = self._around.log, self._leader_id
+        for error, names in self._not_fetched.items():
+            log.info("partitions not fetched", leader=leader, error=error, partitions=len(names), first=names[0])
+        self._not_fetched.clear()
 
     async def _back_off(self) -> None:
         await asyncio.sleep(self._around.settings.backoff_ms / 1000)
@@ -174,7 +184,7 @@ class FetchLoop:
             session.refused(code)
             self._roster.touch_all()
             if code not in SESSION_CODES or delta.epoch == 0:
-                around.log.warning("fetch refused", leader=self._leader_id, error=_code_name(code))
+                around.log.warning("fetch refused", leader=self._leader_id, error=name_of(code))
                 await self._back_off()
         elif not session.answered(response.session_id, await self._take(response)):
             around.log.warning("partitions missing in an answer", leader=self._leader_id)
@@ -220,6 +230,7 @@ class FetchLoop:
                 )
                 followed.is_lagging = partition.log.log_end_offset < row.high_watermark
                 followed.early_count = 0
+                followed.failure = ""
                 if size:
                     self._around.quota.moved(partition.name, size, self._around.clock.monotonic_ms())
                     self._roster.session.give_way(followed.place)
@@ -260,9 +271,10 @@ class FetchLoop:
         if reaction is Reaction.FIND_START:
             self._roster.lose_place(followed)
         elif reaction is Reaction.RETRY:
-            if not followed.early_count:
-                name = str(followed.partition.name)
-                self._around.log.info("partition not fetched", partition=name, error=_code_name(code))
+            error = name_of(code)
+            if followed.failure != error:
+                followed.failure = error
+                self._not_fetched.setdefault(error, []).append(str(followed.partition.name))
             if code in OF_AN_ELECTION:
                 self._pause_for_election(followed)
             else:
@@ -275,7 +287,10 @@ class FetchLoop:
             self._around.log.error("partition fetched no longer", partition=name, reason=str(error))
             self._roster.remove(followed.partition.name, followed.partition)
         else:
-            self._around.log.warning("records not taken", partition=name, reason=str(error))
+            # A full disk has a line of its own, one for all partitions.
+            if followed.failure != str(error) and not isinstance(error, NoRoom):
+                self._around.log.warning("records not taken", partition=name, reason=str(error))
+            followed.failure = str(error)
             self._pause(followed)
 
     # Questions before records.
@@ -345,7 +360,3 @@ class FetchLoop:
             request = fetch_request(delta, around.broker_id, around.broker_epoch(), around.settings)
             with contextlib.suppress(Unreachable):
                 await self._ask(request, delta.version)
-
-
-def _code_name(code: int) -> str:
-    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)

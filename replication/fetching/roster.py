@@ -25,7 +25,7 @@ from sordini.replication.replica_quota import ReplicaQuota
 class Followed:
     """A partition that a fetcher fetches, and its last question."""
 
-    __slots__ = ("asked_offset", "early_count", "follower", "is_lagging", "partition", "place")
+    __slots__ = ("asked_offset", "early_count", "failure", "follower", "is_lagging", "partition", "place")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -35,6 +35,8 @@ class Followed:
         self.asked_offset = Offset(-1)
         self.early_count = 0
         """How often in a row the leader had not heard of its election yet."""
+        self.failure = ""
+        """Why what came was last not taken; empty once records were."""
         self.is_lagging = True
         """Whether the leader is known to have committed more, or nothing is known yet."""
 

@@ -18,6 +18,7 @@ from sordini.replication.controller.registration import Registration, cluster_id
 from sordini.replication.controller.topics import topic_ids
 from sordini.replication.ports import Session, WatchKind
 from tests.contract.conftest import Store
+from tests.unit.broker.network.helpers import ListLog
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
 
@@ -71,7 +72,7 @@ async def test_topics_are_made_led_and_deleted(store: Store, session: Session, r
         await topics.delete_topic(session, "t")
         await gone(session, paths.delete_topic("t"))
         assert await session.exists(paths.topic("t")) is None
-    assert await ProducerIdBlocks(BlocksInStore(session, BrokerId(0)).take).next() == 0
+    assert await ProducerIdBlocks(BlocksInStore(session, BrokerId(0)).take, asyncio.create_task, ListLog()).next() == 0
     await controller.stop()
     assert await session.exists(paths.CONTROLLER) is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]
 
 LARGE = a_batch(value=bytes(20_000))
+NO_ROOM = re.compile(r"no room in a log directory.* directory=(\S+) free_bytes=(\d+)")
+ROOM_AGAIN = re.compile(r"room in the log directory again.* directory=(\S+) refused=(\d+)")
 NAMESPACE = 'mount -t tmpfs -o size=1m sordini-test "$0" && exec "$@"'
 
 
@@ -101,6 +104,18 @@ def test_a_full_disk_refuses_the_other_serves_on_and_room_heals_it(small_disk: O
     assert [row.error_code for row in rows] == [0, 0]
     assert [rows[full].base_offset, rows[1 - full].base_offset] == [3, 12]
     assert len(client.fetch("orders", full)) == 2 * len(LARGE)
+    # Each write is an append that succeeds, until one of them is seen to have.
+    small_disk.wait_until(
+        lambda: (
+            not client.produce("orders", [a_batch(1), a_batch(1)]) or ROOM_AGAIN.search(small_disk.output()) is not None
+        ),
+        10,
+        "say that there is room",
+    )
+    (found,) = NO_ROOM.findall(small_disk.output())
+    assert found[0] == str(small_disk.small)
+    assert int(found[1]) < 2 * len(LARGE)
+    assert ROOM_AGAIN.findall(small_disk.output()) == [(str(small_disk.small), "3")]
     assert small_disk.stop() == 0
 
 

@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
+from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -200,9 +201,14 @@ def test_an_isolated_broker_stops_in_order_and_in_time(
     start_sordini: Start, connect: Connect, ensemble: ZooKeeperProcess, chroot: str
 ) -> None:
     broker = start_sordini(settings(chroot, timeout_ms=4_000))
-    assert connect(broker).create("orders") == [0]
+    client = connect(broker)
+    assert client.create("orders") == [0]
+    request = InitProducerIdRequest(transactional_id=None, producer_id=-1, producer_epoch=-1)
     with hung(ensemble):
+        answer = client.ask(ApiKey.INIT_PRODUCER_ID, 4, request)
+        assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "producers of all clients ask again"
         assert broker.stop() == 0, broker.tail()
+    assert "Traceback" not in broker.output()
     assert (broker.data_directory / ".kafka_cleanshutdown").exists()
 
 
@@ -234,19 +240,37 @@ def test_no_topic_is_called_unknown_before_a_controller_has_told_of_those_that_t
             broker.kill()
 
 
-def test_brokers_register_in_one_tree_under_numbers_of_their_own_and_not_twice_with_one_address(
-    start_sordini: Start, chroot: str, tmp_path: Path
+def test_brokers_register_in_one_tree_under_numbers_of_their_own_and_not_twice_with_one_address_and_stop_together(
+    start_sordini: Start, connect: Connect, chroot: str, tmp_path: Path
 ) -> None:
-    given = settings(chroot, -1, reserved_broker_max_id=20, broker_rack="r1")
-    brokers = [start_sordini(given) for _ in range(2)]
+    given = settings(
+        chroot,
+        -1,
+        timeout_ms=6_000,
+        reserved_broker_max_id=20,
+        broker_rack="r1",
+        # A wait for its end would be ended by the time that a stop has, which is a line of its own.
+        controlled_shutdown_retry_backoff_ms=600_000,
+    )
+    brokers = [start_sordini(given) for _ in range(3)]
     with looking_into(chroot) as tree:
-        assert sorted(tree.get_children("/brokers/ids")) == ["21", "22"]
+        assert sorted(tree.get_children("/brokers/ids")) == ["21", "22", "23"]
         assert b'"rack":"r1"' in tree.get("/brokers/ids/21")[0]
     listeners = {
         "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}",
         "advertised.listeners": f"PLAINTEXT://{brokers[1].bootstrap}",
     }
-    third = SordiniProcess(tmp_path / "third", {**settings(chroot, 3), **listeners})
-    third.launch()
-    assert third.wait_for_exit(20) == 1, third.tail()
-    assert f"{brokers[1].bootstrap} is registered by broker 22" in third.output().splitlines()[-1]
+    other = SordiniProcess(tmp_path / "other", {**settings(chroot, 3), **listeners})
+    other.launch()
+    assert other.wait_for_exit(20) == 1, other.tail()
+    assert f"{brokers[1].bootstrap} is registered by broker 22" in other.output().splitlines()[-1]
+
+    (controller,) = [broker for broker in brokers if "elected controller" in broker.output()]
+    assert connect(controller).create("orders", partitions=6, replicas=3) == [0]
+    for broker in brokers:
+        broker.terminate()
+    for broker in brokers:
+        assert broker.wait_for_exit(30) == 0, broker.tail()
+        assert (broker.data_directory / ".kafka_cleanshutdown").exists()
+        assert len(re.findall(r"controlled shutdown complete", broker.output())) == 1, broker.tail()
+        assert not re.search(r"controlled shutdown (took too long|given up)", broker.output()), broker.tail()

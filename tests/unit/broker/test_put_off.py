@@ -52,3 +52,16 @@ def test_what_was_deleted_meanwhile_is_not_tried_again() -> None:
     put_off.forget(NAME)
     assert not put_off
     assert dues(put_off, 10_000) == [RETRY_MS]
+
+
+def test_of_many_partitions_that_one_full_disk_puts_off_the_first_is_named() -> None:
+    log = ListLog()
+    put_off = PutOff(log)
+    names = [TopicPartition("t", number) for number in range(5)]
+    for name in names * 2:
+        put_off.refused(name, "no room", has_line=True)
+    assert len(put_off) == 5
+    for name in names:
+        put_off.taken(name)
+    assert [fields["partition"] for _, _, fields in log.lines] == ["t-0", "t-0"]
+    assert len(put_off) == 0

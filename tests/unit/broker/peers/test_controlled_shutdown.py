@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
+from sordini.broker.peers.controlled_shutdown import ELECTION_PAUSE_S, Leaving, LeavingRules
 from sordini.broker.peers.links import Addresses
+from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -28,6 +29,7 @@ RULES = LeavingRules("BROKERS", tries_max=3, pause_ms=5_000, answer_timeout_ms=3
 LONG_MS = 600_000
 DONE = ControlledShutdownResponse()
 REFUSED = ControlledShutdownResponse(error_code=77)
+NOT_CONTROLLER = ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER)
 REMAINING = ControlledShutdownResponse(remaining_partitions=[RemainingPartition(topic_name="t")])
 
 
@@ -152,7 +154,85 @@ def test_a_damaged_node_is_a_failed_attempt(path: str) -> None:
     async def main(bench: Bench) -> None:
         await bench.session.set(path, b"{")
         assert not await bench.leaving.leave(LONG_MS)
-        assert [event for event, _ in bench.log.at("warning")] == ["controlled shutdown failed"] * 3
+        assert [event for event, _ in bench.log.at("warning")] == [
+            "controlled shutdown not done yet",
+            "controlled shutdown given up",
+        ]
         assert bench.links.sent == []
+
+    on_a_store(main)
+
+
+def test_a_broker_without_others_stops_without_a_request() -> None:
+    async def main(bench: Bench) -> None:
+        await bench.session.delete(paths.broker(OTHER))
+        await bench.session.create(paths.broker(ME), b"{}")
+        assert await bench.leaving.leave(LONG_MS)
+        assert (bench.links.sent, bench.local) == ([], [])
+        assert bench.log.lines == [("info", "controlled shutdown complete, no other broker is left", {"requests": 0})]
+
+    on_a_store(main)
+
+
+def test_the_last_other_broker_s_end_ends_the_wait_for_the_next_retry() -> None:
+    async def main(bench: Bench) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        bench.answers = [REMAINING]
+        leaving = asyncio.create_task(bench.leaving.leave(LONG_MS))
+        await elapse(1)
+        assert not leaving.done()
+        await bench.session.delete(paths.broker(OTHER))
+        assert await leaving
+        assert loop.time() - begun < RULES.pause_ms / 1000
+        assert len(bench.links.sent) == 1
+
+    on_a_store(main)
+
+
+def test_a_change_of_controller_is_followed_by_a_request_and_spends_no_retry() -> None:
+    async def main(bench: Bench) -> None:
+        bench.answers = [REMAINING] * 6 + [DONE]
+        leaving = asyncio.create_task(bench.leaving.leave(LONG_MS))
+        for _ in range(4):
+            await elapse(1)
+            await bench.controller_is(OTHER)
+        assert await leaving
+        # Four for the changes, and the pauses in between were whole.
+        assert bench.times == [0, 1, 2, 3, 4, 9, 14]
+
+    on_a_store(main)
+
+
+def test_a_controller_that_has_resigned_is_asked_again_soon_and_its_successor_at_once() -> None:
+    async def main(bench: Bench) -> None:
+        bench.answers = [NOT_CONTROLLER, NOT_CONTROLLER, DONE]
+        await bench.controller_is(OTHER)
+        leaving = asyncio.create_task(bench.leaving.leave(LONG_MS))
+        await elapse(ELECTION_PAUSE_S * 1.5)
+        assert len(bench.links.sent) == 2
+        await bench.session.delete(paths.CONTROLLER)
+        await elapse(ELECTION_PAUSE_S * 3)
+        assert len(bench.links.sent) == 2
+        await bench.session.create(paths.CONTROLLER, znodes.encode_controller(OTHER, 0))
+        assert await leaving
+        assert [event for event, _ in bench.log.at("warning")] == []
+        assert [fields["reason"] for event, fields in bench.log.at("info") if "reason" in fields] == [
+            "the controller has resigned or not begun",
+            "no controller is elected",
+        ]
+
+    on_a_store(main)
+
+
+def test_an_election_that_does_not_end_keeps_a_broker_for_no_longer_than_its_time() -> None:
+    async def main(bench: Bench) -> None:
+        bench.answers = [NOT_CONTROLLER] * 1_000
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        assert not await bench.leaving.leave(10_000)
+        assert loop.time() - begun == pytest.approx(10)
+        assert len(bench.links.sent) <= 10 / ELECTION_PAUSE_S + 1
+        assert len(bench.log.lines) == 2
 
     on_a_store(main)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,11 +18,17 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from sordini.replication.controller import paths
-from sordini.replication.controller.producer_ids import BlocksInStore, ProducerIdBlocks
+from sordini.replication.controller.producer_ids import (
+    RETRY_PAUSE_S,
+    TRIES_MAX,
+    WAIT_S_MAX,
+    BlocksInStore,
+    ProducerIdBlocks,
+)
 from tests.sim.loop import SimLoop, elapse
-from tests.unit.broker.network.helpers import StillClock
+from tests.unit.broker.network.helpers import ListLog, StillClock
 from tests.unit.broker.parts import CLUSTER_ID, ME, OTHER, inline
-from tests.unit.broker.peers.fakes import FakeLinks, Sent, in_virtual_time, refused
+from tests.unit.broker.peers.fakes import FakeLinks, Sent, in_virtual_time, refused, silence
 from tests.unit.broker.peers.test_isr_in_store import Fickle
 
 BROKER_EPOCH = 77
@@ -45,7 +52,9 @@ class Bench:
         self.metadata = MetadataCache(CLUSTER_ID)
         self.metadata.set_brokers(OTHER, [])
         controller = ControllerLink(ME, self.metadata, self.links, serve)
-        self.ids = ProducerIdBlocks(BlocksOfController(ME, lambda: BROKER_EPOCH, controller).take)
+        self.log = ListLog()
+        take = BlocksOfController(ME, lambda: BROKER_EPOCH, controller).take
+        self.ids = ProducerIdBlocks(take, asyncio.create_task, self.log)
 
     def asked(self) -> list[AllocateProducerIdsRequest]:
         return self.links.requests(AllocateProducerIdsRequest)
@@ -108,12 +117,96 @@ def test_a_store_that_is_away_makes_producers_ask_again_and_no_id_is_given_twice
         session = await store.open_session()
         await session.create(paths.PRODUCER_ID_BLOCK)
         fickle: Any = Fickle(session)
-        fickle.fates = ["not made", "fine", "lost", "expired"]
-        ids = ProducerIdBlocks(BlocksInStore(fickle, ME).take)
-        for _ in range(3):
-            assert await code_of(ids.next()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        # One fate for each call: two tries without an answer, a block whose answer is lost, an expired session.
+        fickle.fates = ["not made", "not made", "fine", "lost", *["expired"] * 9]
+        ids = ProducerIdBlocks(BlocksInStore(fickle, ME).take, asyncio.create_task, ListLog())
+        assert await code_of(ids.next()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        fickle.fates.clear()
         # The block whose answer was lost stays lost.
         assert await ids.next() == 1_000
         await store.close()
+
+    in_virtual_time(main)
+
+
+def test_a_node_without_a_block_is_answered_at_once_and_not_read_again() -> None:
+    async def main(loop: SimLoop) -> None:
+        store = await EmbeddedStore.open(":memory:", inline, StillClock())
+        session = await store.open_session()
+        await session.create(paths.PRODUCER_ID_BLOCK, b"{")
+        fickle: Any = Fickle(session)
+        ids = ProducerIdBlocks(BlocksInStore(fickle, ME).take, asyncio.create_task, ListLog())
+        begun = loop.time()
+        assert await code_of(ids.next()) == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (fickle.calls, loop.time()) == (1, begun)
+        await store.close()
+
+    in_virtual_time(main)
+
+
+def test_blocks_that_other_brokers_take_first_are_not_tried_for_ever() -> None:
+    async def main(loop: SimLoop) -> None:
+        store = await EmbeddedStore.open(":memory:", inline, StillClock())
+        session = await store.open_session()
+        await session.create(paths.PRODUCER_ID_BLOCK)
+        fickle: Any = Fickle(session)
+
+        async def faster() -> None:
+            await session.set(paths.PRODUCER_ID_BLOCK, b"")
+            fickle.meanwhile = faster
+
+        fickle.meanwhile = faster
+        assert await code_of(BlocksInStore(fickle, ME).take()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert fickle.calls == 2 * TRIES_MAX
+        await store.close()
+
+    in_virtual_time(main)
+
+
+def test_however_many_producers_wait_one_request_is_under_way_with_a_pause_after_each_failure() -> None:
+    async def main(loop: SimLoop) -> None:
+        answers = iter([AllocateProducerIdsResponse(error_code=7)] * 3)
+        bench = Bench(lambda _: next(answers, AllocateProducerIdsResponse(producer_id_start=0, producer_id_len=1000)))
+        given = await asyncio.gather(*(bench.ids.next() for _ in range(50)))
+        assert sorted(given) == list(range(50))
+        times = [sent.at for sent in bench.links.sent if isinstance(sent.request, AllocateProducerIdsRequest)]
+        assert len(times) == 4
+        assert all(later - sooner >= RETRY_PAUSE_S for sooner, later in pairwise(times))
+        assert [event for _, event, _ in bench.log.lines] == [
+            "no block of producer ids, trying again while producers wait",
+            "block of producer ids received",
+        ]
+
+    in_virtual_time(main)
+
+
+def test_a_controller_that_hangs_has_one_request_while_producers_come_and_give_up() -> None:
+    async def main(loop: SimLoop) -> None:
+        bench = Bench(lambda _: None)
+        bench.links.answer = silence
+        begun = loop.time()
+        for count in (1, 20, 3):
+            codes = await asyncio.gather(*(code_of(bench.ids.next()) for _ in range(count)))
+            assert set(codes) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        assert loop.time() - begun == pytest.approx(3 * WAIT_S_MAX)
+        assert len(bench.links.sent) == 1
+        assert bench.log.lines == []
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    in_virtual_time(main)
+
+
+def test_a_block_that_comes_while_a_producer_waits_answers_it() -> None:
+    async def main(loop: SimLoop) -> None:
+        begun = loop.time()
+
+        def answer(_: Any) -> AllocateProducerIdsResponse:
+            if loop.time() < begun + WAIT_S_MAX / 2:
+                return AllocateProducerIdsResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)
+            return AllocateProducerIdsResponse(producer_id_start=5, producer_id_len=10)
+
+        bench = Bench(answer)
+        assert await bench.ids.next() == 5
 
     in_virtual_time(main)

@@ -10,6 +10,7 @@ import pytest
 
 from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Broker, Endpoint
@@ -25,6 +26,7 @@ from sordini.replication.controller.registration import (
     refuse_taken_endpoints,
 )
 from sordini.replication.ports import StoreUnusable
+from tests.unit.broker.network.helpers import ListLog
 
 BROKER = Broker(BrokerId(4), 0, (Endpoint("PLAINTEXT", "h", 9092),))
 
@@ -254,8 +256,8 @@ async def test_producer_ids_are_unique_across_brokers_and_come_in_blocks(
     store: EmbeddedStore, session: EmbeddedSession
 ) -> None:
     one, two = (
-        ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take),
-        ProducerIdBlocks(BlocksInStore(await store.open_session(), BrokerId(2)).take),
+        ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take, asyncio.create_task, ListLog()),
+        ProducerIdBlocks(BlocksInStore(await store.open_session(), BrokerId(2)).take, asyncio.create_task, ListLog()),
     )
     assert one.at_once() is None
     ids = await asyncio.gather(*(blocks.next() for _ in range(1500) for blocks in (one, two)))
@@ -273,12 +275,12 @@ async def test_producer_ids_are_unique_across_brokers_and_come_in_blocks(
 
 async def test_a_damaged_block_is_not_guessed_at(session: EmbeddedSession) -> None:
     await session.set(paths.PRODUCER_ID_BLOCK, b'{"version":1}')
-    with pytest.raises(StoreUnusable, match="/latest_producer_id_block"):
-        await ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take).next()
+    with pytest.raises(BrokerError, match="/latest_producer_id_block"):
+        await ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()
 
 
 async def test_ids_that_have_run_out_are_refused(session: EmbeddedSession) -> None:
     last = znodes.ProducerIdBlock(BrokerId(1), 2**63 - 1500, 2**63 - 500)
     await session.set(paths.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(last))
-    with pytest.raises(StoreUnusable, match="run out"):
-        await ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take).next()
+    with pytest.raises(BrokerError, match="run out"):
+        await ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()

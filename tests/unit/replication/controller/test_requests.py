@@ -180,6 +180,16 @@ async def test_what_a_stopping_broker_has_alone_remains_with_it(reign: Reign) ->
     assert (await reign.state()).leader == 1
 
 
+async def test_nothing_remains_to_be_asked_for_again_where_every_other_broker_is_about_to_stop(reign: Reign) -> None:
+    await reign.requests.alter_partitions(reign.wanted(1, shrink(ids(1))))
+    for other in sorted(reign.epochs.keys() - {1}):
+        await reign.requests.shut_down(BrokerId(other), None)
+        known = reign.epochs.keys() - {1}
+        remaining = await reign.requests.shut_down(BrokerId(1), None)
+        assert remaining == ([] if other == max(known) else [ORDERS])
+    assert (await reign.state()).leader == 1
+
+
 async def test_a_follower_that_stops_is_told_to_stop_following(reign: Reign) -> None:
     assert await reign.requests.shut_down(BrokerId(3), reign.epochs[3]) == []
     ((receiver, stop),) = [(b, c) for b, c in reign.brokers.sent if isinstance(c, StopReplica)]

@@ -281,7 +281,7 @@ async def test_a_leader_that_has_not_heard_of_its_election_is_asked_again_soon_a
     pair.assign(only=pair.replicas)
     await elapse(60)
     assert 60 < len(pair.wire.of(FetchRequest)) < 70, "a second apart after the first few"
-    assert [event for _, event, _ in pair.log.lines] == ["partition not fetched"], "told once"
+    assert [event for _, event, _ in pair.log.lines] == ["partitions not fetched"], "told once"
     pair.assign(only=pair.leader.replicas)
     pair.leader.append()
     await pair.until(pair.is_equal)
@@ -426,8 +426,20 @@ async def test_a_full_disk_pauses_a_partition_and_heals(loop: SimLoop) -> None:
     await elapse(3)
     assert pair.followed().log.log_end_offset == 0
     assert len(fetches(pair)) < 8
+    assert pair.log.lines == [], "the directory has a line, and its partitions none"
     pair.disk.heal_faults()
     await pair.until(pair.is_equal)
+    await pair.stop()
+
+
+@virtual
+async def test_partitions_that_a_leader_refuses_are_one_line_for_each_answer_and_error(loop: SimLoop) -> None:
+    pair = Pair(loop)
+    for name in (NAME, SECOND):
+        pair.assign(name, only=pair.replicas)
+    await elapse(30)
+    ((level, event, fields),) = pair.log.lines
+    assert (level, event, fields["partitions"]) == ("info", "partitions not fetched", 2)
     await pair.stop()
 
 
