@@ -191,15 +191,15 @@ WITHOUT_ZOOKEEPER: dict[str, list[NamedTuple]] = {
 
 
 @pytest.mark.parametrize("missing", WITHOUT_ZOOKEEPER)
-@pytest.mark.parametrize("early", [False, True])
-def test_each_partition_goes_on_in_every_way_until_an_outage_ends(missing: str, early: bool) -> None:
-    """What was done in the first half of the outage does not count."""
+@pytest.mark.parametrize("when", [None, 15.0, 31.0], ids=["never", "early", "late"])
+def test_each_partition_goes_on_in_every_way_until_an_outage_ends(missing: str, when: float | None) -> None:
+    """What was done in the first half of the outage, or after it, does not count."""
     outage = Outage("frozen", 10.0, 30.0, [])
     done = {what: events[0] for what, events in WITHOUT_ZOOKEEPER.items()}
     assert list(availability(History([sent("a", 0, 0), outage, *done.values()]))) == []
     left = [one for what, one in done.items() if what != missing]
-    if early:
-        left.append(done[missing]._replace(t1=15.0))
+    if when is not None:
+        left.append(done[missing]._replace(t1=when))
     (line,) = availability(History([sent("a", 0, 0), outage, *left]))
     assert line.startswith(f"I15 {TP} has no {missing} ")
 
