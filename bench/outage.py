@@ -123,9 +123,14 @@ def _side(home: Path, label: str, version: str) -> Iterator[Side]:
 
 def _create(three: Three) -> None:
     admin = AdminClient({"bootstrap.servers": three.bootstrap, "log_level": 0})
+    # What the client is told at first may name no controller, and it looks for one only when it is asked again.
+    three.wait(
+        lambda: admin.list_topics(timeout=clusters.SECONDS_MAX).controller_id in IDS, "clients know a controller"
+    )
     replicas = [[*IDS[number:], *IDS[:number]] for number in range(PARTITIONS)]
-    for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, replica_assignment=replicas)]).values():
-        created.result(clusters.SECONDS_MAX)
+    wanted = NewTopic(TOPIC, PARTITIONS, replica_assignment=replicas)
+    for created in admin.create_topics([wanted], request_timeout=clusters.SECONDS_MAX).values():
+        created.result()
 
     def is_full() -> bool:
         found = admin.list_topics(TOPIC, clusters.SECONDS_MAX).topics[TOPIC].partitions.values()
