@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import controller, failover, groups, log, partitions, pipeline, replication, sides, starting, table
+from bench import controller, failover, groups, log, outage, partitions, pipeline, replication, sides, starting, table
 from bench.client import ROOT, build
 from bench.clusters import Labels
 from bench.procfs import resident_bytes
@@ -27,7 +27,7 @@ from tests.outside.java import ZooKeeperProcess
 STARTS = 3
 THEIRS = "Apache Kafka 3.9.1"
 GROUPS = "consumer groups"  # What `--only` calls them.
-CLUSTERS = (replication, failover, partitions)
+CLUSTERS = (replication, failover, outage, partitions)
 """Parts with three brokers on each side."""
 
 
@@ -35,7 +35,8 @@ def main() -> None:
     arguments = _arguments()
     arguments.ours = "Second Apache Kafka" if arguments.apache_only else "Sordini"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # So that the brokers are stopped too.
-    build()
+    if arguments.only != outage.PART:  # Its clients are librdkafka's.
+        build()
     with tempfile.TemporaryDirectory(prefix="bench-", dir=arguments.directory) as directory:
         try:
             for name, lines in _tables(Path(directory), arguments):

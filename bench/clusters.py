@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from bench import starting
 from bench.client import load
 from tests.outside.java import ApacheKafkaProcess, ZooKeeperProcess
 from tests.outside.processes import BrokerProcess, SordiniProcess
+from tests.outside.versions import APACHE_KAFKA
 
 IDS = (1, 2, 3)
 SESSION_MS = 6_000
@@ -99,32 +100,43 @@ def both(directory: Path, labels: Labels, *, apache_only: bool, ours_only: bool 
             if ours_only and is_java:
                 continue
             chroot = f"cluster-{len(sides)}"
-            sides.append(running.enter_context(_three(directory / chroot, label, zookeeper, chroot, is_java=is_java)))
+            version = APACHE_KAFKA if is_java else ""
+            home = directory / chroot
+            sides.append(running.enter_context(three(home, label, zookeeper, chroot, version=version)))
         yield sides
 
 
 @contextmanager
-def _three(home: Path, label: str, zookeeper: ZooKeeperProcess, chroot: str, *, is_java: bool) -> Iterator[Three]:
+def three(
+    home: Path,
+    label: str,
+    zookeeper: ZooKeeperProcess,
+    chroot: str,
+    *,
+    version: str,
+    settings: Mapping[str, object] | None = None,
+) -> Iterator[Three]:
+    """One cluster that is ready: of an Apache Kafka, or of ours where there is no version."""
     with ExitStack() as running:
         root = running.enter_context(_client(zookeeper.connect))
         root.ensure_path(f"/{chroot}")
         connect = f"{zookeeper.connect}/{chroot}"
         tree = running.enter_context(_client(connect))
-        brokers = {one: _made(home / str(one), connect, one, is_java=is_java) for one in IDS}
-        three = Three(label, brokers, tree)
+        own = {**_SETTINGS, **(settings or {})}
+        brokers = {one: _made(home / str(one), connect, {**own, "broker.id": one}, version) for one in IDS}
+        made = Three(label, brokers, tree)
         for process in brokers.values():
             running.callback(process.kill)
             process.launch()
         for process in brokers.values():
             process.wait_until(process.is_ready, SECONDS_MAX, "be ready")
-        three.wait(lambda: three.registered() == set(IDS) and three.controller() in IDS, "all brokers are registered")
-        yield three
+        made.wait(lambda: made.registered() == set(IDS) and made.controller() in IDS, "all brokers are registered")
+        yield made
 
 
-def _made(home: Path, connect: str, broker_id: int, *, is_java: bool) -> BrokerProcess:
-    settings = {**_SETTINGS, "broker.id": broker_id}
-    if is_java:
-        return ApacheKafkaProcess(home, connect, settings, flags=starting.HEAP)
+def _made(home: Path, connect: str, settings: dict[str, object], version: str) -> BrokerProcess:
+    if version:
+        return ApacheKafkaProcess(home, connect, settings, version=version, flags=starting.HEAP)
     return SordiniProcess(home, {"zookeeper.connect": connect, **settings})
 
 

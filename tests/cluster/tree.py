@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.retry import KazooRetry
 
 
 class State(NamedTuple):
@@ -123,7 +125,9 @@ class Tree:
 
 
 def _connected(hosts: str) -> KazooClient:
-    client = KazooClient(hosts=hosts)
+    """A session that looks for its server once a second however long it was away."""
+    retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0, sleep_func=SequentialThreadingHandler.sleep_func)
+    client = KazooClient(hosts=hosts, connection_retry=retry)
     client.start(timeout=20)
     return client
 

@@ -1,7 +1,7 @@
 """Suffer and be judged: `python -m tests.cluster.chaos --seeds 1-5 --minutes 10`; `--keep FOLDER` keeps the histories.
 
 Three brokers, a real ZooKeeper and the clients, each in a network namespace of its own, or where that cannot be behind
-proxies; a fault every eleven seconds.
+proxies; a fault every eleven seconds, and ZooKeeper away for longer than that.
 Prints each fault as it comes, and what was found at the end; exits with 1 when a law was broken. `--report` writes
 one file per seed to docs/chaos and its table anew; `--judge FOLDER` judges a kept history again.
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
-from tests.cluster.chaos import laws, replica_laws
+from tests.cluster.chaos import laws, outage_laws, replica_laws
 from tests.cluster.chaos.events import History
 
 LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
@@ -24,6 +24,7 @@ LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
     "I12": replica_laws.groups,
     "I13": replica_laws.recovery,
     "I14": replica_laws.liveness,
+    "I15": outage_laws.availability,
     "seen": replica_laws.seen_wrong,
 }
 ACKNOWLEDGED_PER_MINUTE_MIN: Final = 20_000

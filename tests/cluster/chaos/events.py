@@ -111,6 +111,15 @@ class Fault(NamedTuple):
     told: str
 
 
+class Outage(NamedTuple):
+    """ZooKeeper was away from all brokers between two times; `hit` are the brokers that were killed meanwhile."""
+
+    way: str
+    t0: float
+    t1: float
+    hit: list[int]
+
+
 class LastRead(NamedTuple):
     """One partition read from its beginning to its end when all was quiet."""
 
@@ -164,7 +173,10 @@ class Full(NamedTuple):
 
 KINDS: Final[dict[str, Any]] = {
     one.__name__.lower(): one
-    for one in (Send, Poll, Txn, Commit, Own, Committed, Hw, State, Fault, LastRead, Dump, Files, Stopped, Found, Full)
+    for one in (
+        *(Send, Poll, Txn, Commit, Own, Committed, Hw, State, Fault),
+        *(Outage, LastRead, Dump, Files, Stopped, Found, Full),
+    )
 }
 
 
@@ -181,6 +193,7 @@ class History:
         self.hws: list[Hw] = []
         self.states: list[State] = []
         self.faults: list[Fault] = []
+        self.outages: list[Outage] = []
         self.lastreads: list[LastRead] = []
         self.dumps: list[Dump] = []
         self.filess: list[Files] = []

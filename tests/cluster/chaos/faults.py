@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
+from tests.cluster.chaos.outages import without_zookeeper
 from tests.cluster.chaos.schedule import Kind, Slot
 from tests.cluster.chaos.working import split
 from tests.cluster.chaos.world import BROKERS, World
@@ -62,6 +63,8 @@ class Faults:
             Kind.BAD_DISK: self._bad_disk,
             Kind.TORN: self._torn,
             Kind.CLOCK: self._clock,
+            Kind.ZOOKEEPER_AWAY: self._zookeeper_away,
+            Kind.ZOOKEEPER_AWAY_AND_KILL: self._zookeeper_away,
         }
 
     def _leader(self, chance: random.Random) -> int:
@@ -248,3 +251,12 @@ class Faults:
         self._world.brokers[hit].turn_clock(seconds)
         yield
         self._world.brokers[hit].turn_clock(0)
+
+    @contextmanager
+    def _zookeeper_away(self, slot: Slot, chance: random.Random) -> Iterator[None]:
+        """Who is to be killed is chosen before, since there is no telling who leads while ZooKeeper is away."""
+        hit = self._leader(chance) if slot.kind is Kind.ZOOKEEPER_AWAY_AND_KILL else None
+        way = without_zookeeper(self._world, chance, slot.seconds, hit)
+        self.told = f"{way} for {slot.seconds:g} s" + (f", broker {hit} killed" if hit is not None else "")
+        yield
+        self._world.revive()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from tests.cluster.chaos.outage_laws import Service
 from tests.cluster.chaos.run import Outcome
 from tests.cluster.chaos.schedule import Kind
 from tests.outside.needs import ROOT
@@ -13,18 +14,21 @@ FOLDER: Final = ROOT / "docs" / "chaos"
 COMMAND: Final = "python -m tests.cluster.chaos --seeds {seed}-{seed} --minutes {minutes:g} --report"
 _TOP: Final = """# Chaos: what it did, and what was found
 
-Three brokers, a real ZooKeeper and five clients as processes, each group in a network namespace of its own; a fault
-every eleven seconds, of the kinds that `tests/cluster/chaos/schedule.py` lists; at the end every record and every file
-is held against the laws of `tests/cluster/chaos/checker.py`. Each row is one run, its file beside this page has every
-fault of it: `make chaos ARGS="--seeds 1-1 --minutes 10 --report"`. Rewritten by that command.
+Three brokers, a real ZooKeeper and six clients as processes, each group in a network namespace of its own; a fault
+every eleven seconds, of the kinds that `tests/cluster/chaos/schedule.py` lists, and ZooKeeper away for a minute twice:
+once with all brokers up, once with a broker killed in the middle. At the end every record and every file is held
+against the laws of `tests/cluster/chaos/checker.py`. Each row is one run, its file beside this page has every fault of
+it: `make chaos ARGS="--seeds 1-1 --minutes 10 --report"`. Rewritten by that command.
 
 *unclear* is what a client was told neither yes nor no of; *first ack* is the time from the end of a fault, restarts
 included, to the first acknowledged record of each partition: median, 99th percentile, longest; *in sync* is the time
 from the last fault until every replica was; *silence* is the longest time, during a fault and its heal, without an
-acknowledged record of some partition: median and longest of the faults.
+acknowledged record of some partition: median and longest of the faults. *ZooKeeper away* is the minute without
+ZooKeeper in which all brokers are up: the fewest acknowledged writes, reads that brought records and group commits of
+any partition in its second half, each of which must not be 0, and the longest silence of a partition in all of it.
 
-| seed | minutes | faults | offered | acknowledged | unclear | read along | first ack, s | silence, s | in sync, s | violations |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| seed | minutes | faults | offered | acknowledged | unclear | read along | first ack, s | silence, s | in sync, s | ZooKeeper away | violations |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -40,6 +44,10 @@ def summary(outcome: Outcome) -> str:
     lines = [
         f"seed {outcome.seed}: {counts}",
         f"first acknowledgement after a heal: {first} s; silence {silence} s; in sync after {outcome.full:.1f} s",
+        *(
+            f"ZooKeeper {one.outage.way} for {one.outage.t1 - one.outage.t0:.1f} s: {_service(one)}"
+            for one in outcome.outages
+        ),
         *(f"client: {line}" for line in outcome.clients),
         *outcome.broken,
         f"{len(outcome.broken)} violations",
@@ -58,6 +66,20 @@ def _told(seconds: list[float]) -> str:
 def _middle_and_most(seconds: list[float]) -> str:
     ranked = sorted(seconds)
     return f"{ranked[len(ranked) // 2]:.1f} / {ranked[-1]:.1f}" if ranked else "-"
+
+
+def _service(one: Service) -> str:
+    hit = f"broker {one.outage.hit[0]} killed; " if one.outage.hit else ""
+    counts = f"{one.writes:,} writes, {one.reads:,} reads, {one.commits:,} commits"
+    return f"{hit}in its second half at least {counts} of each partition; silence {one.silence:.1f} s"
+
+
+def _with_all_up(outages: list[Service]) -> str:
+    """Of the outages with all brokers up, the one with the longest silence."""
+    ranked = sorted((one for one in outages if not one.outage.hit), key=lambda one: one.silence)
+    return (
+        " / ".join(f"{one.writes:,}, {one.reads:,}, {one.commits:,}; {one.silence:.1f} s" for one in ranked[-1:]) or "-"
+    )
 
 
 def write(outcome: Outcome) -> None:
@@ -83,6 +105,8 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "first_ack_seconds": _told(outcome.first_acks),
         "silence_seconds": _middle_and_most(outcome.silences),
         "in_sync_seconds": round(outcome.full, 1),
+        "zookeeper_away": _with_all_up(outcome.outages),
+        "outages": [f"{one.outage.way}: {_service(one)}" for one in outcome.outages],
         "client_incidents": len(outcome.clients),
         "violations": outcome.broken,
         "faults": [
@@ -105,6 +129,7 @@ def _line(row: dict[str, Any]) -> str:
         row["first_ack_seconds"],
         row["silence_seconds"],
         row["in_sync_seconds"],
+        row.get("zookeeper_away", "-"),  # A run from before there was such a fault has none.
         len(row["violations"]),
     )
     return "| " + " | ".join(str(cell) for cell in cells) + " |\n"

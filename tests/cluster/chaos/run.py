@@ -13,6 +13,7 @@ from tests.cluster.chaos.faults import Faults
 from tests.cluster.chaos.files import later_epochs, left_by
 from tests.cluster.chaos.laws import counted_duplicates, refused
 from tests.cluster.chaos.network import Namespaces, Network, NoNetworkError
+from tests.cluster.chaos.outage_laws import Service, services
 from tests.cluster.chaos.proxies import Proxies
 from tests.cluster.chaos.replica_laws import FULL_SECONDS_MAX, first_acknowledgements, silences
 from tests.cluster.chaos.schedule import AFTER_SECONDS, Slot, plan
@@ -42,6 +43,7 @@ class Outcome(NamedTuple):
     first_acks: list[float]
     silences: list[float]
     """Of each slot, the longest time without an acknowledged record of some partition."""
+    outages: list[Service]
     full: float
     clients: list[str]
     broken: list[str]
@@ -170,6 +172,7 @@ def judged(seed: int, minutes: float, directory: Path) -> Outcome:
         counted_duplicates(history),
         first_acknowledgements(history),
         silences(history),
+        services(history),
         history.fulls[-1].seconds if history.fulls else -1.0,
         [one.told for one in history.founds if one.law == "client"],
         broken,

@@ -23,6 +23,7 @@ from tests.cluster.chaos.events import (
     History,
     Hw,
     LastRead,
+    Outage,
     Own,
     Poll,
     Recorder,
@@ -34,6 +35,7 @@ from tests.cluster.chaos.events import (
 )
 from tests.cluster.chaos.files import committed_heads, index_problems, left_by
 from tests.cluster.chaos.laws import counted_duplicates
+from tests.cluster.chaos.outage_laws import availability, services
 from tests.cluster.chaos.replica_laws import digest, first_acknowledgements, silences
 
 TP = "t-0"
@@ -70,6 +72,7 @@ def a_run() -> list[NamedTuple]:
         State(TP, 2, 2, [2, 3], 5, 3.0),
         State(TP, 2, 2, [2, 3, 1], 6, 4.0),
         Fault("KILL_LEADER", 1.5, 2.2, "broker 1"),
+        Outage("frozen", 0.0, 2.0, []),
         LastRead(TP, [(0, "a"), (1, "b"), (2, "c"), (3, "d")]),
         *dumps,
         *(Files(node, TP, 4, [(0, 0), (2, 3)]) for node in (1, 2, 3)),
@@ -118,6 +121,7 @@ PLANTED: list[tuple[str, list[NamedTuple]]] = [
     ("I14", [Full(-1.0)]),
     ("I14", [Full(31.0)]),
     ("I14", [Fault("KILL_ALL", 5.0, 6.0, ""), sent("f", 60, result=INFO)]),
+    ("I15", [Outage("cut off", 2.0, 30.0, [])]),
 ]
 
 
@@ -177,6 +181,46 @@ def test_the_time_of_the_next_fault_is_none_that_a_partition_had_to_be_written_i
 def test_the_longest_silence_of_a_fault_begins_before_it_and_ends_after_its_heal() -> None:
     history = History([*a_run(), Fault("KILL_ALL", 5.0, 6.0, ""), sent("f", 40, 4)])
     assert silences(history) == [pytest.approx(1.0), pytest.approx(38.0)]
+
+
+WITHOUT_ZOOKEEPER: dict[str, list[NamedTuple]] = {
+    "acknowledged write": [sent("f", 24, 4)],
+    "read": [Poll("r", 24.0, 25.0, TP, [(4, "f")])],
+    "group commit": [Commit("g", 24.0, 25.0, TP, 3, 2, "m2", OK)],
+}
+
+
+@pytest.mark.parametrize("missing", WITHOUT_ZOOKEEPER)
+@pytest.mark.parametrize("when", [None, 15.0, 31.0], ids=["never", "early", "late"])
+def test_each_partition_goes_on_in_every_way_until_an_outage_ends(missing: str, when: float | None) -> None:
+    """What was done in the first half of the outage, or after it, does not count."""
+    outage = Outage("frozen", 10.0, 30.0, [])
+    done = {what: events[0] for what, events in WITHOUT_ZOOKEEPER.items()}
+    assert list(availability(History([sent("a", 0, 0), outage, *done.values()]))) == []
+    left = [one for what, one in done.items() if what != missing]
+    if when is not None:
+        left.append(done[missing]._replace(t1=when))
+    (line,) = availability(History([sent("a", 0, 0), outage, *left]))
+    assert line.startswith(f"I15 {TP} has no {missing} ")
+
+
+def test_a_write_that_is_unclear_or_a_commit_that_is_not_granted_is_no_service() -> None:
+    events = [
+        event._replace(result=INFO) if hasattr(event, "result") else event for (event,) in WITHOUT_ZOOKEEPER.values()
+    ]
+    (service,) = services(History([Outage("frozen", 10.0, 30.0, []), *events]))
+    assert (service.writes, service.reads, service.commits, service.silence) == (0, 1, 0, 20.0)
+
+
+def test_of_an_outage_the_partition_with_the_fewest_counts_and_the_longest_silence_is_told() -> None:
+    other = [Send("w/1", 12, 13, "t-1", "o", 0, OK, 9, True), Poll("r", 13, 14, "t-1", [(0, "o")])]
+    both = [sent("f", 24, 4), sent("g", 26, 5), *WITHOUT_ZOOKEEPER["read"], *WITHOUT_ZOOKEEPER["group commit"]]
+    (service,) = services(History([Outage("frozen", 10.0, 30.0, []), *other, *both]))
+    assert (service.writes, service.reads, service.commits, service.silence) == (0, 0, 0, 17.0)
+
+
+def test_with_a_broker_killed_in_an_outage_nothing_need_be_acknowledged() -> None:
+    assert list(availability(History([sent("a", 0, 0), Outage("frozen", 10.0, 30.0, [2])]))) == []
 
 
 def test_what_is_written_down_is_read_again_and_a_torn_last_line_is_left_out(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kazoo.exceptions import KazooException
 
@@ -35,6 +35,7 @@ from tests.process.wire import Client
 BROKERS: Final = (1, 2, 3)
 TOPICS: Final = 4
 PARTITIONS: Final = 3
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 START_SECONDS_MAX: Final = 60.0
 LOOK_SECONDS: Final = 0.2
 SETTINGS: Final[dict[str, object]] = {
@@ -120,9 +121,9 @@ class World:
         self.directory = directory
         self.network = network
         self.recorder = Recorder(directory / "cluster.jsonl")
-        self._zookeeper = ZooKeeperProcess(directory / "zookeeper", network.address("zookeeper"))
-        self._zookeeper.prefix = network.enter("zookeeper")
-        self._connect = f"{network.serve('zookeeper', self._zookeeper.port)}/chaos"
+        self.zookeeper = ZooKeeperProcess(directory / "zookeeper", network.address("zookeeper"))
+        self.zookeeper.prefix = network.enter("zookeeper")
+        self._connect = f"{network.serve('zookeeper', self.zookeeper.port)}/chaos"
         self.partitions = [f"t{topic}-{number}" for topic in range(TOPICS) for number in range(PARTITIONS)]
         self.brokers = {one: ChaosBroker(directory / str(one), one, network, self._connect) for one in BROKERS}
         self.clients: dict[str, ClientProcess] = {}
@@ -132,9 +133,9 @@ class World:
         """Everything is there, and gone in the end, whatever happens."""
         with ExitStack() as stack:
             stack.callback(self.recorder.close)
-            self._zookeeper.start()
-            stack.callback(self._zookeeper.kill)
-            self.tree = Tree(f"{self._zookeeper.connect}/chaos")
+            self.zookeeper.start()
+            stack.callback(self.zookeeper.kill)
+            self.tree = Tree(f"{self.zookeeper.connect}/chaos")
             stack.callback(self.tree.close)
             for broker in self.brokers.values():
                 stack.callback(broker.kill)
@@ -177,14 +178,16 @@ class World:
         self.clients[f"{module}-{name}"] = client
         return client
 
-    def wait_for(self, condition: Any, seconds: float) -> bool:
-        """Poll; whether it came true in time."""
+    def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Poll; whether it came true in time. What ZooKeeper does not answer is not true."""
         deadline = time.monotonic() + seconds
-        while not condition():
+        while True:
+            with suppress(KazooException):
+                if condition():
+                    return True
             if time.monotonic() > deadline:
                 return False
             time.sleep(LOOK_SECONDS)
-        return True
 
     def controller(self) -> int:
         """Who it is, or was last seen to be about to be: a broker at any rate."""
@@ -199,7 +202,15 @@ class World:
 
     def is_full(self) -> bool:
         """Whether all replicas of all partitions are in sync, of those that the clients write."""
-        return all((one := self.state(tp)) is not None and len(one.isr) == len(BROKERS) for tp in self.partitions)
+        return self._are_full(self.partitions)
+
+    def is_settled(self) -> bool:
+        """Whether those of the groups' topic are in sync, too."""
+        numbers = self.tree.assignment(OFFSETS_TOPIC)
+        return self._are_full([*self.partitions, *(f"{OFFSETS_TOPIC}-{number}" for number in numbers)])
+
+    def _are_full(self, tps: Iterable[str]) -> bool:
+        return all((one := self.state(tp)) is not None and len(one.isr) == len(BROKERS) for tp in tps)
 
     def registered(self) -> set[int]:
         return self.tree.registered()
@@ -213,6 +224,13 @@ class World:
             mark = written_watermark(broker.data_directory, tp)
             rows = committed_heads(broker.data_directory / tp, mark)
             self.recorder.note(Stopped(broker_id, tp, now, mark, digest(rows)))
+
+    def launch_again(self, broker_id: int) -> bool:
+        """Start a broker that does not run; whether it serves."""
+        broker = self.brokers[broker_id]
+        if not broker.is_running:
+            broker.launch()
+        return broker.is_ready()
 
     def revive(self) -> None:
         """Start whoever does not run, and wait until all serve. Who does not come back in time is noted."""

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import controller, failover, partitions, replication
+from bench import controller, failover, outage, partitions, replication
 from bench.failover import Gap, Gaps
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "benchmarks.md"
 
 
-@pytest.mark.parametrize("part", [controller, failover, partitions, replication])
+@pytest.mark.parametrize("part", [controller, failover, outage, partitions, replication])
 def test_every_part_has_its_place_on_the_page(part: object) -> None:
     text = PAGE.read_text(encoding="utf-8")
     name = part.PART  # type: ignore[attr-defined]
