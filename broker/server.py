@@ -175,6 +175,7 @@ class Server:
         )
         parts = assemble(around, topic_configs, logs)
         self.metadata = parts.metadata
+        parts.condition.doing = lambda: "" if self.doing == SERVING else self.doing
         notes = FailureNotes(session, self.identity.broker_id, self._spawn)
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs, notes)
         metrics = await listen_for_metrics(self._config, parts.dispatcher, log)
