@@ -198,13 +198,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         peering=peering,
         cleaner=cleaner_of(around.dynamic, logs, around.worker, clock.now_ms, log),
         record_jobs=_record_jobs(around),
-        condition=Condition(
-            broker_id,
-            StoreProbe(me, around.identity.cluster_id, patience_ms),
-            metadata,
-            replicas,
-            dispatcher.slices,
-        ),
+        condition=Condition(StoreProbe(me, metadata.cluster_id, patience_ms), metadata, replicas, dispatcher.slices),
     )
     parts.dispatcher.add(_routes(around, parts))
     return parts

@@ -28,7 +28,6 @@ from sordini.broker.condition_keys import (
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.peering import Myself
 from sordini.broker.slices import Slices
-from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Malformed
 from sordini.replication.ports import ConnectionLoss, CoordinationError, NoNode, SessionExpired
@@ -56,7 +55,7 @@ class StoreProbe:
     """Reads from the coordination store what says whether this broker is in contact with its cluster."""
 
     def __init__(self, me: Myself, cluster_id: str, session_timeout_ms: int) -> None:
-        self._me = me
+        self.me = me
         self._cluster_id = cluster_id
         self._patience_ms = min(session_timeout_ms // 2, PATIENCE_MS_MAX)
         self._under_way: asyncio.Future[StoreWord] | None = None
@@ -88,7 +87,7 @@ class StoreProbe:
             return StoreWord(Contact.SILENT, f"the store failed ({error})")
 
     async def _read(self) -> StoreWord:
-        session, me = self._me.session, self._me.broker_id
+        session, me = self.me.session, self.me.broker_id
         try:
             found = znodes.decode_cluster_id((await session.get(paths.CLUSTER_ID))[0])
         except NoNode:
@@ -107,7 +106,7 @@ class StoreProbe:
         stat = await session.exists(paths.broker(me))
         if stat is None:
             reason = f"the store does not have broker {me} registered"
-        elif stat.czxid != self._me.epoch():
+        elif stat.czxid != self.me.epoch():
             reason = f"the store has another registration of broker {me}"
         else:
             return StoreWord(Contact.CONNECTED, "", brokers, controller)
@@ -115,7 +114,7 @@ class StoreProbe:
 
     async def _controller(self) -> int | None:
         try:
-            data, _ = await self._me.session.get(paths.CONTROLLER)
+            data, _ = await self.me.session.get(paths.CONTROLLER)
         except NoNode:
             return None
         found = znodes.decode_controller(data)
@@ -125,10 +124,8 @@ class StoreProbe:
 class Condition:
     """What this broker answers when it is asked how it is."""
 
-    def __init__(
-        self, broker_id: BrokerId, probe: StoreProbe, metadata: MetadataCache, replicas: ReplicaSet, slices: Slices
-    ) -> None:
-        self._broker_id = broker_id
+    def __init__(self, probe: StoreProbe, metadata: MetadataCache, replicas: ReplicaSet, slices: Slices) -> None:
+        self._broker_id = probe.me.broker_id
         self._probe = probe
         self._metadata = metadata
         self._replicas = replicas

@@ -62,6 +62,7 @@ PURE = (
     "broker.control.update_metadata",
     "broker.fetch_sessions",
     "broker.cli.reassignment",
+    "broker.cli.cluster_problems",
     "broker.cli.reset",
     "broker.groups.durable",
     "broker.groups.events",

@@ -23,8 +23,11 @@ H = TypeVar("H", bound=Hashable)
 
 EXAMPLES_MAX: Final = 3
 """Partitions that a sentence names; of more it says how many."""
+DIGITS_MAX: Final = 10
+"""Of a broker's id."""
 REGISTERED, NOT_REGISTERED, NOT_KNOWN = "registered", "not registered", "not known"
 """What is said of a broker's contact when it does not say so itself."""
+NONE_TELLS: Final = "no Sordini of this version has contact itself and could tell"
 CONTACTS: Final = {
     Contact.SILENT.value: "gets no answer from the coordination store",
     Contact.LOST.value: "does not find its cluster in the coordination store",
@@ -119,10 +122,7 @@ def _of_store(named: Named, there: Collection[int], views: Mapping[int, View]) -
     if registered is None:
         others = [broker for broker, view in sorted(views.items()) if STORE_CONTACT not in view.words]
         if others:
-            yield (
-                f"whether {_brokers(others)} has contact with the coordination store is not known: no Sordini of this "
-                "version that could tell has contact itself"
-            )
+            yield f"whether the coordination store is in contact with {_brokers(others)} is not known: {NONE_TELLS}"
         return
     for broker in sorted(set(there) - registered):
         told = views[broker].words.get(STORE_CONTACT, "") if broker in views else ""
@@ -192,7 +192,11 @@ def _connected(views: Mapping[int, View]) -> list[View]:
 def _registered(views: Mapping[int, View]) -> set[int] | None:
     """The brokers that the store has, by those of ours that are connected to it; None when there are none."""
     told = [view.words.get(STORE_BROKERS) or "" for view in _connected(views)]
-    return {int(one) for ids in told for one in ids.split(",") if one.isdecimal()} if told else None
+    return (
+        {int(one) for ids in told for one in ids.split(",") if one.isdecimal() and len(one) <= DIGITS_MAX}
+        if told
+        else None
+    )
 
 
 def _is_same(led: tuple[int | None, int | None], other: tuple[int, int] | None) -> bool:

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sordini.broker.cli.cluster import Cluster, trouble
+from sordini.broker.cli.cluster import Cluster, the_only, trouble
 from sordini.broker.cli.cluster_problems import Named, View, is_under_replicated, problems_of, store_words
+from sordini.broker.cli.config_requests import BROKER
 from sordini.broker.cli.link import Link, NotServed
 from sordini.broker.cli.offsets import EARLIEST, LATEST
 from sordini.broker.cli.survey import Survey
 from sordini.broker.condition_keys import MEANINGS
-from sordini.broker.configuration.admin import ResourceKind
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -92,13 +92,10 @@ async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
 async def _view(link: Link, broker_id: int) -> View:
     """What one broker says of the cluster and, if it is of ours, of itself."""
     names = [*MEANINGS]
-    resource = DescribeConfigsResource(
-        resource_type=ResourceKind.BROKER, resource_name=str(broker_id), configuration_keys=names
-    )
+    resource = DescribeConfigsResource(resource_type=BROKER, resource_name=str(broker_id), configuration_keys=names)
     told: DescribeConfigsResponse = await link.ask(DescribeConfigsRequest(resources=[resource]))
     metadata: MetadataResponse = await link.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
-    (result,) = told.results or (None,)
-    refusal = None if result is None else trouble("its settings", result.error_code, result.error_message)
+    result = the_only(told.results, f"broker {broker_id}")
     return View(
         cluster_id=metadata.cluster_id,
         controller=metadata.controller_id,
@@ -108,8 +105,8 @@ async def _view(link: Link, broker_id: int) -> View:
             for topic in metadata.topics
             for row in topic.partitions
         },
-        words={} if result is None else {row.name: row.value for row in result.configs if row.name in MEANINGS},
-        refusal=refusal,
+        words={row.name: row.value for row in result.configs if row.name in MEANINGS},
+        refusal=trouble("its settings", result.error_code, result.error_message),
     )
 
 
