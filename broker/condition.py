@@ -23,7 +23,7 @@ from sordini.broker.condition_keys import (
     STORE_CONTACT,
     STORE_CONTROLLER,
     YES,
-    Contact,
+    StoreFinding,
 )
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.peering import Myself
@@ -42,7 +42,7 @@ DIGITS_MAX = 10
 class StoreWord(NamedTuple):
     """What one reading from the store came to. `brokers` and `controller` are known while the store answers."""
 
-    contact: Contact
+    contact: StoreFinding
     reason: str = ""
     brokers: tuple[int, ...] | None = None
     controller: int | None = None
@@ -78,27 +78,27 @@ class StoreProbe:
             async with asyncio.timeout(self._patience_ms / 1000):
                 return await self._read()
         except TimeoutError:
-            return StoreWord(Contact.SILENT, f"the store did not answer within {self._patience_ms} ms")
+            return StoreWord(StoreFinding.SILENT, f"the store did not answer within {self._patience_ms} ms")
         except ConnectionLoss:
-            return StoreWord(Contact.SILENT, "there is no connection to the store")
+            return StoreWord(StoreFinding.SILENT, "there is no connection to the store")
         except SessionExpired:
-            return StoreWord(Contact.SILENT, "the session with the store is over, and there is no new one yet")
+            return StoreWord(StoreFinding.SILENT, "the session with the store is over, and there is no new one yet")
         except CoordinationError as error:
-            return StoreWord(Contact.SILENT, f"the store failed ({error})")
+            return StoreWord(StoreFinding.SILENT, f"the store failed ({error})")
 
     async def _read(self) -> StoreWord:
         session, me = self.me.session, self.me.broker_id
         try:
             found = znodes.decode_cluster_id((await session.get(paths.CLUSTER_ID))[0])
         except NoNode:
-            return StoreWord(Contact.LOST, f"the store has no cluster id, and this broker's is {self._cluster_id}")
+            return StoreWord(StoreFinding.LOST, f"the store has no cluster id, and this broker's is {self._cluster_id}")
         if found != self._cluster_id:
             theirs = "a cluster id that cannot be read" if isinstance(found, Malformed) else f"cluster id {found}"
-            return StoreWord(Contact.LOST, f"the store has {theirs}, and this broker's is {self._cluster_id}")
+            return StoreWord(StoreFinding.LOST, f"the store has {theirs}, and this broker's is {self._cluster_id}")
         try:
             names = await session.children(paths.BROKER_IDS)
         except NoNode:
-            return StoreWord(Contact.LOST, f"the store has no {paths.BROKER_IDS}")
+            return StoreWord(StoreFinding.LOST, f"the store has no {paths.BROKER_IDS}")
         brokers = tuple(
             sorted(int(name) for name in names if name.isascii() and name.isdecimal() and len(name) <= DIGITS_MAX)
         )
@@ -109,8 +109,8 @@ class StoreProbe:
         elif stat.czxid != self.me.epoch():
             reason = f"the store has another registration of broker {me}"
         else:
-            return StoreWord(Contact.CONNECTED, "", brokers, controller)
-        return StoreWord(Contact.UNREGISTERED, reason, brokers, controller)
+            return StoreWord(StoreFinding.CONNECTED, "", brokers, controller)
+        return StoreWord(StoreFinding.UNREGISTERED, reason, brokers, controller)
 
     async def _controller(self) -> int | None:
         try:
@@ -149,7 +149,7 @@ class Condition:
         """Empty for a broker that serves. Silence of the store is no reason: a restart would only do harm then."""
         if doing := self.doing():
             return doing
-        if word.contact is Contact.LOST:
+        if word.contact is StoreFinding.LOST:
             return word.reason
         if self._broker_id not in self._metadata.brokers:
             return "no controller has sent this broker the state of the cluster yet"

@@ -27,7 +27,7 @@ YES: Final = "yes"
 NONE: Final = "none"
 
 
-class Contact(Enum):
+class StoreFinding(Enum):
     """A broker's contact with the coordination store."""
 
     CONNECTED = "connected"

@@ -204,6 +204,8 @@ class Server:
             # The cleaner's children are gone by the time that open requests are answered.
             serving += map(self._spawn, (running.ties.membership.run(), running.parts.cleaner.run()))
             self._spawn(self._tick(running))
+            if self._is_clustered:
+                self._spawn(running.ties.clocks.run())
             self._spawn(self._check_isr(running.parts.replicas))
             running.sockets.start()
             if running.metrics is not None:
@@ -301,6 +303,7 @@ class Server:
             running.parts.groups,
             uptime_ms=lambda: monotonic_ms() - ready_ms,
             lines_lost=lambda: getattr(log, "lines_lost", 0),  # Only a log that writes can fail to.
+            clocks=running.ties.clocks,
             contact=running.contact,
         )
         metrics.open(sources, lambda: "" if self.doing == SERVING else self.doing)

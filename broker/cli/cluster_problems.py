@@ -16,7 +16,15 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sordini.broker.condition_keys import NONE, SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER, YES, Contact
+from sordini.broker.condition_keys import (
+    NONE,
+    SERVING,
+    STORE_BROKERS,
+    STORE_CONTACT,
+    STORE_CONTROLLER,
+    YES,
+    StoreFinding,
+)
 from sordini.protocol.types import TopicPartition
 
 H = TypeVar("H", bound=Hashable)
@@ -29,9 +37,9 @@ REGISTERED, NOT_REGISTERED, NOT_KNOWN = "registered", "not registered", "not kno
 """What is said of a broker's contact when it does not say so itself."""
 NONE_TELLS: Final = "no Sordini of this version has contact itself and could tell"
 CONTACTS: Final = {
-    Contact.SILENT.value: "gets no answer from the coordination store",
-    Contact.LOST.value: "does not find its cluster in the coordination store",
-    Contact.UNREGISTERED.value: "is not registered in the coordination store",
+    StoreFinding.SILENT.value: "gets no answer from the coordination store",
+    StoreFinding.LOST.value: "does not find its cluster in the coordination store",
+    StoreFinding.UNREGISTERED.value: "is not registered in the coordination store",
 }
 
 
@@ -113,10 +121,10 @@ def _gone(there: Collection[int], rows: Iterable[Mapping[str, Any]]) -> Iterator
 def _of_store(named: Named, there: Collection[int], views: Mapping[int, View]) -> Iterator[str]:
     for broker, view in sorted(views.items()):
         state, _, reason = (view.words.get(STORE_CONTACT) or "").partition(": ")
-        if state and state != Contact.CONNECTED.value:
+        if state and state != StoreFinding.CONNECTED.value:
             yield f"broker {broker} {CONTACTS.get(state, f'says of the coordination store: {state}')} ({reason})"
         serving = view.words.get(SERVING, YES)
-        if serving != YES and state != Contact.LOST.value:
+        if serving != YES and state != StoreFinding.LOST.value:
             yield f"broker {broker} does not serve: {(serving or '').removeprefix('no: ')}"
     registered = _registered(views)
     if registered is None:
@@ -126,7 +134,7 @@ def _of_store(named: Named, there: Collection[int], views: Mapping[int, View]) -
         return
     for broker in sorted(set(there) - registered):
         told = views[broker].words.get(STORE_CONTACT, "") if broker in views else ""
-        if not (told or "").startswith(Contact.UNREGISTERED.value):
+        if not (told or "").startswith(StoreFinding.UNREGISTERED.value):
             yield f"broker {broker} is not registered in the coordination store"
     for broker in sorted(registered - set(there)):
         yield f"broker {broker} is registered in the coordination store and not in the metadata"
@@ -186,7 +194,7 @@ def _of_partitions(silent: Collection[int], rows: Iterable[Mapping[str, Any]]) -
 
 
 def _connected(views: Mapping[int, View]) -> list[View]:
-    return [view for view in views.values() if view.words.get(STORE_CONTACT) == Contact.CONNECTED.value]
+    return [view for view in views.values() if view.words.get(STORE_CONTACT) == StoreFinding.CONNECTED.value]
 
 
 def _registered(views: Mapping[int, View]) -> set[int] | None:

@@ -17,6 +17,7 @@ from sordini.broker.groups.state import Group
 from sordini.broker.metrics.latency import Latencies
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
+from sordini.broker.peer_clocks import PeerClocks
 from sordini.broker.store_contact import StoreContact
 
 
@@ -49,6 +50,7 @@ class Sources(NamedTuple):
     uptime_ms: Callable[[], int]
     lines_lost: Callable[[], int]
     """Log lines that could not be written."""
+    clocks: PeerClocks
     contact: StoreContact
 
 

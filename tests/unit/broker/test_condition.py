@@ -18,7 +18,7 @@ from sordini.broker.condition_keys import (
     STORE_CONTACT,
     STORE_CONTROLLER,
     YES,
-    Contact,
+    StoreFinding,
 )
 from sordini.broker.coordination.embedded import EmbeddedSession
 from sordini.broker.peering import Myself
@@ -175,14 +175,14 @@ def a_probe(session: AwaySession, session_timeout_ms: int = 20) -> StoreProbe:
 )
 async def test_a_store_that_does_not_answer_is_silent_and_why(failure: Exception | None, reason: str) -> None:
     word = await a_probe(AwaySession(failure)).read()
-    assert (word.contact, str(word), word.brokers) == (Contact.SILENT, reason, None)
+    assert (word.contact, str(word), word.brokers) == (StoreFinding.SILENT, reason, None)
 
 
 async def test_however_many_ask_the_store_is_read_once_at_a_time() -> None:
     session = AwaySession()
     probe = a_probe(session)
     words = await asyncio.gather(*(probe.read() for _ in range(50)))
-    assert {word.contact for word in words} == {Contact.SILENT}
+    assert {word.contact for word in words} == {StoreFinding.SILENT}
     assert session.reads == 1
     await probe.read()
     assert session.reads == 2, "an answer is not kept for those who ask later"
@@ -196,7 +196,7 @@ async def test_a_reading_that_is_cancelled_leaves_the_way_free_for_the_next() ->
     reading.cancel()
     await asyncio.wait([reading])
     session.failure = ConnectionLoss("/")
-    assert (await probe.read()).contact is Contact.SILENT
+    assert (await probe.read()).contact is StoreFinding.SILENT
 
 
 async def test_a_store_that_does_not_answer_is_no_reason_to_call_a_broker_that_serves_one_that_does_not() -> None:
