@@ -72,8 +72,8 @@ def status(client: Client, *, check: bool) -> None:
 
     LAG is how many committed records the broker is behind a leader, in the partition where it is most. One that keeps
     up hears of new records being committed with its next fetch, half a second later at most
-    (replica.fetch.wait.max.ms). A broker is silent when it did not answer within a sixth of --timeout, and gone when it
-    is not registered and still has replicas. --json has every partition.
+    (replica.fetch.wait.max.ms). A broker is silent when it did not answer within a sixth of --timeout, and 3 s at
+    least, and gone when it is not registered and still has replicas. --json has every partition.
 
     With --check the command is a test: before the next broker of a rolling restart is stopped, for example. Every
     broker, every leader and the controller are asked, and what is not known is not well.

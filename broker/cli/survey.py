@@ -19,6 +19,8 @@ W = TypeVar("W")
 
 ROUNDS_MAX: Final = 6
 """Waits for silent brokers that fit into the time that a command has: those of all questions, one after another."""
+PATIENCE_S_MIN: Final = 3.0
+"""A broker needs 2 s to say that its coordination store is silent: it is not to be taken for silent itself."""
 
 
 class Survey:
@@ -28,7 +30,7 @@ class Survey:
         """`timeout_s` is what the whole command has."""
         self._cluster = cluster
         self._living = frozenset(living)
-        self._patience_s = timeout_s / ROUNDS_MAX
+        self._patience_s = max(timeout_s / ROUNDS_MAX, min(PATIENCE_S_MIN, timeout_s / 2))
         self.silent: dict[int, str] = {}
         """Brokers that the cluster has and that did not answer, with the reason."""
 
