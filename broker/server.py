@@ -174,7 +174,6 @@ class Server:
             self._is_clustered,
         )
         parts = assemble(around, topic_configs, logs)
-        self.metadata = parts.metadata
         parts.condition.doing = lambda: "" if self.doing == SERVING else self.doing
         notes = FailureNotes(session, self.identity.broker_id, self._spawn)
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs, notes)
@@ -301,6 +300,7 @@ class Server:
             self.watchdog,
             metrics.service.latencies,
             running.parts.groups,
+            clocks=running.ties.clocks,
             uptime_ms=lambda: monotonic_ms() - ready_ms,
             lines_lost=lambda: getattr(log, "lines_lost", 0),  # Only a log that writes can fail to.
             clocks=running.ties.clocks,

@@ -47,6 +47,7 @@ class Sources(NamedTuple):
     watchdog: Watchdog
     latencies: Latencies
     groups: Groups
+    clocks: PeerClocks
     uptime_ms: Callable[[], int]
     lines_lost: Callable[[], int]
     """Log lines that could not be written."""

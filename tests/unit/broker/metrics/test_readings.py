@@ -74,6 +74,7 @@ class Scraped:
             self.watchdog,
             self.timed.latencies,
             self.groups,
+            clocks=cast("PeerClocks", SimpleNamespace(differences_ms={2: 1_500, 3: -20})),
             uptime_ms=lambda: 1500,
             lines_lost=lambda: 7,
             clocks=cast("PeerClocks", SimpleNamespace(differences_ms={2: 1_500, 3: -20})),
@@ -203,9 +204,9 @@ async def test_the_loops_worst_lag_is_that_since_the_last_scrape(scraped: Scrape
 
 async def test_what_is_about_the_whole_broker(scraped: Scraped) -> None:
     scraped.sockets.bind([Listener("PLAINTEXT", "127.0.0.1", 0)])
+    assert scraped["sordini_clock_difference_seconds"] == {("2",): 1.5, ("3",): -0.02}
     assert scraped["sordini_uptime_seconds"] == {(): 1.5}
     assert scraped["sordini_log_lines_lost_total"] == {(): 7}
-    assert scraped["sordini_clock_difference_seconds"] == {("2",): 1.5, ("3",): -0.02}
     assert scraped["sordini_controller_active"] == {(): 1}
     assert scraped["sordini_store_silent_seconds"] == {(): 0}
     assert scraped["sordini_coordination_store_lost"] == {(): 0}
