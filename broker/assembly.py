@@ -179,6 +179,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     config_changes = ConfigChanges(session, config_receiver.changed, clock, log)
     loggers = LoggerLevels(log)
     patience_ms = config.zookeeper_session_timeout_ms
+    probe = StoreProbe(me, metadata.cluster_id, around.contact, patience_ms)
     slots = config.max_incremental_fetch_session_cache_slots
     parts = Assembly(
         logs=logs,
@@ -198,7 +199,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         peering=peering,
         cleaner=cleaner_of(around.dynamic, logs, around.worker, clock.now_ms, log),
         record_jobs=_record_jobs(around),
-        condition=Condition(StoreProbe(me, metadata.cluster_id, patience_ms), metadata, replicas, dispatcher.slices),
+        condition=Condition(probe, metadata, replicas, dispatcher.slices),
     )
     parts.dispatcher.add(_routes(around, parts))
     return parts

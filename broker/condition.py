@@ -28,6 +28,7 @@ from sordini.broker.condition_keys import (
 from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.peering import Myself
 from sordini.broker.slices import Slices
+from sordini.broker.store_contact import StoreContact
 from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Malformed
 from sordini.replication.ports import ConnectionLoss, CoordinationError, NoNode, SessionExpired
@@ -54,8 +55,9 @@ class StoreWord(NamedTuple):
 class StoreProbe:
     """Reads from the coordination store what says whether this broker is in contact with its cluster."""
 
-    def __init__(self, me: Myself, cluster_id: str, session_timeout_ms: int) -> None:
+    def __init__(self, me: Myself, cluster_id: str, contact: StoreContact, session_timeout_ms: int) -> None:
         self.me = me
+        self._contact = contact
         self._cluster_id = cluster_id
         self._patience_ms = min(session_timeout_ms // 2, PATIENCE_MS_MAX)
         self._under_way: asyncio.Future[StoreWord] | None = None
@@ -78,13 +80,17 @@ class StoreProbe:
             async with asyncio.timeout(self._patience_ms / 1000):
                 return await self._read()
         except TimeoutError:
-            return StoreWord(StoreFinding.SILENT, f"the store did not answer within {self._patience_ms} ms")
+            reason = f"the store did not answer within {self._patience_ms} ms"
         except ConnectionLoss:
-            return StoreWord(StoreFinding.SILENT, "there is no connection to the store")
+            reason = "there is no connection to the store"
         except SessionExpired:
-            return StoreWord(StoreFinding.SILENT, "the session with the store is over, and there is no new one yet")
+            reason = "the session with the store is over, and there is no new one yet"
         except CoordinationError as error:
-            return StoreWord(StoreFinding.SILENT, f"the store failed ({error})")
+            reason = f"the store failed ({error})"
+        if self._contact.lost_tree:  # The store answers, in a session that is not the broker's yet.
+            return StoreWord(StoreFinding.LOST, self._contact.lost_tree)
+        silent_ms = self._contact.silent_ms
+        return StoreWord(StoreFinding.SILENT, f"{reason}; silent for {silent_ms} ms" if silent_ms else reason)
 
     async def _read(self) -> StoreWord:
         session, me = self.me.session, self.me.broker_id

@@ -174,6 +174,7 @@ class Server:
             self._is_clustered,
         )
         parts = assemble(around, topic_configs, logs)
+        self.metadata = parts.metadata
         parts.condition.doing = lambda: "" if self.doing == SERVING else self.doing
         notes = FailureNotes(session, self.identity.broker_id, self._spawn)
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs, notes)
@@ -303,7 +304,6 @@ class Server:
             clocks=running.ties.clocks,
             uptime_ms=lambda: monotonic_ms() - ready_ms,
             lines_lost=lambda: getattr(log, "lines_lost", 0),  # Only a log that writes can fail to.
-            clocks=running.ties.clocks,
             contact=running.contact,
         )
         metrics.open(sources, lambda: "" if self.doing == SERVING else self.doing)

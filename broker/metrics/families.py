@@ -51,7 +51,6 @@ class Sources(NamedTuple):
     uptime_ms: Callable[[], int]
     lines_lost: Callable[[], int]
     """Log lines that could not be written."""
-    clocks: PeerClocks
     contact: StoreContact
 
 

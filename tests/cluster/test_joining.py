@@ -27,6 +27,12 @@ def check(cluster: Cluster) -> dict[str, Any]:
     return told
 
 
+def ping(cluster: Cluster, broker: int) -> int:
+    """The exit code."""
+    words = ["ping", "--serving", "--timeout", "20", "--bootstrap", cluster.brokers[broker].bootstrap]
+    return CliRunner().invoke(main, words).exit_code
+
+
 def stores(told: dict[str, Any]) -> list[str | None]:
     return [row["store"] for row in told["brokers"]]
 
@@ -44,6 +50,8 @@ def test_ours_speaks_for_the_others_in_a_check_of_a_mixed_cluster(
 ) -> None:
     governed.wait(lambda: not check(governed)["problems"], "all is well")
     assert stores(check(governed)) == ["registered"] * 3 + ["connected"]
+    codes = [ping(governed, broker) for broker in (1, 4)]
+    assert codes == [3, 0], "an Apache Kafka does not say whether it serves"
     with frozen(zookeeper_process):
         told = check(governed)
     assert (stores(told)[3] or "").startswith("silent: ")

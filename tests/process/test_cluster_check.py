@@ -22,6 +22,7 @@ from tests.process.wire import Client
 SESSION_MS = 4_000
 """Long enough for a command on a busy machine."""
 SECONDS_MAX = 60.0
+IS_LONG = os.environ.get("SORDINI_MIXED") == "all"
 
 
 class Said(NamedTuple):
@@ -138,7 +139,7 @@ def test_a_broker_that_hangs_and_one_that_is_dead_fail_the_check(brokers: list[S
     until_well(brokers)
 
 
-def test_a_zookeeper_that_has_lost_its_data_fails_the_check(
+def test_a_zookeeper_that_has_lost_its_data_fails_the_check_from_the_first_moment_on(
     brokers: list[SordiniProcess], ensemble: ZooKeeperProcess
 ) -> None:
     until_well(brokers)
@@ -147,5 +148,23 @@ def test_a_zookeeper_that_has_lost_its_data_fails_the_check(
     shutil.rmtree(ensemble.directory / "data")
     ensemble.start()
     code, told = check(brokers[0])
-    assert code == 1, "it is back and empty"
-    assert "connected" not in stores(told)
+    assert (code, "connected" in stores(told)) == (1, False), "it is back and empty"
+
+
+@pytest.mark.skipif(not IS_LONG, reason="waits until a session is over: SORDINI_MIXED=all")
+def test_brokers_whose_zookeeper_has_lost_its_data_say_so_and_do_not_serve(brokers: list[SordiniProcess]) -> None:
+    """Continues where the test before has left ZooKeeper: without its data."""
+    lost: dict[str, Any] = {}
+
+    def is_lost() -> bool:
+        code, told = check(brokers[0])
+        assert code == 1
+        lost.update(told)
+        return stores(told) == ["lost", "lost"]
+
+    until(is_lost, lambda: (lost["problems"], [broker.tail() for broker in brokers]))
+    for broker, number in zip(brokers, (1, 2), strict=True):
+        wanted = f"broker {number} does not find its cluster in the coordination store"
+        assert any(problem.startswith(wanted) for problem in lost["problems"]), lost["problems"]
+        said = run(broker, "ping", "--serving")
+        assert (said.code, "does not serve" in said.errors) == (3, True), said

@@ -22,6 +22,7 @@ from sordini.broker.condition_keys import (
 )
 from sordini.broker.coordination.embedded import EmbeddedSession
 from sordini.broker.peering import Myself
+from sordini.broker.store_contact import StoreContact
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from sordini.protocol.types import BrokerId
@@ -29,7 +30,8 @@ from sordini.replication.controller import paths, znodes
 from sordini.replication.controller.cluster import Broker, Endpoint
 from sordini.replication.controller.registration import Registration
 from sordini.replication.ports import ConnectionLoss, Session, SessionExpired, StoreUnusable
-from tests.unit.broker.parts import ADDRESS, CLUSTER_ID, ME, OTHER, UnitBroker, a_broker, led
+from tests.unit.broker.network.helpers import ListLog, StillClock
+from tests.unit.broker.parts import ADDRESS, CLUSTER_ID, ME, OTHER, Timers, UnitBroker, a_broker, led
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
 OTHER_CLUSTER_ID = "z" * 21 + "g"
@@ -160,8 +162,9 @@ class AwaySession:
         raise AssertionError(path)
 
 
-def a_probe(session: AwaySession, session_timeout_ms: int = 20) -> StoreProbe:
-    return StoreProbe(Myself(ME, lambda: 1, cast("Session", session)), CLUSTER_ID, session_timeout_ms)
+def a_probe(session: AwaySession, session_timeout_ms: int = 20, contact: StoreContact | None = None) -> StoreProbe:
+    contact = contact or StoreContact(StillClock(), Timers().call_later, ListLog())
+    return StoreProbe(Myself(ME, lambda: 1, cast("Session", session)), CLUSTER_ID, contact, session_timeout_ms)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +179,17 @@ def a_probe(session: AwaySession, session_timeout_ms: int = 20) -> StoreProbe:
 async def test_a_store_that_does_not_answer_is_silent_and_why(failure: Exception | None, reason: str) -> None:
     word = await a_probe(AwaySession(failure)).read()
     assert (word.contact, str(word), word.brokers) == (StoreFinding.SILENT, reason, None)
+
+
+async def test_a_silent_store_is_told_with_the_time_of_its_silence_and_a_lost_one_as_lost() -> None:
+    clock = StillClock()
+    contact = StoreContact(clock, Timers().call_later, ListLog())
+    contact.silent(clock.ms + 60_000)
+    clock.ms += 12_000
+    probe = a_probe(AwaySession(ConnectionLoss("/")), contact=contact)
+    assert str(await probe.read()) == "silent: there is no connection to the store; silent for 12000 ms"
+    contact.lost_tree = "it has the cluster id of another"
+    assert str(await probe.read()) == "lost: it has the cluster id of another"
 
 
 async def test_however_many_ask_the_store_is_read_once_at_a_time() -> None:

@@ -74,7 +74,6 @@ class Scraped:
             self.watchdog,
             self.timed.latencies,
             self.groups,
-            clocks=cast("PeerClocks", SimpleNamespace(differences_ms={2: 1_500, 3: -20})),
             uptime_ms=lambda: 1500,
             lines_lost=lambda: 7,
             clocks=cast("PeerClocks", SimpleNamespace(differences_ms={2: 1_500, 3: -20})),
