@@ -22,7 +22,6 @@ from tests.process.wire import Client
 SESSION_MS = 4_000
 """Long enough for a command on a busy machine."""
 SECONDS_MAX = 60.0
-IS_LONG = os.environ.get("SORDINI_MIXED") == "all"
 
 
 class Said(NamedTuple):
@@ -139,7 +138,7 @@ def test_a_broker_that_hangs_and_one_that_is_dead_fail_the_check(brokers: list[S
     until_well(brokers)
 
 
-def test_a_zookeeper_that_has_lost_its_data_fails_the_check_from_the_first_moment_on(
+def test_a_zookeeper_that_has_lost_its_data_fails_every_check_and_its_brokers_say_so_and_do_not_serve(
     brokers: list[SordiniProcess], ensemble: ZooKeeperProcess
 ) -> None:
     until_well(brokers)
@@ -147,18 +146,11 @@ def test_a_zookeeper_that_has_lost_its_data_fails_the_check_from_the_first_momen
     assert check(brokers[0])[0] == 1, "it is away"
     shutil.rmtree(ensemble.directory / "data")
     ensemble.start()
-    code, told = check(brokers[0])
-    assert (code, "connected" in stores(told)) == (1, False), "it is back and empty"
-
-
-@pytest.mark.skipif(not IS_LONG, reason="waits until a session is over: SORDINI_MIXED=all")
-def test_brokers_whose_zookeeper_has_lost_its_data_say_so_and_do_not_serve(brokers: list[SordiniProcess]) -> None:
-    """Continues where the test before has left ZooKeeper: without its data."""
     lost: dict[str, Any] = {}
 
     def is_lost() -> bool:
         code, told = check(brokers[0])
-        assert code == 1
+        assert (code, "connected" in stores(told)) == (1, False), "it is back and empty"
         lost.update(told)
         return stores(told) == ["lost", "lost"]
 
