@@ -73,6 +73,6 @@ VOLUME /var/lib/sordini
 EXPOSE 9092
 # SIGTERM drains and writes checkpoints, within sordini.shutdown.deadline.ms: give `docker stop` as long (-t 40).
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["sordini", "ping", "--timeout", "4"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["sordini", "ping", "--serving", "--timeout", "4"]
 ENTRYPOINT ["sordini"]
 CMD ["serve"]

@@ -10,6 +10,7 @@ from sordini.broker.cleaning import cleaner_of
 from sordini.broker.clock import Clock
 from sordini.broker.command_origin import CommandOrigin
 from sordini.broker.commands import CommandReceiver
+from sordini.broker.condition import Condition, StoreProbe
 from sordini.broker.configuration.admin import ConfigAdmin
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
@@ -26,7 +27,7 @@ from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.closest import ClosestReplicas
 from sordini.broker.handlers.cluster import ClusterHandler
-from sordini.broker.handlers.configs import ConfigsHandler
+from sordini.broker.handlers.configs import ConfigsHandler, Itself
 from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
@@ -118,6 +119,7 @@ class Assembly(NamedTuple):
     peering: Peering
     cleaner: LogCleaner
     record_jobs: JobQueue
+    condition: Condition
 
 
 def topic_configs_of(dynamic: DynamicConfig, session: Session, log: Log) -> TopicConfigs:
@@ -140,8 +142,9 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     metadata = MetadataCache(around.identity.cluster_id, uses_topic_ids=with_ids)
     dispatcher = Dispatcher(spawn, log)
     session.on_state(dispatcher.store_refusals.session_changed)
+    me = Myself(broker_id, lambda: receiver.broker_epoch, session)
     peering = peering_of(
-        Myself(broker_id, lambda: receiver.broker_epoch, session),
+        me,
         around.dynamic,
         topic_configs,
         metadata,
@@ -177,6 +180,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     config_changes = ConfigChanges(session, config_receiver.changed, clock, log)
     loggers = LoggerLevels(log)
     patience_ms = config.zookeeper_session_timeout_ms
+    probe = StoreProbe(me, metadata.cluster_id, around.contact, patience_ms)
     slots = config.max_incremental_fetch_session_cache_slots
     parts = Assembly(
         logs=logs,
@@ -196,6 +200,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         peering=peering,
         cleaner=cleaner_of(around.dynamic, logs, around.worker, clock.now_ms, log),
         record_jobs=_record_jobs(around),
+        condition=Condition(probe, metadata, replicas, dispatcher.slices),
     )
     parts.dispatcher.add(_routes(around, parts))
     return parts
@@ -227,6 +232,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         return may_be_others or TRANSACTIONS_TOPIC in metadata.topics
 
     requests = ControllerRequests(lambda: parts.partition_admin.controller)
+    itself = Itself(parts.condition, later, slices)
     return [
         ProduceHandler(
             replicas,
@@ -260,7 +266,9 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         TopicPagesHandler(metadata, partitions_max=config.max_request_partition_size_limit).route(),
         *TopicsHandler(parts.topic_admin, metadata, later, slices).routes(),
         *PartitionsHandler(parts.topic_admin, parts.partition_admin, later, slices).routes(),
-        ConfigsHandler(broker_id, around.dynamic, metadata, parts.topic_configs.config_of, parts.loggers).route(),
+        ConfigsHandler(
+            broker_id, around.dynamic, metadata, parts.topic_configs.config_of, parts.loggers, itself
+        ).route(),
         *AlterConfigsHandler(parts.config_admin, metadata, later, slices).routes(),
         CoordinatorsHandler(parts.offsets_topic, metadata, coordinates_transactions=coordinates_transactions).route(),
         ConsumerGroupsHandler().route(),

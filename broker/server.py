@@ -176,6 +176,7 @@ class Server:
         )
         parts = assemble(around, topic_configs, logs)
         self.metadata = parts.metadata
+        parts.condition.doing = lambda: "" if self.doing == SERVING else self.doing
         notes = FailureNotes(session, self.identity.broker_id, self._spawn)
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs, notes)
         metrics = await listen_for_metrics(self._config, parts.dispatcher, log)
@@ -205,6 +206,8 @@ class Server:
             # The cleaner's children are gone by the time that open requests are answered.
             serving += map(self._spawn, (running.ties.membership.run(), running.parts.cleaner.run()))
             self._spawn(self._tick(running))
+            if self._is_clustered:
+                self._spawn(running.ties.clocks.run())
             self._spawn(self._check_isr(running.parts.replicas))
             running.sockets.start()
             if running.metrics is not None:
@@ -300,6 +303,7 @@ class Server:
             self.watchdog,
             metrics.service.latencies,
             running.parts.groups,
+            clocks=running.ties.clocks,
             uptime_ms=lambda: monotonic_ms() - ready_ms,
             lines_lost=lambda: getattr(log, "lines_lost", 0),  # Only a log that writes can fail to.
             contact=running.contact,

@@ -8,6 +8,7 @@ from sordini.broker.assembly import Assembly, Surroundings
 from sordini.broker.configuration.receiver import load_layers
 from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.membership import Hooks, Membership
+from sordini.broker.peer_clocks import WRITE_MS_MAX, PeerClocks
 from sordini.broker.peers.channel import WireChannel
 from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
 from sordini.broker.startup import policy_of, tell_of_unknown_topics
@@ -26,6 +27,7 @@ class Ties(NamedTuple):
     membership: Membership
     channel: WireChannel
     leaving: Leaving
+    clocks: PeerClocks
 
 
 def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore, parts: Assembly, me: Broker) -> Ties:
@@ -40,6 +42,7 @@ def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore,
         around.spawn,
         around.log,
     )
+    clocks = PeerClocks(session, me.broker_id, around.log)
     guard = TreeGuard(
         around.identity.cluster_id,
         me.broker_id,
@@ -48,7 +51,8 @@ def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore,
         around.clock,
         around.log,
     )
-    membership = Membership(store, session, _hooks(around, parts, me, channel), around.contact, guard, around.log)
+    hooks = _hooks(around, parts, me, channel, clocks)
+    membership = Membership(store, session, hooks, around.contact, guard, around.log)
     leaving = Leaving(
         me.broker_id,
         lambda: membership.broker_epoch,
@@ -63,16 +67,19 @@ def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore,
         ),
         around.log,
     )
-    return Ties(membership, channel, leaving)
+    return Ties(membership, channel, leaving, clocks)
 
 
-def _hooks(around: Surroundings, parts: Assembly, me: Broker, channel: WireChannel) -> Hooks:
+def _hooks(around: Surroundings, parts: Assembly, me: Broker, channel: WireChannel, clocks: PeerClocks) -> Hooks:
     config, clock, log = around.config, around.clock, around.log
 
     async def register(session: Session) -> int:
         timeout_ms = config.zookeeper_session_timeout_ms
         tree = (Check(paths.CLUSTER_ID),)
-        return await Registration(session, me, clock, log, session_timeout_ms=timeout_ms, conditions=tree).register()
+        registration = Registration(session, me, clock, log, session_timeout_ms=timeout_ms, conditions=tree)
+        broker_epoch = await registration.register()
+        clocks.write_ms = WRITE_MS_MAX if registration.write_ms is None else registration.write_ms
+        return broker_epoch
 
     def known_as(broker_epoch: int) -> None:
         parts.receiver.broker_epoch = broker_epoch

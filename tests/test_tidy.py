@@ -64,6 +64,7 @@ PURE = (
     "broker.cli.draining",
     "broker.cli.holdings",
     "broker.cli.reassignment",
+    "broker.cli.cluster_problems",
     "broker.cli.reset",
     "broker.groups.durable",
     "broker.groups.events",

@@ -60,45 +60,62 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--check", is_flag=True, help="Fail unless every partition has a leader and all replicas in sync.")
+@click.option("--check", is_flag=True, help="Fail unless all is well: no problem is found, and nothing is unknown.")
 @wait_option
 @client_options
 def status(client: Client, *, check: bool, wait_s: float) -> None:
     """Show the brokers, what each leads and holds, and which partitions lack something.
 
+    STORE is each broker's contact with ZooKeeper, or with its own file: connected, silent, lost (the store is not this
+    cluster's) or unregistered. An Apache Kafka, or a Sordini that is older than this column, is registered, not
+    registered, or not known, as other brokers find it in ZooKeeper. Below the table stands what is not well: brokers
+    that do not answer or have no contact, those that disagree on the controller or on leaders, leaders that refuse what
+    they should lead, and partitions that lack a leader or a replica in sync.
+
     LAG is how many committed records the broker is behind a leader, in the partition where it is most. One that keeps
     up hears of new records being committed with its next fetch, half a second later at most
-    (replica.fetch.wait.max.ms). A broker is silent when it did not answer within 5 s, and gone when it is not
-    registered and still has replicas. --json has every partition.
+    (replica.fetch.wait.max.ms). A broker is silent when it did not answer within a sixth of --timeout, and 3 s at
+    least, and gone when it is not registered and still has replicas. --json has every partition.
 
-    With --check the command is a test: before the next broker of a rolling restart is stopped, for example. With --wait
-    it looks again until all is well, and then shows what it saw last.
+    With --check the command is a test: before the next broker of a rolling restart is stopped, for example. Every
+    broker, every leader and the controller are asked, and what is not known is not well. With --wait it looks again
+    until all is well, and then shows what it saw last.
 
     \b
       sordini cluster status
       sordini cluster status --check --wait 120
     """
-    from sordini.broker.cli.cluster_status import cluster_status, is_well
+    from sordini.broker.cli.cluster_status import cluster_status
 
     if wait_s and not check:
         raise click.UsageError("--wait goes with --check: it waits until the check succeeds")
-    told = look_until(client, wait_s, lambda cluster: cluster.persist(lambda: cluster_status(cluster)), is_well)
+    told = look_until(
+        client,
+        wait_s,
+        lambda cluster: cluster.persist(lambda: cluster_status(cluster, client.timeout_s)),
+        lambda told: not told["problems"],
+    )
     if client.as_json:
         print_json(told)
     else:
         _tell_status(told)
-    if check and not is_well(told):
-        raise Failure(f"not every partition has a leader and all its replicas in sync{after(wait_s)}")
+    if check and told["problems"]:
+        raise Failure(f"the cluster is not well: {counted(len(told['problems']), 'problem')}{after(wait_s)}")
 
 
 def _tell_status(told: Mapping[str, Any]) -> None:
-    from sordini.broker.cli.cluster_status import is_under_replicated
+    from sordini.broker.cli.cluster_problems import is_under_replicated
 
     controller = "no controller" if told["controller"] is None else f"controller {told['controller']}"
     echo(f"cluster {told['cluster_id']}, {controller}")
-    keys = ("broker", "address", "rack", "state", "leads", "replicas", "in_sync", "lag")
+    keys = ("broker", "address", "rack", "state", "store", "leads", "replicas", "in_sync", "lag")
     rows = [
-        {**row, "address": None if row["host"] is None else f"{row['host']}:{row['port']}"} for row in told["brokers"]
+        {
+            **row,
+            "address": None if row["host"] is None else f"{row['host']}:{row['port']}",
+            "store": None if row["store"] is None else row["store"].partition(":")[0],
+        }
+        for row in told["brokers"]
     ]
     echo_lines(table([key.replace("_", " ").upper() for key in keys], [[row[key] for key in keys] for row in rows]))
     echo(
@@ -109,6 +126,8 @@ def _tell_status(told: Mapping[str, Any]) -> None:
     if lacking:
         head = ["PARTITION", "LEADER", "REPLICAS", "IN SYNC", "LAGS"]
         echo_lines(table(head, map(_lacking, lacking)))
+    for problem in told["problems"]:
+        echo(f"not well: {problem}")
 
 
 def _lacking(row: Mapping[str, Any]) -> list[object]:

@@ -1,12 +1,17 @@
-"""DescribeConfigs: every setting of a topic or of this broker, with where its value comes from (KIP-226, KIP-569)."""
+"""DescribeConfigs: every setting of a topic or of this broker, with where its value comes from (KIP-226, KIP-569).
+
+Requests that name one of `condition_keys` for a broker are answered with how it is, too, as soon as that is known.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from functools import partial
 from itertools import dropwhile
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+from sordini.broker.condition import Condition
+from sordini.broker.condition_keys import MEANINGS
 from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.admin import ResourceKind, check_broker_name, describe_kind
 from sordini.broker.configuration.config import SETTINGS
@@ -20,7 +25,8 @@ from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfi
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.repeats import check_mentions
 from sordini.broker.metadata_cache import MetadataCache
-from sordini.broker.slices import Work
+from sordini.broker.network.ports import Pending
+from sordini.broker.slices import Slices, Work
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -72,6 +78,16 @@ class Known(NamedTuple):
     """All settings, by what resources that are alike have in common."""
     packed: dict[Hashable, Packed]
     """Rows of the answer as bytes, by that and by the keys that are asked for."""
+    condition: Mapping[str, str | None]
+    """How the broker is, for those who name the keys."""
+
+
+class Itself(NamedTuple):
+    """How a broker's word on its own condition comes into an answer."""
+
+    condition: Condition
+    later: Callable[[Call, Awaitable[Any]], Pending]
+    slices: Slices
 
 
 class ConfigsHandler:
@@ -84,8 +100,10 @@ class ConfigsHandler:
         metadata: MetadataCache,
         config_of: Callable[[str], TopicConfig],
         loggers: LoggerLevels,
+        itself: Itself,
     ) -> None:
         """`config_of` finds a topic's resolved configuration."""
+        self._itself = itself
         self._loggers = loggers
         self._broker_id = broker_id
         self._dynamic = dynamic
@@ -95,11 +113,21 @@ class ConfigsHandler:
     def route(self) -> Route:
         return Route(ApiKey.DESCRIBE_CONFIGS, self.handle, self.refuse)
 
-    def handle(self, call: Call) -> Work[DescribeConfigsResponse]:
+    def handle(self, call: Call) -> Work[DescribeConfigsResponse | Pending]:
         request: DescribeConfigsRequest = call.body
         yield from check_mentions((resource.resource_type, resource.resource_name) for resource in request.resources)
+        if (yield from _asks_for_condition(request)):
+            return self._itself.later(call, self._with_condition(call))
+        return (yield from self._described(call, {}))
+
+    async def _with_condition(self, call: Call) -> DescribeConfigsResponse:
+        return await self._itself.slices.through(self._described(call, await self._itself.condition.values()))
+
+    def _described(self, call: Call, condition: Mapping[str, str | None]) -> Work[DescribeConfigsResponse]:
+        """The answer; `condition` has the values of `condition_keys` where one of them is asked for."""
+        request: DescribeConfigsRequest = call.body
         response = DescribeConfigsResponse()
-        known = Known({}, {})
+        known = Known({}, {}, condition)
         for resource in request.resources:
             response.results.append((yield from self._describe(call, resource, known)))
         return response
@@ -133,6 +161,8 @@ class ConfigsHandler:
                 yield DESCRIPTION_STEPS
             found = known.described[alike]
             rows = [_row(one, call.body) for key, one in found.items() if wanted is None or key in wanted]
+            if resource.resource_type == ResourceKind.BROKER and wanted is not None:
+                rows += [_row(_of_condition(*item), call.body) for item in known.condition.items() if item[0] in wanted]
             known.packed[place] = schema.pack(
                 DescribeConfigsResponse, call.version, DescribeConfigsResult, "configs", rows
             )
@@ -210,6 +240,21 @@ class ConfigsHandler:
                 for resource in request.resources
             ]
         )
+
+
+def _asks_for_condition(request: DescribeConfigsRequest) -> Work[bool]:
+    for resource in request.resources:
+        yield 1
+        if resource.resource_type == ResourceKind.BROKER:
+            for key in resource.configuration_keys or ():
+                if key in MEANINGS:
+                    return True
+                yield 1
+    return False
+
+
+def _of_condition(key: str, value: str | None) -> Described:
+    return Described(key, value, [], ValueKind.STRING, True, MEANINGS[key])
 
 
 def _of_topic(topic: TopicConfig) -> list[Described]:

@@ -48,6 +48,10 @@ def _durations(sources: Sources) -> Iterator[Row]:
             yield (api.key.name,), Durations(list(latencies.counts[key]), latencies.nanoseconds[key])
 
 
+def _clocks(sources: Sources) -> Iterator[Row]:
+    return (((str(broker),), ms / 1000) for broker, ms in sources.clocks.differences_ms.items())
+
+
 def _lag_max(sources: Sources) -> float:
     """Reading starts a new interval: the worst since the start would hide all that follows."""
     lag_ms, sources.watchdog.lag_ms_max = sources.watchdog.lag_ms_max, 0
@@ -217,6 +221,13 @@ BROKER_FAMILIES = (
         "Times that one callback held the loop for longer than sordini.stall.threshold.ms.",
         (),
         one(lambda sources: sources.watchdog.stalls),
+    ),
+    Family(
+        "sordini_clock_difference_seconds",
+        Kind.GAUGE,
+        "By how much another broker's clock is ahead of this one's, as of their registrations; negative: behind.",
+        ("broker",),
+        _clocks,
     ),
     Family(
         "sordini_log_lines_lost_total",

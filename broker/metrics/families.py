@@ -17,6 +17,7 @@ from sordini.broker.groups.state import Group
 from sordini.broker.metrics.latency import Latencies
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
+from sordini.broker.peer_clocks import PeerClocks
 from sordini.broker.store_contact import StoreContact
 
 
@@ -46,6 +47,7 @@ class Sources(NamedTuple):
     watchdog: Watchdog
     latencies: Latencies
     groups: Groups
+    clocks: PeerClocks
     uptime_ms: Callable[[], int]
     lines_lost: Callable[[], int]
     """Log lines that could not be written."""

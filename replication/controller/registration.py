@@ -114,6 +114,8 @@ class Registration:
         self._conditions = conditions
         # A ZooKeeper ends sessions at its ticks, of which a timeout has two at the least.
         self._patience_ms = session_timeout_ms + session_timeout_ms // 2
+        self.write_ms: int | None = None
+        """How long the write of the node took, from the time that stands in it on; None when that is not known."""
 
     async def register(self) -> int:
         """Take the id; the broker epoch. A former life's node is waited for, until its session must have ended.
@@ -136,7 +138,7 @@ class Registration:
 
     async def _take(self, path: str) -> int | None:
         # Created empty and set in one transaction, so a living broker's node has version 1, as Apache Kafka's has.
-        data = znodes.encode_broker(self._broker, self._clock.now_ms())
+        data, began_ms = znodes.encode_broker(self._broker, self._clock.now_ms()), self._clock.monotonic_ms()
         try:
             _, stat, *_ = await self._session.multi(
                 [Create(path, b"", ephemeral=True), Set(path, data, 0), *self._conditions]
@@ -144,6 +146,7 @@ class Registration:
         except NodeExists:
             return None
         assert isinstance(stat, Stat), stat
+        self.write_ms = self._clock.monotonic_ms() - began_ms
         return stat.czxid
 
     async def _wait(self, gone: asyncio.Event, deadline_ms: int) -> None:

@@ -114,6 +114,15 @@ def decode_broker(broker_id: BrokerId, data: bytes, epoch: int) -> Broker:
     return Broker(broker_id, epoch, endpoints, None if rack is None else _text(str(rack)))
 
 
+@_tolerant(lambda broker_id, _data: paths.broker(broker_id))
+def decode_registration_time(_broker_id: BrokerId, data: bytes) -> int:
+    """When a registration was written, by its broker's clock, in milliseconds."""
+    written_ms = int(str(_decode(data)["timestamp"]))
+    if not 0 <= written_ms < 2**63:
+        raise ValueError(f"{written_ms} is not a time")
+    return written_ms
+
+
 def _host_text(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 

@@ -21,7 +21,7 @@ from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.cluster.tree import Tree
 from tests.outside.java import SHORT_LIVED, ApacheKafkaProcess
-from tests.outside.processes import BrokerProcess, SordiniProcess
+from tests.outside.processes import BrokerProcess, OutsideProcess, SordiniProcess
 from tests.process.wire import Client
 
 Partition = tuple[str, int]
@@ -286,8 +286,8 @@ class Cluster:
 
 
 @contextmanager
-def frozen(process: BrokerProcess) -> Iterator[None]:
-    """A broker that neither runs nor is gone, as in a long collection of garbage."""
+def frozen(process: OutsideProcess) -> Iterator[None]:
+    """A program that neither runs nor is gone, as in a long collection of garbage."""
     os.kill(process.pid, signal.SIGSTOP)
     try:
         yield

@@ -1,11 +1,40 @@
-"""Ours as a member of a cluster of Apache Kafka: in sync, leading and following, under load (experiment A1)."""
+"""Ours as a member of a cluster of Apache Kafka: in sync, leading and following, under load (experiment A1).
+
+And what `cluster status` says of such a cluster, in which ours alone can be asked for its contact with ZooKeeper.
+"""
 
 from __future__ import annotations
 
-from tests.cluster.cluster import Cluster
+import json
+from typing import Any
+
+from click.testing import CliRunner
+
+from sordini.broker.__main__ import main
+from tests.cluster.cluster import Cluster, frozen
 from tests.cluster.work import Work
+from tests.outside.java import ZooKeeperProcess
 
 FOLLOWED = [[1, 2, 4], [4, 1, 2]]
+NOT_KNOWN = "whether the coordination store is in contact with brokers 1, 2, 3 is not known"
+
+
+def check(cluster: Cluster) -> dict[str, Any]:
+    """What `cluster status --check` says; it fails when it finds problems, and only then."""
+    done = CliRunner().invoke(main, ["cluster", "status", "--check", "--json", "--bootstrap", cluster.bootstrap])
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert done.exit_code == bool(told["problems"]), told["problems"]
+    return told
+
+
+def ping(cluster: Cluster, broker: int) -> int:
+    """The exit code."""
+    words = ["ping", "--serving", "--timeout", "20", "--bootstrap", cluster.brokers[broker].bootstrap]
+    return CliRunner().invoke(main, words).exit_code
+
+
+def stores(told: dict[str, Any]) -> list[str | None]:
+    return [row["store"] for row in told["brokers"]]
 
 
 def test_ours_is_in_every_in_sync_set_under_acks_all_and_transactional_load(governed: Cluster) -> None:
@@ -16,6 +45,20 @@ def test_ours_is_in_every_in_sync_set_under_acks_all_and_transactional_load(gove
         assert {governed.leader(one) for one in work.partitions} == {1, 4}
 
 
+def test_ours_speaks_for_the_others_in_a_check_of_a_mixed_cluster(
+    governed: Cluster, zookeeper_process: ZooKeeperProcess
+) -> None:
+    governed.wait(lambda: not check(governed)["problems"], "all is well")
+    assert stores(check(governed)) == ["registered"] * 3 + ["connected"]
+    codes = [ping(governed, broker) for broker in (1, 4)]
+    assert codes == [3, 0], "an Apache Kafka does not say whether it serves"
+    with frozen(zookeeper_process):
+        told = check(governed)
+    assert (stores(told)[3] or "").startswith("silent: ")
+    assert stores(told)[:3] == ["not known"] * 3
+    assert any(problem.startswith(NOT_KNOWN) for problem in told["problems"])
+
+
 def test_nothing_acknowledged_is_lost_when_ours_is_killed_and_comes_back(governed: Cluster) -> None:
     with Work(governed, "killed", FOLLOWED) as work:
         work.go_on()
@@ -24,6 +67,9 @@ def test_nothing_acknowledged_is_lost_when_ours_is_killed_and_comes_back(governe
         for topic in ("killed", "killed-money"):
             governed.wait_for_leader((topic, 1), 1)
         work.go_on()
+        problems = check(governed)["problems"]
+        assert any(problem.startswith(NOT_KNOWN) for problem in problems), problems
+        assert any(problem.startswith("broker 4 is gone") for problem in problems), problems
         governed.restart(4)
         governed.wait_for_full_isr(work.partitions)
         work.go_on()

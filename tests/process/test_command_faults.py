@@ -68,6 +68,7 @@ TABLE: tuple[str, ...] = (
     "reassign cancel {plan}",
     "reassign list",
     "ping",
+    "ping --serving",
 )
 IS_LONG = os.environ.get("SORDINI_FAULTS") == "all"
 """Whether every kind of fault is tried at every answer of every command: minutes. Else each command gets one kind."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from types import MappingProxyType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +18,7 @@ from sordini.broker.network.limits import Listener
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.network.watchdog import Watchdog
+from sordini.broker.peer_clocks import PeerClocks
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchRequest
@@ -75,6 +76,7 @@ class Scraped:
             self.groups,
             uptime_ms=lambda: 1500,
             lines_lost=lambda: 7,
+            clocks=cast("PeerClocks", SimpleNamespace(differences_ms={2: 1_500, 3: -20})),
             contact=broker.contact,
         )
 
@@ -201,6 +203,7 @@ async def test_the_loops_worst_lag_is_that_since_the_last_scrape(scraped: Scrape
 
 async def test_what_is_about_the_whole_broker(scraped: Scraped) -> None:
     scraped.sockets.bind([Listener("PLAINTEXT", "127.0.0.1", 0)])
+    assert scraped["sordini_clock_difference_seconds"] == {("2",): 1.5, ("3",): -0.02}
     assert scraped["sordini_uptime_seconds"] == {(): 1.5}
     assert scraped["sordini_log_lines_lost_total"] == {(): 7}
     assert scraped["sordini_controller_active"] == {(): 1}

@@ -1,0 +1,243 @@
+"""What is wrong with a cluster, from what its brokers answered: one sentence for each broker and kind of problem.
+
+Pure. What is not known counts as wrong: a broker that does not answer, a partition whose leader says nothing of it, a
+coordination store that cannot be read.
+
+The store is read by brokers of ours only, at the moment they are asked (`broker/condition.py`). A broker of another
+kind, or of a version of ours without the keys, cannot be asked for that, and nothing else is asked of it instead: a
+request by which an Apache Kafka reads from ZooKeeper holds one of its request threads until ZooKeeper answers. The
+store itself speaks for such a broker. Its registration is there for as long as its session lives, so that a broker of
+ours that reads it there knows that ZooKeeper has heard from the other within a session timeout. A cluster without any
+broker of ours is one whose contact is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from sordini.broker.condition_keys import (
+    NONE,
+    SERVING,
+    STORE_BROKERS,
+    STORE_CONTACT,
+    STORE_CONTROLLER,
+    YES,
+    StoreFinding,
+)
+from sordini.protocol.types import TopicPartition
+
+H = TypeVar("H", bound=Hashable)
+
+EXAMPLES_MAX: Final = 3
+"""Partitions that a sentence names; of more it says how many."""
+DIGITS_MAX: Final = 10
+"""Of a broker's id."""
+REGISTERED, NOT_REGISTERED, NOT_KNOWN = "registered", "not registered", "not known"
+"""What is said of a broker's contact when it does not say so itself."""
+NONE_TELLS: Final = "no Sordini of this version has contact itself and could tell"
+CONTACTS: Final = {
+    StoreFinding.SILENT.value: "gets no answer from the coordination store",
+    StoreFinding.LOST.value: "does not find its cluster in the coordination store",
+    StoreFinding.UNREGISTERED.value: "is not registered in the coordination store",
+}
+
+
+class View(NamedTuple):
+    """What one broker says of the cluster, and of itself."""
+
+    cluster_id: str | None
+    controller: int
+    brokers: frozenset[int]
+    leaders: Mapping[TopicPartition, tuple[int, int]]
+    """Leader and leader epoch; each is -1 where there is none."""
+    words: Mapping[str, str | None]
+    """Values of `condition_keys`; empty for a broker that does not know them."""
+    refusal: str | None = None
+    """Why the broker at the address does not describe itself under the id that it should have."""
+
+
+class Named(NamedTuple):
+    """Who is the controller by Metadata, and why that broker does not act as one, if it does not."""
+
+    controller: int | None
+    refusal: str | None = None
+
+
+def is_under_replicated(row: Mapping[str, Any]) -> bool:
+    """Whether a partition has replicas that are not in sync."""
+    return len(row["in_sync_replicas"]) < len(row["replicas"])
+
+
+def store_words(views: Mapping[int, View]) -> dict[int, str]:
+    """The contact of each broker with the store: in its own words, or by its registration."""
+    registered = _registered(views)
+    words = {}
+    for broker, view in views.items():
+        told = view.words.get(STORE_CONTACT)
+        if told is None:
+            told = NOT_KNOWN if registered is None else REGISTERED if broker in registered else NOT_REGISTERED
+        words[broker] = told
+    return words
+
+
+def problems_of(
+    named: Named,
+    there: Collection[int],
+    views: Mapping[int, View],
+    silent: Mapping[int, str],
+    rows: Sequence[Mapping[str, Any]],
+) -> list[str]:
+    """All that is not well; `there` are the brokers of the metadata, `rows` the partitions with all that is known."""
+    found: list[str] = []
+    found += _of_controller(named)
+    found += (f"broker {broker} does not answer: {reason}" for broker, reason in sorted(silent.items()))
+    found += _gone(there, rows)
+    found += (f"broker {one} cannot be asked: {view.refusal}" for one, view in sorted(views.items()) if view.refusal)
+    found += _of_store(named, there, views)
+    found += _disagreements(views)
+    found += _other_leaders(views, rows)
+    found += _of_partitions(silent, rows)
+    return found
+
+
+def _of_controller(named: Named) -> Iterator[str]:
+    if named.controller is None:
+        yield "the cluster has no controller"
+    elif named.refusal is not None:
+        yield f"broker {named.controller} is named as the controller and does not act as one: {named.refusal}"
+
+
+def _gone(there: Collection[int], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    counts: dict[int, int] = {}
+    for row in rows:
+        for broker in row["replicas"]:
+            if broker not in there:
+                counts[broker] = counts.get(broker, 0) + 1
+    for broker, count in sorted(counts.items()):
+        yield f"broker {broker} is gone and has {_partitions(count, 'a replica', 'replicas')}"
+
+
+def _of_store(named: Named, there: Collection[int], views: Mapping[int, View]) -> Iterator[str]:
+    for broker, view in sorted(views.items()):
+        state, _, reason = (view.words.get(STORE_CONTACT) or "").partition(": ")
+        if state and state != StoreFinding.CONNECTED.value:
+            yield f"broker {broker} {CONTACTS.get(state, f'says of the coordination store: {state}')} ({reason})"
+        serving = view.words.get(SERVING, YES)
+        if serving != YES and state != StoreFinding.LOST.value:
+            yield f"broker {broker} does not serve: {(serving or '').removeprefix('no: ')}"
+    registered = _registered(views)
+    if registered is None:
+        others = [broker for broker, view in sorted(views.items()) if STORE_CONTACT not in view.words]
+        if others:
+            yield f"whether the coordination store is in contact with {_brokers(others)} is not known: {NONE_TELLS}"
+        return
+    for broker in sorted(set(there) - registered):
+        told = views[broker].words.get(STORE_CONTACT, "") if broker in views else ""
+        if not (told or "").startswith(StoreFinding.UNREGISTERED.value):
+            yield f"broker {broker} is not registered in the coordination store"
+    for broker in sorted(registered - set(there)):
+        yield f"broker {broker} is registered in the coordination store and not in the metadata"
+    for controller in sorted({view.words.get(STORE_CONTROLLER) or "" for view in _connected(views)}):
+        if controller == NONE:
+            yield "the coordination store has no controller"
+        elif named.controller is not None and controller != str(named.controller):
+            yield f"the coordination store has broker {controller} as the controller, not {named.controller}"
+
+
+def _disagreements(views: Mapping[int, View]) -> Iterator[str]:
+    """What all brokers should say alike, and do not."""
+    for what, told in (
+        ("the cluster id", {one: view.cluster_id or NOT_KNOWN for one, view in views.items()}),
+        ("the controller", {one: str(view.controller) for one, view in views.items()}),
+        ("the living brokers", {one: ", ".join(map(str, sorted(view.brokers))) for one, view in views.items()}),
+    ):
+        groups = _grouped(told)
+        if len(groups) > 1:
+            parts = (f"{value} by {_brokers(sorted(ids))}" for value, ids in sorted(groups.items()))
+            yield f"the brokers disagree on {what}: {'; '.join(parts)}"
+
+
+def _other_leaders(views: Mapping[int, View], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Brokers that have other leaders for partitions than the broker has that was asked for all of them."""
+    leaders = {TopicPartition(row["topic"], row["partition"]): (row["leader"], row["leader_epoch"]) for row in rows}
+    for broker, view in sorted(views.items()):
+        other = [name for name, led in leaders.items() if not _is_same(led, view.leaders.get(name))]
+        other += [name for name in view.leaders if name not in leaders]
+        if other:
+            name = other[0]
+            yield (
+                f"broker {broker} knows {_partitions(len(other), 'another leader', 'other leaders')}: for {name} "
+                f"{_led(view.leaders.get(name))} instead of {_led(leaders.get(name))}"
+            )
+
+
+def _of_partitions(silent: Collection[int], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    leaderless, lacking = [], []
+    refused: dict[tuple[int, str], list[str]] = {}
+    for row in rows:
+        name, leader = f"{row['topic']}-{row['partition']}", row["leader"]
+        if leader is None:
+            leaderless.append(name)
+        elif row["leader_refuses"] is not None:
+            refused.setdefault((leader, row["leader_refuses"]), []).append(name)
+        elif row["high_watermark"] is None and leader not in silent:
+            refused.setdefault((leader, "no answer"), []).append(name)
+        if is_under_replicated(row):
+            lacking.append(name)
+    for (leader, code), names in sorted(refused.items()):
+        yield f"broker {leader} does not lead what it should ({code}): {_examples(names)}"
+    if leaderless:
+        yield f"partitions without a leader: {_examples(leaderless)}"
+    if lacking:
+        yield f"partitions whose replicas are not all in sync: {_examples(lacking)}"
+
+
+def _connected(views: Mapping[int, View]) -> list[View]:
+    return [view for view in views.values() if view.words.get(STORE_CONTACT) == StoreFinding.CONNECTED.value]
+
+
+def _registered(views: Mapping[int, View]) -> set[int] | None:
+    """The brokers that the store has, by those of ours that are connected to it; None when there are none."""
+    told = [view.words.get(STORE_BROKERS) or "" for view in _connected(views)]
+    return (
+        {int(one) for ids in told for one in ids.split(",") if one.isdecimal() and len(one) <= DIGITS_MAX}
+        if told
+        else None
+    )
+
+
+def _is_same(led: tuple[int | None, int | None], other: tuple[int, int] | None) -> bool:
+    """Whether two brokers have one leader for a partition, and where both know epochs, in one epoch."""
+    if other is None:
+        return False
+    leader, epoch = led
+    return other[0] == (-1 if leader is None else leader) and (epoch is None or other[1] in (-1, epoch))
+
+
+def _led(led: tuple[int | None, int | None] | None) -> str:
+    if led is None:
+        return "no such partition"
+    leader, epoch = led
+    who = "no leader" if leader is None or leader < 0 else f"broker {leader}"
+    return who if epoch is None or epoch < 0 else f"{who} in epoch {epoch}"
+
+
+def _grouped(told: Mapping[int, H]) -> dict[H, list[int]]:
+    groups: dict[H, list[int]] = {}
+    for broker, value in told.items():
+        groups.setdefault(value, []).append(broker)
+    return groups
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    return f"{'broker' if len(ids) == 1 else 'brokers'} {', '.join(map(str, ids))}"
+
+
+def _partitions(count: int, one: str, more: str) -> str:
+    return f"{one} of 1 partition" if count == 1 else f"{more} of {count} partitions"
+
+
+def _examples(names: Sequence[str]) -> str:
+    more = f" and {len(names) - EXAMPLES_MAX} more" if len(names) > EXAMPLES_MAX else ""
+    return f"{', '.join(names[:EXAMPLES_MAX])}{more}"
