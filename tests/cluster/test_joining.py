@@ -16,7 +16,7 @@ def test_ours_is_in_every_in_sync_set_under_acks_all_and_transactional_load(gove
         assert {governed.leader(one) for one in work.partitions} == {1, 4}
 
 
-def test_nothing_acknowledged_is_lost_when_ours_is_killed_and_comes_back(governed: Cluster) -> None:
+def test_nothing_acknowledged_is_lost_when_ours_is_killed_or_stopped_in_order_and_comes_back(governed: Cluster) -> None:
     with Work(governed, "killed", FOLLOWED) as work:
         work.go_on()
         governed.kill(4)
@@ -26,4 +26,9 @@ def test_nothing_acknowledged_is_lost_when_ours_is_killed_and_comes_back(governe
         work.go_on()
         governed.restart(4)
         governed.wait_for_full_isr(work.partitions)
+        work.go_on()
+        governed.tree.elect_preferred(work.partitions)
+        for topic in ("killed", "killed-money"):
+            governed.wait_for_leader((topic, 1), 4)
+        governed.stop_in_order(4)
         work.go_on()
