@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -164,6 +165,18 @@ async def test_a_state_that_another_broker_wrote_meanwhile_is_the_answer_below_v
     in_force = AlteredPartitionData(leader_id=ME, leader_epoch=0, isr=[ME, OTHER], partition_epoch=1)
     assert row == (in_force if version < 2 else AlteredPartitionData(error_code=ErrorCode.INVALID_UPDATE_VERSION))
     assert (await whole.state()).leader_epoch == 1
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_a_leader_epoch_that_another_controller_began_meanwhile_fences_the_leader_below_version_2(
+    whole: Counter, version: int
+) -> None:
+    newer = replace(await whole.state(), leader_epoch=LeaderEpoch(4))
+    await whole.session.set(paths.state(ORDERS), znodes.encode_state(newer))
+    row = await altered(whole, version, ME)
+    code = ErrorCode.FENCED_LEADER_EPOCH if version < 2 else ErrorCode.INVALID_UPDATE_VERSION
+    assert row == AlteredPartitionData(error_code=code)
+    assert (await whole.state()).leader_epoch == 5
 
 
 @pytest.mark.parametrize("version", range(4))
