@@ -233,16 +233,14 @@ class Clerk:
                 topic_partition = TopicPartition(change.topic, change.partition)
                 self._is_in_store(topic_partition, change, verdict)
                 if (topic_partition, verdict) in fresh:
+                    assert set(verdict.state.isr) == set(change.isr), "what is granted is what was asked for"
                     is_there_already = verdict.version == change.partition_epoch
                     assert is_there_already or verdict.version == change.partition_epoch + 1, "on the state asked on"
         self.seen, self.heard = len(world.written), len(world.replies)
 
     def _is_in_store(self, topic_partition: TopicPartition, change: IsrChange, verdict: KnownState) -> None:
-        world = self.world
-        if set(verdict.state.isr) != set(change.isr):
-            # Asked by name, which has no code for it: not granted, and answered with what is in force.
-            assert verdict == world.state(topic_partition) or world.state(topic_partition) is None
         assert verdict.state.leader_epoch == change.leader_epoch
+        world = self.world
         written = [*world.written, *world.written_by_others, (topic_partition, world.state(topic_partition))]
         assert (topic_partition, verdict) in written, "what is granted is, or was, in the store"
 
