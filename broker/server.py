@@ -289,6 +289,7 @@ class Server:
             self._log.warning("coordination store does not answer; stopping without handing leaderships over")
             return
         self.doing = "handing leaderships over to other brokers"
+        running.parts.replicas.leave()
         await running.ties.leaving.leave(timeout_ms)
 
     def _open_metrics(self, metrics: MetricsEndpoint, running: Running) -> None:

@@ -250,27 +250,29 @@ class Leader:
     def granted(self, proposal: Proposal, isr: Iterable[BrokerId], partition_epoch: int) -> bool:
         """The in-sync set is now `isr`, decided in this leader epoch; says whether the high watermark moved.
 
-        An answer to anything but the proposal under way, or older than what is known, changes nothing.
+        An answer to anything but the proposal under way, or older than what is known, changes nothing. A replica that
+        was proposed and is not in `isr` counts as refused: below AlterPartition version 2 a controller may say so by
+        answering with the in-sync set in force.
         """
         if proposal is not self.proposal or partition_epoch < self.partition_epoch:
             return False
-        self.proposal = None
-        return self._settle(tuple(isr), partition_epoch)
+        return self._settle(proposal, tuple(isr), partition_epoch)
 
     def ineligible(self, proposal: Proposal) -> bool:
         """The proposal was certainly not carried out and never will be; says whether the high watermark moved."""
         if proposal is not self.proposal:
             return False
+        return self._settle(proposal, self.isr, self.partition_epoch)
+
+    def _settle(self, proposal: Proposal, isr: tuple[BrokerId, ...], partition_epoch: int) -> bool:
+        """The end of a proposal: `isr` is in force, and a proposed member that is not in it counts as refused."""
+        assert self.broker_id in isr, f"leader {self.broker_id} is not in its in-sync set {isr}"
         self.proposal = None
+        self.isr, self.partition_epoch = isr, partition_epoch
         for member, broker_epoch in zip(proposal.isr, proposal.broker_epochs, strict=True):
-            if member not in self.isr:
+            if member not in isr:
                 replica = self.replicas[member]
                 replica.refused_epoch, replica.refused_ms = broker_epoch, replica.fetched_ms
-        return self._settle(self.isr, self.partition_epoch)
-
-    def _settle(self, isr: tuple[BrokerId, ...], partition_epoch: int) -> bool:
-        assert self.broker_id in isr, f"leader {self.broker_id} is not in its in-sync set {isr}"
-        self.isr, self.partition_epoch = isr, partition_epoch
         ends = self._ends
         for broker_id in [member for member in ends if member not in isr]:
             del ends[broker_id]

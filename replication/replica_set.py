@@ -82,6 +82,7 @@ class ReplicaSet:
         self._by_id: dict[tuple[TopicId, int], Partition] = {}
         self._offline: set[tuple[str, int]] = set()
         """Partitions of this broker whose log directory failed, or was missing at the start."""
+        self._is_leaving = False
         self.listener: LeadershipListener | None = None
 
     def __iter__(self) -> Iterator[Partition]:
@@ -171,7 +172,8 @@ class ReplicaSet:
         else:
             self._resign(partition)
         partition.follow(leader_id, term, asks_for_epochs=self._surroundings.asks_for_epochs)
-        if leader_id != NOBODY:
+        is_out = self._is_leaving and self._broker_id not in term.isr
+        if leader_id != NOBODY and not is_out:
             self._surroundings.fetching.follow(partition)
 
     def _open(self, name: TopicPartition, topic_id: TopicId, leader_epoch: LeaderEpoch, *, is_new: bool) -> Partition:
@@ -277,6 +279,14 @@ class ReplicaSet:
         for partition in self._partitions.values():
             if partition.leader is not None:
                 partition.leader.reconsider()
+
+    def leave(self) -> None:
+        """Before an orderly stop: begin to fetch nothing more where this broker is not in sync, as what it handed over.
+
+        A leader asks the controller to add each follower that fetches and has caught up. A controller of Apache Kafka
+        2.7 grants that. One of 3.9 refuses it, below AlterPartition v2 with a code that leaders of 2.7 do not survive.
+        """
+        self._is_leaving = True
 
     def reconfigure(self, topic: str | None = None) -> None:
         """A topic's configuration changed, or (None) what all topics inherit: partitions here take the new values."""

@@ -35,8 +35,6 @@ from sordini.replication.controller.requests import ControllerRequests
 Later = Callable[[Call, Awaitable[Any]], Pending]
 Verdicts = Mapping[IsrChange, KnownState | ErrorCode]
 
-_BY_ID = 2
-"""The first version of AlterPartition that names topics by id, and that knows INELIGIBLE_REPLICA (KIP-841)."""
 _WITH_EPOCHS = 3
 """The first that says in which life a member was seen (KIP-903)."""
 _EPOCH_UNKNOWN = -1
@@ -72,7 +70,7 @@ class ControllerRequestsHandler:
                 AlteredTopicData(
                     topic_name=topic.topic_name,
                     topic_id=topic.topic_id,
-                    partitions=[_altered(change, verdicts, call.version) async for change in self._slices.paced(some)],
+                    partitions=[_altered(change, verdicts) async for change in self._slices.paced(some)],
                 )
                 async for topic, some in self._slices.paced(changes)
             ]
@@ -111,11 +109,9 @@ def _change(topic: TopicData, row: PartitionData, version: int) -> IsrChange:
     )
 
 
-def _altered(change: IsrChange, verdicts: Verdicts, version: int) -> AlteredPartitionData:
+def _altered(change: IsrChange, verdicts: Verdicts) -> AlteredPartitionData:
     verdict = verdicts.get(change, ErrorCode.UNKNOWN_SERVER_ERROR)
     if isinstance(verdict, ErrorCode):
-        if verdict is ErrorCode.INELIGIBLE_REPLICA and version < _BY_ID:
-            verdict = ErrorCode.OPERATION_NOT_ATTEMPTED
         return AlteredPartitionData(partition_index=change.partition, error_code=verdict)
     state = verdict.state
     return AlteredPartitionData(

@@ -3,7 +3,8 @@
 One request is under way; changes that come meanwhile go together in the next. A change is asked for until there is a
 verdict on it, whoever the controller is by then. Which error is what verdict:
 
-    granted       0: the set in force comes back with it
+    granted       0: the set in force comes back with it. A proposed replica that is not in it may not join now: below
+                  v2 our own controller has no other answer that leaders of Apache Kafka survive
     INELIGIBLE    107 (INELIGIBLE_REPLICA) and, below v2, 55 (OPERATION_NOT_ATTEMPTED)
     STALE         74 (FENCED_LEADER_EPOCH), 95 (INVALID_UPDATE_VERSION), 3 and 100 (the topic is gone), and
                   42 (INVALID_REQUEST): asking for the same again would not make it valid
@@ -149,8 +150,8 @@ class AlterPartitions:
                 is_whole = False
             elif self._waiting.get(change.topic_partition) is change:
                 del self._waiting[change.topic_partition]
-                if isinstance(verdict, Refusal):
-                    refused.setdefault(verdict, []).append(change)
+                if (refusal := _refusal(change.proposal, verdict)) is not None:
+                    refused.setdefault(refusal, []).append(change)
                 change.answered(verdict)
         for why, those in refused.items():
             first = those[0]
@@ -168,6 +169,13 @@ class AlterPartitions:
         if altered.leader_id != self._broker_id or self._broker_id not in isr:
             return Refusal.STALE  # It is led by somebody else by now.
         return Grant(altered.leader_epoch, isr, altered.partition_epoch)
+
+
+def _refusal(proposal: Proposal, verdict: Grant | Refusal) -> Refusal | None:
+    """Why a proposal has not come about; None when it has."""
+    if isinstance(verdict, Refusal):
+        return verdict
+    return None if set(proposal.isr) <= set(verdict.isr) else Refusal.INELIGIBLE
 
 
 def _request(broker_id: BrokerId, epoch: int, changes: Iterable[Change], version: int) -> AlterPartitionRequest:

@@ -5,12 +5,16 @@ A leader asks on the state it knows. It is granted by a write under that state's
 refused by the code that tells the leader what to make of it; the order of the checks is Apache Kafka's. Brokers are
 told by UpdateMetadata alone: who leads has not changed.
 
+A request below version 2 names its topics, and may come from a leader that does not survive every code: see
+`_answer_to`.
+
 Pure, like the machine it belongs to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
@@ -28,6 +32,11 @@ from sordini.replication.controller.events import (
 )
 from sordini.replication.controller.turn import Turn
 from sordini.replication.ports import Delete
+
+_NOT_BY_NAME: Final = frozenset(
+    {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.INVALID_REQUEST}
+)
+"""Codes that a leader gets only where topics are told by their ids, in version 2 and later."""
 
 
 def grant(turn: Turn, event: IsrChangesWanted) -> None:
@@ -52,7 +61,7 @@ def grant(turn: Turn, event: IsrChangesWanted) -> None:
         if refusal is None:
             turn.write_isr(topic_partition, known, change)
             continue
-        turn.reply(change, known if refusal is ErrorCode.NONE else refusal)
+        turn.reply(change, _answer_to(event.broker_id, change, known, refusal))
         if refusal is ErrorCode.NOT_CONTROLLER:
             ahead.append(topic_partition)
     turn.reread(ahead)
@@ -70,14 +79,15 @@ def wrote(turn: Turn, purpose: NewIsr, outcome: Outcome) -> bool:
                 turn.put_state(topic_partition, known)
             return topic is not None
         case Conflict(current):
-            turn.reply(change, ErrorCode.INVALID_UPDATE_VERSION)
+            leader, refusal = purpose.state.leader, ErrorCode.INVALID_UPDATE_VERSION
+            turn.reply(change, refusal if current is None else _answer_to(leader, change, current, refusal))
             if current is not None and topic is not None:
                 turn.put_state(topic_partition, current)
                 if topic.name not in turn.deletions:
                     # A leader that hears this waits for a LeaderAndIsr, and obeys only one of a new epoch.
                     decisions.decide_again(turn, topic, topic_partition.partition, anew=True)
         case _:
-            turn.reply(change, ErrorCode.UNKNOWN_SERVER_ERROR)
+            turn.reply(change, ErrorCode.NOT_CONTROLLER if change.topic else ErrorCode.UNKNOWN_SERVER_ERROR)
     return False
 
 
@@ -137,6 +147,25 @@ def _judge(
     if any(not _is_eligible(turn, topic_partition, *member) for member in _newcomers(state.isr, change)):
         return ErrorCode.INELIGIBLE_REPLICA
     return None
+
+
+def _answer_to(
+    sender: BrokerId | None, change: IsrChange, known: KnownState, refusal: ErrorCode
+) -> KnownState | ErrorCode:
+    """The answer to a change that is not written: the code, or the state in force.
+
+    Leaders of Apache Kafka 2.7 to 3.1 ask by name, and no error code ends their proposal. NOT_CONTROLLER makes them ask
+    again. After FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION and UNKNOWN_TOPIC_OR_PARTITION they wait for a newer leader
+    epoch; any other code fails inside them (KAFKA-14010). Until a newer epoch the in-sync set then stays as it is, and
+    the high watermark waits for the replica that was proposed. A state of the same leader epoch ends the proposal in
+    all releases.
+    """
+    if refusal is ErrorCode.NONE:
+        return known
+    if not change.topic or refusal not in _NOT_BY_NAME:
+        return refusal
+    leads = sender == known.state.leader and change.leader_epoch == known.state.leader_epoch
+    return known if leads else ErrorCode.FENCED_LEADER_EPOCH
 
 
 def _newcomers(isr: Iterable[BrokerId], change: IsrChange) -> Iterable[tuple[BrokerId, int]]:

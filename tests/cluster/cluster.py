@@ -29,6 +29,8 @@ Partition = tuple[str, int]
 OURS: Final = "ours"
 SECONDS_MAX: Final = 90.0
 """How long the cluster may take for one change: several JVMs share the machine's cores."""
+IN_SYNC_SECONDS_MAX: Final = 10.0
+"""How long a broker that was stopped in order may take, once it serves, until it is in sync everywhere."""
 LAG_MS_MAX: Final = 2_500
 SESSION_MS: Final = 6_000
 STOPPED: Final = frozenset({0, 143})
@@ -51,8 +53,12 @@ COMMON: Final[dict[str, object]] = {
 _POLL_SECONDS: Final = 0.05
 _FROZEN_SECONDS_MAX: Final = SESSION_MS / 3_000
 """A broker whose ping was due when it was frozen has its session yet when it goes on."""
-_ERROR: Final = re.compile(r"^\[[^]]*\] (?:ERROR|FATAL) |^\S+ \[(?:error|critical) *\] |^Traceback ")
-"""How Apache Kafka begins a line of the worst kind, and how ours does."""
+_ERROR: Final = re.compile(
+    r"^\[[^]]*\] (?:ERROR|FATAL) |^\S+ \[(?:error|critical) *\] |^Traceback "
+    r"|(?i:failed to enqueue)|^\[[^]]*\] [A-Z]+ .*(?i:unexpected)"
+)
+"""How Apache Kafka begins a line of the worst kind, and how ours does; and what Apache Kafka says, at whatever level,
+when another broker answers what it does not expect (KAFKA-14010)."""
 _ALLOWED: Final[tuple[tuple[str, str], ...]] = (
     (r"Error for partition failing-\d+ at offset", "the leader's log directory has failed"),
     (r"Error while appending records to failing-\d+ in dir", "so it says when the directory is its own"),
@@ -138,6 +144,23 @@ class Cluster:
         process = self.brokers[broker_id]
         process.start()
         self.wait(lambda: broker_id in self.tree.registered(), f"broker {broker_id} is back")
+
+    def stop_in_order(self, broker_id: int) -> None:
+        """An orderly stop of one broker and its start; then all replicas have to be in sync in bounded time."""
+        process = self.brokers[broker_id]
+        process.terminate()
+        status = process.wait_for_exit(SECONDS_MAX)
+        assert status in STOPPED, f"broker {broker_id} ended with {status}\n{process.tail()}"
+        assert "shut down without" not in process.output()
+        self.restart(broker_id)
+        self.wait(lambda: not self.under_replicated(), "no partition is under-replicated", IN_SYNC_SECONDS_MAX)
+
+    def under_replicated(self) -> list[Partition]:
+        """Partitions of which a replica is not in sync."""
+        found = (
+            (topic, number) for topic in self.tree.children("/brokers/topics") for number in self.tree.assignment(topic)
+        )
+        return [one for one in found if not self._is_full(*one)]
 
     def stop(self) -> None:
         """An orderly stop of all brokers at once."""

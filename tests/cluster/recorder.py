@@ -9,6 +9,7 @@ from __future__ import annotations
 import socketserver
 import struct
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -23,7 +24,7 @@ from sordini.protocol.messages.alter_partition import (
     AlterPartitionResponse,
 )
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from sordini.protocol.messages.controlled_shutdown import ControlledShutdownResponse
+from sordini.protocol.messages.controlled_shutdown import ControlledShutdownResponse, RemainingPartition
 from sordini.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from sordini.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from sordini.protocol.messages.list_offsets import (
@@ -62,6 +63,8 @@ class Peer:
         self.frames: list[Frame] = []
         self.fetch_error = 0
         """What a Fetch is answered with."""
+        self.handing_over: deque[Callable[[], None]] = deque()
+        """As the controller: done one by one before an answer to ControlledShutdown that asks for patience."""
         self._closing = threading.Event()
         self._server = _Server(("127.0.0.1", 0), self._made)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
@@ -249,6 +252,13 @@ def _alter_partition(_: Peer, request: Any, __: int) -> AlterPartitionResponse:
     return AlterPartitionResponse(topics=topics)
 
 
+def _controlled_shutdown(peer: Peer, _: Any, __: int) -> ControlledShutdownResponse:
+    if not peer.handing_over:
+        return ControlledShutdownResponse()
+    peer.handing_over.popleft()()
+    return ControlledShutdownResponse(remaining_partitions=[RemainingPartition(topic_name="led", partition_index=0)])
+
+
 _ANSWERS: dict[ApiKey, Callable[[Peer, Any, int], Any]] = {
     ApiKey.API_VERSIONS: _api_versions,
     ApiKey.FETCH: _fetch,
@@ -258,7 +268,7 @@ _ANSWERS: dict[ApiKey, Callable[[Peer, Any, int], Any]] = {
     ApiKey.LEADER_AND_ISR: lambda *_: LeaderAndIsrResponse(),
     ApiKey.UPDATE_METADATA: lambda *_: UpdateMetadataResponse(),
     ApiKey.STOP_REPLICA: lambda *_: StopReplicaResponse(),
-    ApiKey.CONTROLLED_SHUTDOWN: lambda *_: ControlledShutdownResponse(),
+    ApiKey.CONTROLLED_SHUTDOWN: _controlled_shutdown,
     ApiKey.ALLOCATE_PRODUCER_IDS: lambda *_: AllocateProducerIdsResponse(
         producer_id_start=7_000, producer_id_len=1_000
     ),

@@ -59,7 +59,7 @@ def test_ours_speaks_for_the_others_in_a_check_of_a_mixed_cluster(
     assert any(problem.startswith(NOT_KNOWN) for problem in told["problems"])
 
 
-def test_nothing_acknowledged_is_lost_when_ours_is_killed_and_comes_back(governed: Cluster) -> None:
+def test_nothing_acknowledged_is_lost_when_ours_is_killed_or_stopped_in_order_and_comes_back(governed: Cluster) -> None:
     with Work(governed, "killed", FOLLOWED) as work:
         work.go_on()
         governed.kill(4)
@@ -72,4 +72,9 @@ def test_nothing_acknowledged_is_lost_when_ours_is_killed_and_comes_back(governe
         assert any(problem.startswith("broker 4 is gone") for problem in problems), problems
         governed.restart(4)
         governed.wait_for_full_isr(work.partitions)
+        work.go_on()
+        governed.tree.elect_preferred(work.partitions)
+        for topic in ("killed", "killed-money"):
+            governed.wait_for_leader((topic, 1), 4)
+        governed.stop_in_order(4)
         work.go_on()

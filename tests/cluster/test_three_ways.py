@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from itertools import permutations
 
 import pytest
 
 from tests.cluster.cluster import OURS, Cluster
+from tests.cluster.history import History
 from tests.cluster.keeping import assert_kept, folders, written
+from tests.cluster.loads import Writer
 from tests.cluster.work import Work
 from tests.outside.versions import APACHE_KAFKA, OLDER_APACHE_KAFKA
 
 OLDER, NEWER, OWN = 1, 2, 4
+SECOND = 5
+"""Another one of ours, which can be stopped while OWN is the controller."""
+STOPS = int(os.environ.get("SORDINI_STOPS", "1"))
+"""Orderly stops of each kind of broker; `SORDINI_STOPS=10 make mixed ARGS="-k orderly"` is the long form."""
 RULERS = {"2.7.2": OLDER, "3.9.1": NEWER, "ours": OWN}
 EACH_LEADS = [[1, 2, 4], [4, 1, 2], [2, 4, 1]]
 EACH = {OLDER, NEWER, OWN}
@@ -90,3 +98,35 @@ def test_the_reign_goes_round_all_of_them_under_load(three_ways: Cluster) -> Non
             epoch = three_ways.tree.controller_epoch()
             three_ways.create(f"of-{wanted}-{epoch}", [[4, 1, 2], [3, 2, 4]])
         three_ways.wait_for_full_isr(work.partitions)
+
+
+@pytest.mark.parametrize("victim", [OLDER, NEWER, SECOND], ids=["2.7.2", "3.9.1", "ours"])
+def test_an_orderly_stop_under_our_controller_leaves_nothing_under_replicated(three_ways: Cluster, victim: int) -> None:
+    stop_in_turn(three_ways, victim, OWN, STOPS)
+
+
+@pytest.mark.parametrize("ruler", [OLDER, NEWER], ids=["2.7.2", "3.9.1"])
+def test_an_orderly_stop_of_ours_under_their_controller_leaves_nothing_under_replicated(
+    three_ways: Cluster, ruler: int
+) -> None:
+    stop_in_turn(three_ways, SECOND, ruler, STOPS)
+
+
+def stop_in_turn(cluster: Cluster, victim: int, ruler: int, stops: int) -> None:
+    """Stop a broker in order, so often, while it holds partitions in every replica order and records are written."""
+    if SECOND not in cluster.brokers:
+        cluster.start({SECOND: OURS})
+    cluster.move_controller(ruler)
+    orders = [list(order) for order in permutations((OLDER, NEWER, SECOND))]
+    partitions = cluster.create(f"stopped-{victim}-under-{ruler}", orders * 4)
+    history = History()
+    with Writer(cluster.bootstrap, partitions, history) as writer:
+        for _ in range(stops):
+            before = min(writer.acknowledged.values())
+            cluster.wait(lambda then=before: min(writer.acknowledged.values()) > then + 5, "records are acknowledged")
+            cluster.stop_in_order(victim)
+            cluster.tree.elect_preferred(partitions)
+            for number, one in enumerate(partitions):
+                cluster.wait_for_leader(one, orders[number % len(orders)][0])
+    assert cluster.tree.controller() == ruler
+    assert_kept(cluster, partitions, history)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
@@ -194,7 +194,9 @@ def test_our_leader_asks_the_controller_in_the_versions_of_its_setting(stage: St
         with Client("127.0.0.1", ours.port) as client:
             client.ask(ApiKey.INIT_PRODUCER_ID, 1, InitProducerIdRequest(transactional_id=None))
         wait(lambda: peer.has(ApiKey.ALLOCATE_PRODUCER_IDS), "ours asks for producer ids", peer, ours)
+    peer.handing_over.extend([lambda: hand_over(stage.tree, peer, ours, setting), lambda: None])
     assert ours.stop() == 0
+    assert not peer.has(ApiKey.FETCH), "a broker that stops does not begin to fetch what it has handed over"
     own_id = str(OURS)
     wanted = {(ApiKey.ALTER_PARTITION, setting.alter_partition, own_id), (ApiKey.CONTROLLED_SHUTDOWN, 3, own_id)}
     if has_ids:
@@ -214,23 +216,38 @@ def appoint(tree: Tree, peer: Peer, ours: SordiniProcess, setting: Setting) -> N
     state = {"controller_epoch": 1, "leader": OURS, "version": 1, "leader_epoch": 0, "isr": [OURS, PEER]}
     tree.create("/brokers/topics/led", {"version": 2, "partitions": {"0": [OURS, PEER]}, **topic_id})
     tree.create("/brokers/topics/led/partitions/0/state", state)
-    epoch = tree.broker_epoch(OURS)
-    common = {"controller_id": PEER, "controller_epoch": 1, "broker_epoch": epoch}
     live = [
         UpdateMetadataBroker(
             id=broker, endpoints=[UpdateMetadataEndpoint(port=port, host="127.0.0.1", listener="PLAINTEXT")]
         )
         for broker, port in ((OURS, ours.port), (PEER, peer.port))
     ]
-    led = LeaderAndIsrPartitionState(
-        partition_index=0, controller_epoch=1, leader=OURS, isr=[OURS, PEER], replicas=[OURS, PEER], is_new=True
-    )
-    topics = [
-        LeaderAndIsrTopicState(topic_name="led", topic_id=TOPIC_ID if topic_id else bytes(16), partition_states=[led])
-    ]
-    leaders = [LeaderAndIsrLiveLeader(broker_id=OURS, host_name="127.0.0.1", port=ours.port)]
     with Client("127.0.0.1", ours.port) as client:
-        told = UpdateMetadataRequest(**common, live_brokers=live)
+        told = UpdateMetadataRequest(**of_the_controller(tree), live_brokers=live)
         assert client.ask(ApiKey.UPDATE_METADATA, setting.update_metadata, told).error_code == 0
-        commanded = LeaderAndIsrRequest(**common, topic_states=topics, live_leaders=leaders)
-        assert client.ask(ApiKey.LEADER_AND_ISR, setting.leader_and_isr, commanded).error_code == 0
+    command(tree, ours, setting, LeaderAndIsrLiveLeader(broker_id=OURS, port=ours.port), isr=[OURS, PEER], is_new=True)
+
+
+def hand_over(tree: Tree, peer: Peer, ours: SordiniProcess, setting: Setting) -> None:
+    """As a controller does: the peer leads alone, and ours is to follow it."""
+    leader = LeaderAndIsrLiveLeader(broker_id=PEER, port=peer.port)
+    command(tree, ours, setting, leader, isr=[PEER], leader_epoch=1, partition_epoch=2)
+
+
+def command(tree: Tree, ours: SordiniProcess, setting: Setting, leader: LeaderAndIsrLiveLeader, **fields: Any) -> None:
+    """Say to ours who leads the one partition."""
+    leader.host_name = "127.0.0.1"
+    state = LeaderAndIsrPartitionState(
+        partition_index=0, controller_epoch=1, leader=leader.broker_id, replicas=[OURS, PEER], **fields
+    )
+    topic_id = bytes(16) if setting.protocol == "2.7" else TOPIC_ID
+    topic = LeaderAndIsrTopicState(topic_name="led", topic_id=topic_id, partition_states=[state])
+    commanded = LeaderAndIsrRequest(**of_the_controller(tree), topic_states=[topic], live_leaders=[leader])
+    with Client("127.0.0.1", ours.port) as client:
+        answer = client.ask(ApiKey.LEADER_AND_ISR, setting.leader_and_isr, commanded)
+    codes = [one.error_code for one in answer.partition_errors or answer.topics[0].partition_errors]
+    assert (answer.error_code, codes) == (0, [0])
+
+
+def of_the_controller(tree: Tree) -> dict[str, int]:
+    return {"controller_id": PEER, "controller_epoch": 1, "broker_epoch": tree.broker_epoch(OURS)}

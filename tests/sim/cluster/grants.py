@@ -28,6 +28,9 @@ from tests.sim.cluster.service import Reply
 
 PRODUCER_IDS = 1_000
 
+_AS_STATE = frozenset({ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.OPERATION_NOT_ATTEMPTED})
+"""Refusals that a controller of ours words as the state in force, below version 2."""
+
 
 @dataclasses.dataclass(slots=True)
 class Manners:
@@ -134,6 +137,9 @@ class Grants:
             told = controller.altered(told, isr)
             return _altered(wanted, broker_id, told.state.leader_epoch, isr, told.version)
         self.refused += 1
+        if version < 2 and told is not None and self.refused % 2 and code in _AS_STATE:
+            # So a controller of ours refuses, and one of Apache Kafka by a code.
+            return _altered(wanted, told.state.leader, told.state.leader_epoch, told.state.isr, told.version)
         return AlteredPartitionData(partition_index=wanted.partition_index, error_code=code)
 
     def _may_join(self, members: dict[BrokerId, int], isr: tuple[BrokerId, ...]) -> bool:

@@ -208,17 +208,28 @@ def test_the_proposed_hold_the_watermark_and_leave_it_when_they_are_refused() ->
     assert (leader.high_watermark, leader.maximal_isr) == (9, (ME,))
 
 
-def refused_once(broker_epoch: int) -> Leader:
+def by_code(leader: Leader) -> None:
+    leader.ineligible(leader.expand(SECOND))
+
+
+def by_the_state_in_force(leader: Leader) -> None:
+    leader.granted(leader.expand(SECOND), (ME,), leader.partition_epoch)
+
+
+def refused_once(broker_epoch: int, refuse: Callable[[Leader], None] = by_code) -> Leader:
     """A leader whose second replica has asked to join in that broker epoch at 1 ms, and was refused."""
     leader = a_leader([1], end=5)
     leader.fetched(SECOND, Offset(5), Offset(5), 1, broker_epoch=broker_epoch)
-    leader.ineligible(leader.expand(SECOND))
+    refuse(leader)
     return leader
 
 
+@pytest.mark.parametrize("refuse", [by_code, by_the_state_in_force])
 @pytest.mark.parametrize("broker_epoch", [-1, 33])
-def test_who_was_refused_is_not_proposed_again_and_holds_nothing_while_nothing_has_changed(broker_epoch: int) -> None:
-    leader = refused_once(broker_epoch)
+def test_who_was_refused_is_not_proposed_again_and_holds_nothing_while_nothing_has_changed(
+    broker_epoch: int, refuse: Callable[[Leader], None]
+) -> None:
+    leader = refused_once(broker_epoch, refuse)
     for now_ms in (2, 10, LAG_MS):
         assert not leader.may_join(SECOND)
         leader.fetched(SECOND, Offset(5), Offset(5), now_ms, broker_epoch=broker_epoch)
@@ -235,6 +246,19 @@ def test_who_was_refused_may_join_in_its_next_life_after_a_change_of_the_cluster
     assert leader.may_join(SECOND)
     leader = refused_once(-1)
     leader.fetched(SECOND, Offset(5), Offset(5), 1 + LAG_MS)
+    assert leader.may_join(SECOND)
+
+
+def test_a_grant_of_fewer_than_were_proposed_refuses_the_others_alone() -> None:
+    leader = a_leader([1], end=5)
+    for member in (SECOND, THIRD):
+        leader.fetched(member, Offset(5), Offset(5), 1)
+    leader.granted(leader.expand(SECOND), (ME,), 9)
+    assert (leader.isr, leader.partition_epoch, leader.proposal) == ((ME,), 9, None)
+    assert (leader.may_join(SECOND), leader.may_join(THIRD)) == (False, True)
+    leader.granted(leader.expand(THIRD), (ME, THIRD), 10)
+    assert (leader.isr, leader.may_join(SECOND)) == ((ME, THIRD), False)
+    leader.reconsider()
     assert leader.may_join(SECOND)
 
 

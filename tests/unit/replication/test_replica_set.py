@@ -11,6 +11,7 @@ import pytest
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.controller.cluster import PartitionInfo, PartitionState
+from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet, Surroundings
 from sordini.replication.terms import PartitionSettings
 from sordini.replication.waiters import Waiter
@@ -278,3 +279,40 @@ def test_the_log_of_a_topic_without_an_id_may_be_that_of_a_former_one_and_refuse
     again = replicas_on(logs)
     lead(again, topic_id=NO_TOPIC_ID, epoch=0)
     assert again.partition(*NAME).leader_epoch == 0
+
+
+class Fetched:
+    """Which partitions are fetched, and nothing of it."""
+
+    def __init__(self) -> None:
+        self.names: set[TopicPartition] = set()
+
+    def follow(self, partition: Partition) -> None:
+        self.names.add(partition.name)
+
+    def unfollow(self, partition: Partition) -> None:
+        self.names.discard(partition.name)
+
+
+@pytest.mark.parametrize("is_leaving", [False, True])
+def test_a_broker_that_leaves_does_not_fetch_what_it_has_handed_over(is_leaving: bool) -> None:
+    fetched = Fetched()
+    replicas = replicas_on(logs_on(ForgetfulDisk()), fetching=fetched)
+    kept, handed_over = TopicPartition("orders", 1), NAME
+    lead(replicas, handed_over)
+    lead(replicas, kept)
+    if is_leaving:
+        replicas.leave()
+    lead(replicas, handed_over, epoch=1, isr=(OTHER,), leader=OTHER)
+    lead(replicas, kept, epoch=1, isr=(OTHER, ME), leader=OTHER)
+    assert fetched.names == ({kept} if is_leaving else {kept, handed_over})
+
+
+def test_a_broker_that_leaves_goes_on_fetching_until_it_is_commanded_otherwise() -> None:
+    fetched = Fetched()
+    replicas = replicas_on(logs_on(ForgetfulDisk()), fetching=fetched)
+    lead(replicas, epoch=1, isr=(OTHER,), leader=OTHER)
+    replicas.leave()
+    assert fetched.names == {NAME}
+    replicas.stop(NAME, leader_epoch=1, delete=False)
+    assert fetched.names == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,13 +134,58 @@ async def test_a_leader_gets_its_in_sync_set_in_every_version(whole: Counter, ve
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_why_it_does_not_get_it_has_the_name_that_the_version_knows(whole: Counter, version: int) -> None:
+async def test_a_member_that_may_not_join_is_refused_by_a_code_and_below_version_2_by_the_state_in_force(
+    whole: Counter, version: int
+) -> None:
     await whole.session.delete(paths.broker(OTHER))
     await whole.controller.caught_up()
     row = await altered(whole, version, ME, OTHER, leader_epoch=1, partition_epoch=1)
-    expected = ErrorCode.OPERATION_NOT_ATTEMPTED if version < 2 else ErrorCode.INELIGIBLE_REPLICA
-    assert row == AlteredPartitionData(error_code=expected)
+    in_force = AlteredPartitionData(leader_id=ME, leader_epoch=1, isr=[ME], partition_epoch=1)
+    assert row == (in_force if version < 2 else AlteredPartitionData(error_code=ErrorCode.INELIGIBLE_REPLICA))
     assert (await altered(whole, version, ME)).error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_a_change_on_a_state_that_is_gone_gets_the_present_one_below_version_2(
+    whole: Counter, version: int
+) -> None:
+    await altered(whole, version, ME)
+    row = await altered(whole, version, ME, OTHER)
+    in_force = AlteredPartitionData(leader_id=ME, leader_epoch=0, isr=[ME], partition_epoch=1)
+    assert row == (in_force if version < 2 else AlteredPartitionData(error_code=ErrorCode.INVALID_UPDATE_VERSION))
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_a_state_that_another_broker_wrote_meanwhile_is_the_answer_below_version_2(
+    whole: Counter, version: int
+) -> None:
+    state = await whole.state()
+    await whole.session.set(paths.state(ORDERS), znodes.encode_state(state))
+    row = await altered(whole, version, ME)
+    in_force = AlteredPartitionData(leader_id=ME, leader_epoch=0, isr=[ME, OTHER], partition_epoch=1)
+    assert row == (in_force if version < 2 else AlteredPartitionData(error_code=ErrorCode.INVALID_UPDATE_VERSION))
+    assert (await whole.state()).leader_epoch == 1
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_a_leader_epoch_that_another_controller_began_meanwhile_fences_the_leader_below_version_2(
+    whole: Counter, version: int
+) -> None:
+    newer = replace(await whole.state(), leader_epoch=LeaderEpoch(4))
+    await whole.session.set(paths.state(ORDERS), znodes.encode_state(newer))
+    row = await altered(whole, version, ME)
+    code = ErrorCode.FENCED_LEADER_EPOCH if version < 2 else ErrorCode.INVALID_UPDATE_VERSION
+    assert row == AlteredPartitionData(error_code=code)
+    assert (await whole.state()).leader_epoch == 5
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_a_broker_that_does_not_lead_is_fenced_below_version_2(whole: Counter, version: int) -> None:
+    request = a_request(await epoch_of(whole, OTHER), version, OTHER)
+    request.broker_id = OTHER
+    answer = await whole.ask(ALTER, version, request)
+    code = ErrorCode.FENCED_LEADER_EPOCH if version < 2 else ErrorCode.INVALID_REQUEST
+    assert answer.topics[0].partitions[0] == AlteredPartitionData(error_code=code)
 
 
 async def test_a_member_seen_in_its_former_life_may_not_join(whole: Counter) -> None:
@@ -160,7 +206,8 @@ async def test_a_member_seen_in_its_former_life_may_not_join(whole: Counter) -> 
 @pytest.mark.parametrize("version", [1, 3])
 async def test_a_leader_that_has_recovered_cannot_recover_again(whole: Counter, version: int) -> None:
     row = await altered(whole, version, ME, leader_recovery_state=1)
-    assert row == AlteredPartitionData(error_code=ErrorCode.INVALID_REQUEST)
+    in_force = AlteredPartitionData(leader_id=ME, leader_epoch=0, isr=[ME, OTHER], partition_epoch=0)
+    assert row == (in_force if version < 2 else AlteredPartitionData(error_code=ErrorCode.INVALID_REQUEST))
 
 
 async def test_a_leader_says_that_it_has_recovered(whole: Counter) -> None:

@@ -233,6 +233,28 @@ def test_a_member_that_may_not_join_now_is_ineligible(code: int) -> None:
     in_virtual_time(main)
 
 
+@pytest.mark.parametrize("versions", [OLD, NEWEST], ids=["2.7", "3.9"])
+def test_the_set_in_force_without_a_proposed_member_is_the_verdict_and_is_logged_as_a_refusal(versions: Any) -> None:
+    async def main(loop: SimLoop) -> None:
+        async def present(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
+            answer = granting(request, version)
+            answer.topics[0].partitions[0].isr = [ME]
+            answer.topics[0].partitions[0].partition_epoch = 8
+            return answer
+
+        bench = Bench(present, versions)
+        bench.propose(ONE, wanted(ME, THIRD))
+        await elapse(10)
+        bench.propose(ONE, wanted(ME))
+        await elapse(10)
+        assert bench.verdicts == [(ONE, Grant(5, (ME,), 8))] * 2
+        assert len(bench.asked()) == 2
+        said = [fields for event, fields in bench.log.at("info") if event == "in-sync sets refused"]
+        assert [(fields["why"], fields["isr"]) for fields in said] == [("ineligible", (ME, THIRD))]
+
+    in_virtual_time(main)
+
+
 def test_refusals_of_one_answer_are_one_log_line() -> None:
     async def main(loop: SimLoop) -> None:
         async def refuse(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:

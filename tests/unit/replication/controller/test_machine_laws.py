@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.controller import paths
 from sordini.replication.controller.cluster import KnownState, LeaderAndIsr, PartitionState, StopReplica
@@ -23,6 +24,12 @@ from tests.scenarios.controller_world import World
 
 BROKERS = (1, 2, 3)
 TOPICS = ("a", "b")
+SURVIVED = (
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+"""After these, leaders of Apache Kafka 2.7 and 2.8 ask again, or go on with the next leader epoch."""
 PARTITION = st.permutations(BROKERS).flatmap(
     lambda order: st.integers(1, 3).map(lambda count: tuple(BrokerId(b) for b in order[:count]))
 )
@@ -221,16 +228,17 @@ class Clerk:
             assert former is None or state.leader_epoch >= former.state.leader_epoch
             self.last[topic_partition] = known
         for change, verdict in world.replies[self.heard :]:
+            assert change is None or isinstance(verdict, KnownState) or verdict in SURVIVED, "asked by name"
             if change is not None and isinstance(verdict, KnownState):
                 topic_partition = TopicPartition(change.topic, change.partition)
                 self._is_in_store(topic_partition, change, verdict)
                 if (topic_partition, verdict) in fresh:
+                    assert set(verdict.state.isr) == set(change.isr), "what is granted is what was asked for"
                     is_there_already = verdict.version == change.partition_epoch
                     assert is_there_already or verdict.version == change.partition_epoch + 1, "on the state asked on"
         self.seen, self.heard = len(world.written), len(world.replies)
 
     def _is_in_store(self, topic_partition: TopicPartition, change: IsrChange, verdict: KnownState) -> None:
-        assert set(verdict.state.isr) == set(change.isr), "what is granted is what was asked for"
         assert verdict.state.leader_epoch == change.leader_epoch
         world = self.world
         written = [*world.written, *world.written_by_others, (topic_partition, world.state(topic_partition))]

@@ -50,6 +50,11 @@ def shrink(isr: tuple[BrokerId, ...], *, epoch: int = 0, version: int = 0) -> Is
     return IsrChange(0, isr, epoch, version, topic="orders")
 
 
+def by_id(isr: tuple[BrokerId, ...], *, epoch: int = 0, version: int = 0) -> IsrChange:
+    """As a leader asks from AlterPartition version 2 on."""
+    return IsrChange(0, isr, epoch, version, topic_id=TOPIC_ID)
+
+
 class Reign:
     """Brokers 1 to 3, the controller of broker 1, and one partition that 1 leads."""
 
@@ -159,7 +164,7 @@ async def test_a_broker_of_another_life_is_refused(reign: Reign) -> None:
 
 async def test_a_state_that_somebody_else_wrote_is_not_overwritten_by_a_wish(reign: Reign, settled: Settled) -> None:
     await reign.write(PartitionState(BrokerId(1), LeaderEpoch(0), ids(1, 3), 1))
-    change = shrink(ids(1, 2))
+    change = by_id(ids(1, 2))
     verdicts = await reign.requests.alter_partitions(reign.wanted(1, change))
     assert verdicts == {change: ErrorCode.INVALID_UPDATE_VERSION}
     assert await reign.state() == PartitionState(BrokerId(1), LeaderEpoch(1), ids(1, 3), 1)
@@ -169,9 +174,20 @@ async def test_a_state_that_somebody_else_wrote_is_not_overwritten_by_a_wish(rei
 async def test_a_broker_is_relieved_before_it_stops(reign: Reign) -> None:
     assert await reign.requests.shut_down(BrokerId(1), reign.epochs[1]) == []
     assert await reign.state() == PartitionState(BrokerId(2), LeaderEpoch(1), ids(2, 3), 1)
-    change = shrink(ids(2, 3, 1), epoch=1, version=1)
+    change = by_id(ids(2, 3, 1), epoch=1, version=1)
     verdicts = await reign.requests.alter_partitions(reign.wanted(2, change))
     assert verdicts == {change: ErrorCode.INELIGIBLE_REPLICA}
+
+
+async def test_a_leader_that_asks_by_name_for_a_broker_that_stops_gets_the_state_in_force(reign: Reign) -> None:
+    await reign.requests.shut_down(BrokerId(1), reign.epochs[1])
+    in_force = KnownState(await reign.state(), 1)
+    reign.brokers.sent.clear()
+    change = shrink(ids(2, 3, 1), epoch=1, version=1)
+    verdicts = await reign.requests.alter_partitions(reign.wanted(2, change))
+    assert verdicts == {change: in_force}
+    assert await reign.state() == in_force.state
+    assert reign.brokers.sent == [], "no new leader epoch, nothing to notify brokers of"
 
 
 async def test_what_a_stopping_broker_has_alone_remains_with_it(reign: Reign) -> None:
@@ -214,7 +230,7 @@ async def test_a_reign_that_goes_on_remembers_who_is_stopping(reign: Reign, log:
     await log.line("reign goes on")
     assert reign.controller is not None
     await settled(reign.controller)
-    change = shrink(ids(1, 2, 3), epoch=1, version=1)
+    change = by_id(ids(1, 2, 3), epoch=1, version=1)
     verdicts = await reign.requests.alter_partitions(reign.wanted(1, change))
     assert verdicts == {change: ErrorCode.INELIGIBLE_REPLICA}
 
