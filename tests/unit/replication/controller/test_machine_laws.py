@@ -381,3 +381,15 @@ def test_a_state_written_by_another_between_reading_and_deciding_is_not_overwrit
     known = world.state(partition)
     assert known is not None
     assert known.state.leader == 3, "2 had left the in-sync set, though the controller did not know"
+
+
+def test_what_the_store_refuses_to_write_for_a_leader_that_asks_by_name_is_to_be_asked_for_again() -> None:
+    world = World()
+    for broker in BROKERS:
+        world.broker_comes(broker)
+    world.elect()
+    carry_out(world, ("topic", "a", [(BrokerId(1), BrokerId(2))]))
+    world.look_at_topics()
+    carry_out(world, ("refuse", 1))
+    alter(world, TopicPartition("a", 0), (BrokerId(1),), None, 0, 0, 0)
+    assert [verdict for _, verdict in world.replies] == [ErrorCode.NOT_CONTROLLER]
