@@ -34,12 +34,15 @@ SUBSCRIBED_TO_ORDERS = b"\x00\x00\x00\x00\x00\x01\x00\x06orders\xff\xff\xff\xff"
 
 @asynccontextmanager
 async def a_coordinator(
-    entries: Mapping[str, str] | None = None, disk: ForgetfulDisk | None = None
+    entries: Mapping[str, str] | None = None, disk: ForgetfulDisk | None = None, epoch: int = 0
 ) -> AsyncIterator[UnitBroker]:
-    """A broker that leads `orders` and the one partition of __consumer_offsets, with what the disk has of it."""
+    """A broker that leads `orders` and the one partition of __consumer_offsets, with what the disk has of it.
+
+    `epoch` is the leader epoch of __consumer_offsets.
+    """
     async with a_broker({**ONE_PARTITION, **(entries or {})}, disk) as broker:
         await broker.lead("orders", 3)
-        await broker.lead(OFFSETS_TOPIC)
+        await broker.lead(OFFSETS_TOPIC, epoch=epoch)
         await broker.settled()
         yield broker
 

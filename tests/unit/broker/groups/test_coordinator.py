@@ -575,7 +575,7 @@ async def test_a_commit_that_was_on_its_way_does_not_outlive_its_topic() -> None
         await in_sync(broker, ME, epoch=2)
         assert commit_codes(on_its_way) == [0]
         assert broker.parts.groups.groups() == []
-    async with a_coordinator(disk=disk.killed()) as broker:
+    async with a_coordinator(disk=disk.killed(), epoch=3) as broker:
         assert broker.parts.groups.groups() == []
 
 
@@ -590,7 +590,7 @@ async def test_a_deleted_group_does_not_come_back_with_a_commit_that_was_on_its_
         assert commit_codes(on_its_way) == [0]
         assert [row.error_code for row in answer_of(deleting, ApiKey.DELETE_GROUPS, 1).results] == [0]
         assert broker.parts.groups.groups() == []
-    async with a_coordinator(disk=disk.killed()) as broker:
+    async with a_coordinator(disk=disk.killed(), epoch=3) as broker:
         assert broker.parts.groups.groups() == []
 
 
