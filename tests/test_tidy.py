@@ -48,6 +48,7 @@ PURE = (
     "replication.controller.paths",
     "replication.controller.placement",
     "replication.controller.policy",
+    "replication.controller.set_back",
     "replication.controller.unclean",
     "replication.controller.wishes",
     "storage.compaction.policy",
