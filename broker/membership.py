@@ -169,9 +169,10 @@ class Membership:
         self._contact.registered()
 
     async def _renew(self) -> None:
-        """Go on with a new session, however long the store is away or lacks the cluster's tree."""
+        """Go on with a new session, however long the store is away or lacks the cluster's tree. One line per reason."""
         self._end_life()
         await self._session.current.close()
+        told = ""
         while True:
             session, self._opened = self._opened, None
             try:
@@ -180,7 +181,9 @@ class Membership:
             except CoordinationError as error:
                 if session is not None:
                     await session.close()
-                self._log.warning("no new session with the coordination store yet, trying on", reason=str(error))
+                if told != str(error):
+                    told = str(error)
+                    self._log.warning("no new session with the coordination store yet, trying on", reason=told)
                 await asyncio.sleep(RENEWAL_PAUSE_S)
             else:
                 self._session.replace(session)
