@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sordini.broker.__main__ import main
+from sordini.broker.cli.ping import NOT_SERVING
 from sordini.storage.disk import SystemDisk
 from tests.outside.ports import free_port
 from tests.process.faulty import Fault, FaultyBroker
@@ -194,7 +195,8 @@ def test_an_answer_that_is_about_something_else_or_nothing_or_twice_ends_a_comma
         if words[0] in ("consume", "produce") and text == "a" and rows:
             continue  # Reading on is aiokafka's: test_terminal.
         more = [] if words[0] == "consume" else ["--timeout", "0.3"]
-        assert_told(run(*words, *more, bootstrap=hostile.bootstrap), {0, 1}, (line, text, rows))
+        codes = {0, 1, NOT_SERVING} if "--serving" in words else {0, 1}
+        assert_told(run(*words, *more, bootstrap=hostile.bootstrap), codes, (line, text, rows))
 
 
 def test_a_topic_that_the_answer_does_not_name_is_one_sentence(hostile: Hostile) -> None:
