@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -75,6 +76,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Workers begin with the groups, which take long, so that none has a long one left when the others are done."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: not group_of(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: no test's garbage collection need go through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 # How long an example takes says more of the machine than of the code.

@@ -138,14 +138,32 @@ def sources() -> tuple[Source, ...]:
         parts = path.relative_to(ROOT).with_suffix("").parts
         if path.suffix == ".py" and parts[0] in LAYERS:
             module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            text = path.read_text(encoding="utf-8")
-            found.append(Source(path, module, text, ast.parse(text)))
+            found.append(Source(path, module, path.read_text(encoding="utf-8"), parsed(path)))
     return tuple(found)
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """All that `ast.walk` finds, which takes longer than to read the file."""
+    return tuple(ast.walk(tree))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees_are_let_go() -> Iterator[None]:
+    """Millions of nodes would slow the garbage collector in all tests that come after these."""
+    yield
+    for kept in (sources, parsed, nodes):
+        kept.cache_clear()
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
     """Every imported name in full, `from a import b` as `a.b`."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -157,8 +175,8 @@ def is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in nodes(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def comments(text: str) -> dict[int, str]:
@@ -188,7 +206,7 @@ def test_modules_are_imported_by_their_full_names() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno} imports {name}"
         for path in tracked()
         if path.suffix == ".py"
-        for node, name in imports(ast.parse(path.read_text(encoding="utf-8")))
+        for node, name in imports(parsed(path))
         if name.startswith(".") or name.split(".")[0] in LAYERS
     ]
     none_of(findings, "write `sordini.<layer>...`: the short name makes a second copy of the module and its classes")
@@ -215,7 +233,7 @@ def test_files_are_opened_only_behind_the_disk_port() -> None:
         f"{source.at(node)} {ast.unparse(node.func)}(...)"
         for source in sources()
         if source.module not in OPENS_FILES and not is_in(source.module, BESIDE_THE_BROKER)
-        for node in ast.walk(source.tree)
+        for node in nodes(source.tree)
         if isinstance(node, ast.Call) and opens_a_file(node.func)
     ]
     none_of(findings, "go through a Disk (storage/disk.py), so that tests can make it fail and forget")
@@ -252,7 +270,7 @@ def test_time_is_read_only_by_the_clock() -> None:
     findings += [
         f"{source.at(node)} asks the event loop for the time"
         for source in sources()
-        for node in ast.walk(source.tree)
+        for node in nodes(source.tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("loop.time")
     ]
     none_of(findings, "take a Clock (broker/clock.py), or the time itself, as an argument")
@@ -309,7 +327,7 @@ def test_only_the_fence_catches_everything() -> None:
     findings = []
     for source in sources():
         said = comments(source.text)
-        for node in ast.walk(source.tree):
+        for node in nodes(source.tree):
             if not isinstance(node, ast.ExceptHandler) or not catches_everything(node.type):
                 continue
             reason = said.get(node.lineno, "").partition(" - ")[2]
@@ -329,7 +347,7 @@ def test_every_module_is_used() -> None:
         name.removeprefix("sordini.")
         for path in (*tracked(),)
         if path.suffix == ".py" and path.relative_to(ROOT).parts[0] != "tests"
-        for _, name in imports(ast.parse(path.read_text(encoding="utf-8")))
+        for _, name in imports(parsed(path))
     }
     # `from sordini.a import b` may name the module a.b or something inside a.
     imported |= {name.rpartition(".")[0] for name in imported}
@@ -366,11 +384,11 @@ def test_no_tracked_file_names_a_machine() -> None:
 def test_unit_tests_neither_sleep_nor_mock() -> None:
     findings = []
     for path in (ROOT / "tests").rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         where = path.relative_to(ROOT)
         findings += [f"{where}:{node.lineno} {name}" for node, name in imports(tree) if name.startswith("unittest")]
         if where.is_relative_to("tests/unit"):
-            calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+            calls = (node for node in nodes(tree) if isinstance(node, ast.Call))
             findings += [f"{where}:{node.lineno} {ast.unparse(node)}" for node in calls if really_sleeps(node)]
     none_of(findings, "advance a fake clock, await the event itself, hand in a fake of the port")
 
