@@ -132,9 +132,9 @@ class ReplicaSet:
 
         Raises StorageError, and BrokerError: UNKNOWN_TOPIC_OR_PARTITION for one that is not assigned to this broker,
         STALE_CONTROLLER_EPOCH for an epoch that is not newer, FENCED_LEADER_EPOCH for one that is older than the term
-        in which this broker leads or than the last epoch of its log, INCONSISTENT_TOPIC_ID for a log of another topic,
-        INVALID_REQUEST to lead from outside of the in-sync set, KAFKA_STORAGE_ERROR for a log that is missing while a
-        directory is offline, unless the partition is new.
+        in which this broker leads or, unless it follows, than the last epoch of its log, INCONSISTENT_TOPIC_ID for a
+        log of another topic, INVALID_REQUEST to lead from outside of the in-sync set, KAFKA_STORAGE_ERROR for a log
+        that is missing while a directory is offline, unless the partition is new.
         """
         name, state = info.topic_partition, info.state
         if self._broker_id not in info.replicas:
@@ -147,7 +147,9 @@ class ReplicaSet:
                 return
             if partition.leader is not None and state.leader_epoch < partition.leader_epoch:
                 raise _set_back(name, state.leader_epoch, partition.leader_epoch)
-            _check_epoch(partition.log, state.leader_epoch)
+            if partition.follower is None:
+                _check_epoch(partition.log, state.leader_epoch)
+            # A follower says nothing of its log: the leader that it follows has all that was committed, and says so.
             raise BrokerError(ErrorCode.STALE_CONTROLLER_EPOCH, f"{name} is past leader epoch {state.leader_epoch}")
         if partition is None:
             partition = self._open(name, info.topic_id, state.leader_epoch, is_new=info.is_new)
