@@ -1,9 +1,9 @@
 """Partitions whose leader epoch in the store is older than one that a replica has: the store was set back.
 
 A coordination store that is restored from an older backup has older leader epochs, leaders and in-sync sets. A broker
-answers FENCED_LEADER_EPOCH to a command whose leader epoch is older than the term in which it leads or, where it neither
-leads nor follows yet, than the last epoch in its log. In the old epoch a leader would write records that followers
-cannot tell from those of the former leader of that epoch (KIP-101, KIP-320).
+answers FENCED_LEADER_EPOCH to a command whose leader epoch is older than the term in which it leads, or, where it has
+no term yet, than the last epoch in its log. In the old epoch a leader would write records that followers cannot tell
+from those of the former leader of that epoch (KIP-101, KIP-320).
 
 So that replica is elected, alone in sync, in a leader epoch far above the old one: of the replicas that answer, it has
 records of a later epoch than the store knows of. The others fetch from it and come back into the in-sync set.

@@ -28,7 +28,7 @@ from tests.outside.versions import APACHE_KAFKA
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recovery.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK_S_MAX = 90
-EVERYTHING = os.environ.get("SORDINI_MIXED") == "all"
+EVERYTHING = bool(os.environ.get("SORDINI_MIXED"))
 STATE = "/kafka/brokers/topics/orders/partitions/0/state"
 LOST = "coordination store does not have this cluster's tree"
 SCRIPT = """#!/bin/sh
