@@ -85,7 +85,7 @@ def pytest_collection_finish() -> None:
 
 
 # How long an example takes says more of the machine than of the code.
-hypothesis.settings.register_profile("sordini", deadline=None)
+hypothesis.settings.register_profile("sordini", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("sordini")
 
 
