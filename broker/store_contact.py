@@ -44,7 +44,7 @@ class _NoDoubt:
 
 
 NO_DOUBT = _NoDoubt()
-"""For whoever serves in doubt, too."""
+"""Where writes are accepted in doubt, too."""
 
 
 class Timer(Protocol):
@@ -57,7 +57,7 @@ CallLater = Callable[[float, Callable[[], None]], Timer]
 
 
 class StoreContact:
-    """The state of the contact, for whoever asks; `Membership` reports the changes.
+    """The state of the contact; `Membership` reports the changes.
 
     `is_doubtful` is a plain attribute, as every Produce request with acks=0 or acks=1 may test it.
     """
