@@ -56,7 +56,7 @@ ANY_EPOCH: Final = -1
 
 
 async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
-    """All there is to say of the cluster as it is now. Raises Failure when nobody answers at all."""
+    """All there is to say of the cluster as it is now. Raises Failure when no broker answers."""
     found = await cluster.metadata(None)
     there = {broker.node_id: broker for broker in found.brokers}
     survey = Survey(cluster, there, timeout_s)

@@ -59,7 +59,7 @@ class Holder(Enum):
 
 
 class NoElection(Exception):
-    """No broker can be elected: the epoch of the last reign cannot be read, or the tree is not this cluster's.
+    """No broker can be elected: the last controller's epoch cannot be read, or the tree is not this cluster's.
 
     The watch fires when either has changed.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -113,8 +114,9 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_DELAY_S", 0)
 
 
-@pytest.fixture
-async def life() -> AsyncIterator[Life]:
+@asynccontextmanager
+async def a_life() -> AsyncIterator[Life]:
+    """A broker and its store, whose tree is that of the broker's cluster."""
     store = await EmbeddedStore.open(":memory:", inline, StillClock())
     watcher = await store.open_session()
     await ensure_base_paths(watcher)
@@ -126,6 +128,12 @@ async def life() -> AsyncIterator[Life]:
         await asyncio.wait([life.keeping])
     await life.membership.leave()
     await store.close()
+
+
+@pytest.fixture
+async def life() -> AsyncIterator[Life]:
+    async with a_life() as life:
+        yield life
 
 
 async def joined(life: Life) -> int:

@@ -13,11 +13,10 @@ from sordini.broker.store_contact import Contact, StoreContact
 from sordini.broker.tree_guard import TreeGuard
 from sordini.protocol.types import BrokerId
 from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.registration import ensure_base_paths
 from sordini.replication.ports import Session, SessionState, StoreUnusable
 from tests.unit.broker.network.helpers import ListLog, StillClock
 from tests.unit.broker.parts import CLUSTER_ID, Timers, inline
-from tests.unit.broker.test_membership import ME, NODE, Life, joined
+from tests.unit.broker.test_membership import ME, NODE, Life, a_life, joined
 
 LOST = "coordination store does not have this cluster's tree"
 OTHER = "lkjihgfedcba9876543210"
@@ -33,17 +32,8 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def life() -> AsyncIterator[Life]:
-    store = await EmbeddedStore.open(":memory:", inline, StillClock())
-    watcher = await store.open_session()
-    await ensure_base_paths(watcher)
-    await watcher.create(paths.CLUSTER_ID, znodes.encode_cluster_id(CLUSTER_ID))
-    life = Life(store, await store.open_session(), watcher)
-    yield life
-    if life.keeping is not None:
-        life.keeping.cancel()
-        await asyncio.wait([life.keeping])
-    await life.membership.leave()
-    await store.close()
+    async with a_life() as life:
+        yield life
 
 
 def findings(life: Life) -> list[object]:
