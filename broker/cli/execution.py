@@ -137,7 +137,7 @@ def _row(one: TopicPartition, plan: Plan, error: str | None) -> Row:
 
 
 async def watch(client: Client, cluster: Cluster, plan: Plan, empty: Sequence[BrokerId], display: Display) -> Look:
-    """Show how far a plan is until nothing of it moves any more. Returns the last look. Raises Failure when none answers."""
+    """Show how far a plan is until none of it moves; returns the last look. Raises Failure when no broker answers."""
     pause, stray_looks = PAUSE_FIRST_SECONDS, 0
     while True:
         found, now = await client.in_time(cluster, standings(cluster, None))
