@@ -39,13 +39,14 @@ class PartitionAdmin:
 
         Raises BrokerError NOT_CONTROLLER.
         """
-        cluster = self._cluster()
+        until = _deadline(timeout_ms)
+        cluster = await self._submit(ElectionsWanted(election, ()), until)
         partitions = _all_of(cluster) if wanted is None else list(dict.fromkeys(wanted))
         verdicts = {one: wishes.judge_election(cluster, election, one) async for one in self._slices.paced(partitions)}
         winners = {one: winner for one, winner in verdicts.items() if not isinstance(winner, Declined)}
         outcomes: Outcomes = {one: v if isinstance(v, Declined) else TOO_LATE for one, v in verdicts.items()}
         if winners:
-            await self._submit(ElectionsWanted(election, tuple(winners)), timeout_ms)
+            await self._submit(ElectionsWanted(election, tuple(winners)), until)
             await self._metadata.until(lambda: all(self._leads(*one) for one in winners.items()), timeout_ms)
             outcomes |= {one: None for one, winner in winners.items() if self._leads(one, winner)}
         if wanted is None:
@@ -63,7 +64,8 @@ class PartitionAdmin:
 
         Raises BrokerError NOT_CONTROLLER.
         """
-        cluster = self._cluster()
+        until = _deadline(timeout_ms)
+        cluster = await self._submit(MovesWanted({}), until)
         ends = {
             one: wishes.judge_move(cluster, one, target, keep_factor=keep_factor)
             async for one, target in self._slices.paced(targets.items())
@@ -75,7 +77,7 @@ class PartitionAdmin:
             if not isinstance(end, Declined) and not wishes.is_under_way(cluster, one, end)
         }
         if granted:
-            after = await self._submit(MovesWanted({one: targets[one] for one in granted}), timeout_ms)
+            after = await self._submit(MovesWanted({one: targets[one] for one in granted}), until)
             outcomes |= {one: TOO_LATE for one, end in granted.items() if not wishes.is_under_way(after, one, end)}
         return outcomes
 
@@ -95,11 +97,18 @@ class PartitionAdmin:
             raise BrokerError(ErrorCode.NOT_CONTROLLER, "this broker is not the controller")
         return cluster
 
-    async def _submit(self, event: Event, timeout_ms: int) -> Cluster:
-        """The cluster after the machine took the event, or as it is when that takes too long."""
+    async def _submit(self, event: Event, until: float) -> Cluster:
+        """The cluster after the machine took the event, or as it is at `until` (time of the loop).
+
+        An event without partitions waits for what the controller is writing: a client that has read a new state in
+        the store is not answered from the state before.
+
+        Raises BrokerError NOT_CONTROLLER.
+        """
+        self._cluster()
         try:
-            async with asyncio.timeout(max(timeout_ms, 0) / 1000):
-                assert self.controller is not None, "nothing is granted without a controller"
+            async with asyncio.timeout_at(until):
+                assert self.controller is not None, "there is no cluster without a controller"
                 await self.controller.submit(event)
         except TimeoutError:
             pass
@@ -110,6 +119,11 @@ class PartitionAdmin:
         return (
             topic is not None and one.partition in topic.partitions and topic.partitions[one.partition].leader == winner
         )
+
+
+def _deadline(timeout_ms: int) -> float:
+    """The end of a request's time, as the loop counts it."""
+    return asyncio.get_running_loop().time() + max(timeout_ms, 0) / 1000
 
 
 def _all_of(cluster: Cluster) -> list[TopicPartition]:

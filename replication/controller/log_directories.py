@@ -2,8 +2,8 @@
 
 The broker leaves a note, and nothing more is in it than its id. So it is sent everything it should hold, and its
 answer says what it cannot: KAFKA_STORAGE_ERROR for a partition is a replica that is offline, success in leading or
-following it one that is sound again. Any other code says nothing: what is sent again in an epoch that the broker knows
-is refused as old news.
+following it one that is sound again. STALE_CONTROLLER_EPOCH in the answer to such a survey says the same as success:
+the broker holds the replica already, in that leader epoch or a later one. Any other code says nothing.
 
 Pure, like the machine it belongs to.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.replication.controller import decisions
-from sordini.replication.controller.cluster import LeaderAndIsr, Replica
+from sordini.replication.controller.cluster import LeaderAndIsr, PartitionInfo, Replica
 from sordini.replication.controller.events import Answered, LogDirsFailed, Write
 from sordini.replication.controller.turn import Turn
 from sordini.replication.ports import Delete
@@ -38,11 +38,7 @@ def answered(turn: Turn, event: Answered) -> None:
         code = event.answer.partitions.get(info.topic_partition, ErrorCode.NONE)
         if code == ErrorCode.KAFKA_STORAGE_ERROR and replica not in turn.offline:
             lost.add(replica)
-        elif (
-            code == ErrorCode.NONE and replica in turn.offline and (info.state.leader is not None or command.is_survey)
-        ):
-            # A partition without a leader may be taken without its log being opened: its election could fail, and be
-            # tried again for ever. So it is tried only once for each note that the broker leaves.
+        elif replica in turn.offline and _is_held(code, info, command):
             found.add(replica)
     if lost or found:
         turn.offline = (turn.offline | lost) - found
@@ -54,6 +50,15 @@ def answered(turn: Turn, event: Answered) -> None:
                 if Replica(event.broker_id, info.topic_partition) in lost | found
             ],
         )
+
+
+def _is_held(code: int, info: PartitionInfo, command: LeaderAndIsr) -> bool:
+    """Whether the broker's code for a partition shows that its log is open."""
+    if command.is_survey:
+        return code in (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH)
+    # A partition without a leader may be taken without its log being opened: its election could fail, and be tried
+    # again for ever. So it is tried only once for each note that the broker leaves.
+    return code == ErrorCode.NONE and info.state.leader is not None
 
 
 def _decide(turn: Turn, changed: list[TopicPartition]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.build import a_batch
-from tests.outside.processes import SordiniProcess
+from tests.outside.processes import ProcessError, SordiniProcess
 from tests.process.wire import PATIENCE_S, Client
 
 HEALS_S = 90
@@ -43,10 +43,16 @@ def test_a_topic_made_while_there_are_no_descriptors_heals_by_itself(start_sordi
         rows = client.produce("orders", [a_batch()] * 3)
         assert 0 not in {row.error_code for row in rows}
 
-    def heals() -> bool:
-        return [row.error_code for row in client.produce("orders", [a_batch()] * 3)] == [0, 0, 0]
+    codes: list[int] = []
 
-    broker.wait_until(heals, HEALS_S, "take the partitions in again")
+    def heals() -> bool:
+        codes[:] = [row.error_code for row in client.produce("orders", [a_batch()] * 3)]
+        return codes == [0, 0, 0]
+
+    try:
+        broker.wait_until(heals, HEALS_S, "take the partitions in again")
+    except ProcessError as error:
+        raise ProcessError(f"{error}\nthe last codes are {codes}") from None
     assert broker.output().count("partition put off") == 3, "a line for each, however often it is tried"
     assert client.create("bills") == [0]
     assert broker.stop() == 0

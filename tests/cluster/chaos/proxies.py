@@ -18,6 +18,8 @@ from typing import Any, Final
 _CHUNK_BYTES: Final = 65_536
 _ESTABLISHED_HERE: Final = "0100007F"
 _START_SECONDS_MAX: Final = 10.0
+_OWNER_LOOKUPS_MAX: Final = 3
+"""The kernel's table is read in pieces: a row can be missed while other connections come and go."""
 
 
 class Proxies:
@@ -101,7 +103,7 @@ class Proxies:
 
     async def _join(self, node: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection to its end. Errors of either side are its end, too."""
-        other = self._owner(writer.get_extra_info("peername")[1])
+        other = self._owner(writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1])
         there, back = self._gate(other, node), self._gate(node, other)
         beyond_writer = None
         try:
@@ -131,12 +133,13 @@ class Proxies:
         with contextlib.suppress(OSError):
             target.write_eof()
 
-    def _owner(self, port: int) -> str:
-        """The node whose process connected from this port; empty for nobody's."""
-        link = f"socket:[{_inode(port)}]"
-        for node, processes in self._members.items():
-            if any(link in _links(process) for process in processes):
-                return node
+    def _owner(self, port: int, served: int) -> str:
+        """The node whose process connected from `port` to `served`; empty when no known process did."""
+        for _ in range(_OWNER_LOOKUPS_MAX):
+            link = f"socket:[{_inode(port, served)}]"
+            for node, processes in self._members.items():
+                if any(link in _links(process) for process in processes):
+                    return node
         return ""
 
 
@@ -148,12 +151,16 @@ def _links(process: int) -> Iterator[str]:
                 yield str(entry.readlink())
 
 
-def _inode(port: int) -> str:
-    """Of the socket that is bound to a port of 127.0.0.1 as a client; empty when there is none."""
-    here = f"{_ESTABLISHED_HERE}:{port:04X}"
+def _inode(port: int, served: int) -> str:
+    """Of the socket of 127.0.0.1 that connects `port` to `served`; empty when there is none.
+
+    Both ends count: an earlier connection from the same port to another server stays in the table for a minute, without
+    an inode.
+    """
+    ends = [f"{_ESTABLISHED_HERE}:{port:04X}", f"{_ESTABLISHED_HERE}:{served:04X}"]
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for row in Path(table).read_text().splitlines()[1:]:
             words = row.split()
-            if words[1].endswith(here):
+            if [word[-len(end) :] for word, end in zip(words[1:3], ends, strict=True)] == ends:
                 return words[9]
     return ""

@@ -27,7 +27,10 @@ from sordini.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from sordini.protocol.types import TopicPartition
 from sordini.replication.controller import paths
+from sordini.replication.controller.elections import Election
+from sordini.replication.controller.events import ElectionsWanted
 from tests.build import a_batch, an_idempotent_batch
 from tests.unit.broker.governed import GovernedBroker, a_governed_broker, governed, write_partition
 from tests.unit.broker.parts import OTHER, UnitBroker, a_broker, answer_of, known_broker, topic_id_of
@@ -255,6 +258,18 @@ async def test_nobody_is_elected_where_no_replica_lives() -> None:
             for kind, code in ((PREFERRED, 80), (UNCLEAN, 83)):
                 outcome = await elected(whole, elections(("orders", [0]), kind=kind))
                 assert outcome == [("orders", [(0, code)])]
+
+
+async def test_an_election_is_judged_after_what_the_controller_is_writing_already() -> None:
+    async with a_broker() as broker:
+        await write_partition(broker, "orders", (2, 1), None, (2,))
+        async with governed(broker) as whole:
+            earlier = ElectionsWanted(Election.UNCLEAN, (TopicPartition("orders", 0),))
+            under_way = asyncio.create_task(whole.controller.submit(earlier))
+            await asyncio.sleep(0)  # It is in the queue, and nothing of it is written.
+            outcome = await elected(whole, elections(("orders", [0]), kind=UNCLEAN))
+            assert outcome == [("orders", [(0, ErrorCode.ELECTION_NOT_NEEDED)])]
+            assert await under_way is not None
 
 
 async def test_a_leader_that_comes_too_late_is_answered_with_a_timeout() -> None:
