@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from bench.sides import Say
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Broker,
     Cluster,
     Endpoint,
@@ -25,8 +25,8 @@ from sordini.replication.controller.cluster import (
     TopicAssignment,
     frozen,
 )
-from sordini.replication.controller.elections import Election
-from sordini.replication.controller.events import (
+from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.events import (
     Action,
     BrokersChanged,
     DeletionsListed,
@@ -45,8 +45,8 @@ from sordini.replication.controller.events import (
     WriteAll,
     Wrote,
 )
-from sordini.replication.controller.machine import step
-from sordini.replication.controller.placement import place_from, unracked
+from sordini.replication.controller.machine.machine import step
+from sordini.replication.controller.machine.placement import place_from, unracked
 from sordini.replication.ports import Set
 
 PART = "controller"

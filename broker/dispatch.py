@@ -19,11 +19,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import GeneratorType
 from typing import Any, Final, NamedTuple, cast
 
-from sordini.broker.chained_answers import hand_over
 from sordini.broker.network.ports import Log, Parts, Peer, Pending, release_parts
-from sordini.broker.refusals import refused_in_steps
-from sordini.broker.slices import Slices, Unfinished, Work, first_slice
-from sordini.broker.store_refusals import StoreRefusals
+from sordini.broker.requests.chained_answers import hand_over
+from sordini.broker.requests.refusals import refused_in_steps
+from sordini.broker.requests.slices import Slices, Unfinished, Work, first_slice
+from sordini.broker.requests.store_refusals import StoreRefusals
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, MessageTooCostly, WireError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.broker.cli import early
+from sordini.cli import early
 
 # isort: split
 # That was the first import, for Ctrl-C while the others are under way.
@@ -33,13 +33,13 @@ COMMANDS = {
 }
 """What `sordini --help` says of each; command NAME is NAME in the module that `module_of` names."""
 
-ELSEWHERE = {"cluster": "broker.cli.cluster_command", "pipeline": "pipeline.cli.pipeline"}
-"""Commands whose own name is another module's in broker/cli, or that live above the broker."""
+ELSEWHERE = {"cluster": "cli.cluster_command", "pipeline": "pipeline.cli.pipeline"}
+"""Commands whose own name is another module's in cli, or that live above the broker."""
 
 
 def module_of(name: str) -> str:
     """The module of a command, below `sordini`."""
-    return ELSEWHERE.get(name, f"broker.cli.{name}")
+    return ELSEWHERE.get(name, f"cli.{name}")
 
 
 class Commands(click.Group):

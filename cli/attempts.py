@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from sordini.broker.cli.cluster import PASSING, Cluster, RefusedForNow
-from sordini.broker.cli.link import Link, LinkLost, Refused
-from sordini.broker.cli.options import Failure
+from sordini.cli.cluster import PASSING, Cluster, RefusedForNow
+from sordini.cli.link import Link, LinkLost, Refused
+from sordini.cli.options import Failure
 from sordini.protocol.errors import ErrorCode
 
 UNSURE: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})

@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sordini.broker.cli.options import (
-    DONE,
-    FAILED,
-    Client,
-    ClientCommand,
-    ClientGroup,
-    Failure,
-    client_options,
-    json_option,
-)
-from sordini.broker.cli.output import counted, print_json, table
-from sordini.broker.cli.terminal import echo, echo_lines
-from sordini.broker.cli.waiting import after, look_until, wait_option
+from sordini.cli.options import DONE, FAILED, Client, ClientCommand, ClientGroup, Failure, client_options, json_option
+from sordini.cli.output import print_json, table
+from sordini.cli.terminal import echo, echo_lines
+from sordini.cli.waiting import after, look_until, wait_option
+from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
     from sordini.broker.coordination.moving import Outcome, Place
@@ -85,7 +77,7 @@ def status(client: Client, *, check: bool, wait_s: float) -> None:
       sordini cluster status
       sordini cluster status --check --wait 120
     """
-    from sordini.broker.cli.cluster_status import cluster_status
+    from sordini.cli.cluster_status import cluster_status
 
     if wait_s and not check:
         raise click.UsageError("--wait goes with --check: it waits until the check succeeds")
@@ -104,7 +96,7 @@ def status(client: Client, *, check: bool, wait_s: float) -> None:
 
 
 def _tell_status(told: Mapping[str, Any]) -> None:
-    from sordini.broker.cli.cluster_problems import is_under_replicated
+    from sordini.cli.cluster_problems import is_under_replicated
 
     controller = "no controller" if told["controller"] is None else f"controller {told['controller']}"
     echo(f"cluster {told['cluster_id']}, {controller}")

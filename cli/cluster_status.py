@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sordini.broker.cli.cluster import Cluster, the_only, trouble
-from sordini.broker.cli.cluster_problems import Named, View, is_under_replicated, problems_of, store_words
-from sordini.broker.cli.config_requests import BROKER
-from sordini.broker.cli.link import Link, NotServed
-from sordini.broker.cli.offsets import EARLIEST, LATEST
-from sordini.broker.cli.survey import Survey
-from sordini.broker.condition_keys import MEANINGS
+from sordini.broker.membership.condition_keys import MEANINGS
+from sordini.cli.cluster import Cluster, the_only, trouble
+from sordini.cli.cluster_problems import Named, View, is_under_replicated, problems_of, store_words
+from sordini.cli.config_requests import BROKER
+from sordini.cli.link import Link, NotServed
+from sordini.cli.offsets import EARLIEST, LATEST
+from sordini.cli.survey import Survey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from sordini.broker.cli.cluster import Cluster, check, check_topic, the_only
-from sordini.broker.cli.link import Link
+from sordini.cli.cluster import Cluster, check, check_topic, the_only
+from sordini.cli.link import Link
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

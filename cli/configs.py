@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from sordini.broker.cli.config_requests import BROKER, DEFAULT, TOPIC, Resource
-from sordini.broker.cli.options import Client, ClientGroup, client_options
-from sordini.broker.cli.output import print_json, table
-from sordini.broker.cli.terminal import echo, echo_lines
-from sordini.broker.cli.values import SETTING
+from sordini.cli.config_requests import BROKER, DEFAULT, TOPIC, Resource
+from sordini.cli.options import Client, ClientGroup, client_options
+from sordini.cli.output import print_json, table
+from sordini.cli.terminal import echo, echo_lines
+from sordini.cli.values import SETTING
 
 
 def whose_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -67,7 +67,7 @@ def describe(client: Client, resources: list[Resource], *, everything: bool) -> 
       sordini configs describe --topic orders
       sordini configs describe --broker 0 --all
     """
-    from sordini.broker.cli.config_requests import described_configs
+    from sordini.cli.config_requests import described_configs
 
     found = client.run(lambda cluster: described_configs(cluster, resources))
     shown = [[row for row in rows if everything or row["source"] != DEFAULT] for rows in found]
@@ -140,7 +140,7 @@ def _change(
     *,
     validate_only: bool,
 ) -> None:
-    from sordini.broker.cli.config_requests import alter_configs
+    from sordini.cli.config_requests import alter_configs
 
     client.run(lambda cluster: alter_configs(cluster, resources, changes, unset_keys, validate_only=validate_only))
     if client.as_json:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sordini.broker.cli.options import Client, ClientCommand, bootstrap_option, json_option
-from sordini.broker.cli.terminal import raw_option
-from sordini.broker.cli.values import START, Start
+from sordini.cli.options import Client, ClientCommand, bootstrap_option, json_option
+from sordini.cli.terminal import raw_option
+from sordini.cli.values import START, Start
 
 CONNECT_SECONDS_MAX = 30.0
 
@@ -92,7 +92,7 @@ def consume(
       sordini consume orders --from 15m --format json --timeout 5
       sordini consume orders --group billing --max-messages 100
     """
-    from sordini.broker.cli.receiving import Request, receive
+    from sordini.cli.receiving import Request, receive
 
     if group is not None and partitions:
         raise click.UsageError("--group and --partition: a group shares the partitions out by itself")

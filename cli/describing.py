@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sordini.broker.cli.cluster import Cluster
-from sordini.broker.cli.config_requests import DEFAULT, TOPIC, Resource, described_configs
-from sordini.broker.cli.offsets import LARGEST_TIMESTAMP, ends_of, offsets_at
-from sordini.broker.cli.topic_requests import UP_TO_THE_END, delete_records
-from sordini.broker.cli.values import Wanted, chosen
+from sordini.cli.cluster import Cluster
+from sordini.cli.config_requests import DEFAULT, TOPIC, Resource, described_configs
+from sordini.cli.offsets import LARGEST_TIMESTAMP, ends_of, offsets_at
+from sordini.cli.topic_requests import UP_TO_THE_END, delete_records
+from sordini.cli.values import Wanted, chosen
 from sordini.protocol.messages.metadata import MetadataResponseTopic
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 

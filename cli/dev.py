@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from sordini.broker.cli.options import ClientCommand
-from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
+from sordini.cli.options import ClientCommand
+from sordini.cli.terminal import echo
 
 STARTED_MS = SystemClock().monotonic_ms()
 """Of the process, near enough: what the ready line counts from."""
@@ -77,9 +77,9 @@ def dev(count: int, port: int, host: str, directory: str, overrides: tuple[str, 
       sordini dev --override min.insync.replicas=2 --log-level info
     """
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.log_writer import standard_error
-    from sordini.broker.logging import Logger
-    from sordini.broker.several import Plan, run_brokers  # Late: --help does not need a broker.
+    from sordini.broker.process.dev_cluster import Plan, run_brokers  # Late: --help does not need a broker.
+    from sordini.broker.process.log_writer import standard_error
+    from sordini.broker.process.logging import Logger
 
     try:
         code = run_brokers(

@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from sordini.broker.cli.reassignment import Plan, Replicas
+from sordini.cli.reassignment import Plan, Replicas
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.placement import Racks
+from sordini.replication.controller.machine.placement import Racks
 
 NAMES_MAX = 5
 """So many topics are named in one reason."""

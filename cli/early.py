@@ -1,7 +1,7 @@
 """Ctrl-C before a command begins, and after it ended: the process ends at once, with the exit code of an interruption.
 
 Python's own handler raises KeyboardInterrupt, and in an import or at the end of the interpreter that is a traceback.
-Nothing that needs an orderly end is under way then. To import this module begins it: see `broker.__main__`.
+Nothing that needs an orderly end is under way then. To import this module begins it: see `cli.__main__`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import FrameType
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C; `broker.cli.options` has the table, and is not imported for this."""
+"""The exit code after Ctrl-C; `cli.options` has the table, and is not imported for this."""
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

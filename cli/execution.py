@@ -12,14 +12,15 @@ import sys
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.cluster import Cluster
-from sordini.broker.cli.options import Client, Failure
-from sordini.broker.cli.output import Progress, counted, print_json, size_text
-from sordini.broker.cli.plan_progress import Look, held_words, take_look
-from sordini.broker.cli.reassign_requests import Row, all_names, move, standings, throttle, unthrottle
-from sordini.broker.cli.reassignment import Plan, State, emptied, state_of
-from sordini.broker.cli.terminal import echo, is_seen
 from sordini.broker.clock import Clock, SystemClock
+from sordini.cli.cluster import Cluster
+from sordini.cli.options import Client, Failure
+from sordini.cli.output import Progress, print_json, size_text
+from sordini.cli.plan_progress import Look, held_words, take_look
+from sordini.cli.reassign_requests import Row, all_names, move, standings, throttle, unthrottle
+from sordini.cli.reassignment import Plan, State, emptied, state_of
+from sordini.cli.terminal import echo, is_seen
+from sordini.protocol.printable import counted
 from sordini.protocol.types import BrokerId, TopicPartition
 
 PAUSE_FIRST_SECONDS: Final = 0.1

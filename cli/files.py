@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.broker.cli.options import Failure
+from sordini.cli.options import Failure
 from sordini.storage.disk import File, SystemDisk
 
 CSV_BYTES_MAX = 64 * 1024 * 1024

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sordini.broker.cli.cluster import Cluster
-from sordini.broker.cli.describing import partitions_of
-from sordini.broker.cli.group_requests import (
-    DEAD,
-    Described,
-    committed_offsets,
-    delete_offsets,
-    describe_group,
-)
-from sordini.broker.cli.offsets import ends_of
-from sordini.broker.cli.options import Failure
-from sordini.broker.cli.output import print_json, table
-from sordini.broker.cli.reset import Planned, write_csv
-from sordini.broker.cli.terminal import echo, echo_data, echo_lines, shown
-from sordini.broker.cli.values import Wanted
+from sordini.cli.cluster import Cluster
+from sordini.cli.describing import partitions_of
+from sordini.cli.group_requests import DEAD, Described, committed_offsets, delete_offsets, describe_group
+from sordini.cli.offsets import ends_of
+from sordini.cli.options import Failure
+from sordini.cli.output import print_json, table
+from sordini.cli.reset import Planned, write_csv
+from sordini.cli.terminal import echo, echo_data, echo_lines
+from sordini.cli.values import Wanted
+from sordini.protocol.printable import shown
 from sordini.protocol.types import TopicPartition
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from sordini.broker.cli.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
-from sordini.broker.cli.output import print_json, table
-from sordini.broker.cli.terminal import echo, echo_lines
-from sordini.broker.cli.values import DURATION, INSTANT, PARTITIONS, Wanted
+from sordini.cli.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
+from sordini.cli.output import print_json, table
+from sordini.cli.terminal import echo, echo_lines
+from sordini.cli.values import DURATION, INSTANT, PARTITIONS, Wanted
 
 
 @click.group(cls=ClientGroup)
@@ -36,7 +36,7 @@ def list_(client: Client, *, states: tuple[str, ...]) -> None:
       sordini groups list
       sordini groups list --state Empty
     """
-    from sordini.broker.cli.group_requests import list_groups
+    from sordini.cli.group_requests import list_groups
 
     rows = client.run(lambda cluster: list_groups(cluster, states))
     if client.as_json:
@@ -57,7 +57,7 @@ def describe(client: Client, names: tuple[str, ...]) -> None:
     \b
       sordini groups describe billing
     """
-    from sordini.broker.cli.group_reports import report, report_text
+    from sordini.cli.group_reports import report, report_text
 
     found = client.run(lambda cluster: report(cluster, names))
     if client.as_json:
@@ -76,7 +76,7 @@ def delete(client: Client, names: tuple[str, ...], *, yes: bool) -> None:
     \b
       sordini groups delete billing
     """
-    from sordini.broker.cli.group_requests import delete_groups
+    from sordini.cli.group_requests import delete_groups
 
     if not is_sure(f"Delete {', '.join(names)} with all offsets?", yes=yes):
         raise Failure("nothing was deleted")
@@ -105,7 +105,7 @@ def delete_offsets(client: Client, name: str, *, wanted: tuple[Wanted, ...], yes
       sordini groups delete-offsets billing --topic orders
       sordini groups delete-offsets billing --topic orders:0,1
     """
-    from sordini.broker.cli.group_reports import forget_offsets
+    from sordini.cli.group_reports import forget_offsets
 
     if not is_sure(f"Delete offsets of group {name}?", yes=yes):
         raise Failure("nothing was deleted")
@@ -161,8 +161,8 @@ def reset(
       sordini groups reset billing --all-topics --to-current --csv > offsets.csv
       sordini groups reset billing --from-file offsets.csv --execute
     """
-    from sordini.broker.cli.group_reports import echo_plan
-    from sordini.broker.cli.resetting import Order, reset_offsets
+    from sordini.cli.group_reports import echo_plan
+    from sordini.cli.resetting import Order, reset_offsets
 
     given = {target: value for target, value in targets.items() if value is not None and value is not False}
     if len(given) != 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from sordini.broker.cli.output import counted
+from sordini.protocol.printable import counted
 from sordini.protocol.types import TopicPartition
 
 NAMES_MAX = 5

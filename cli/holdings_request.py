@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Collection
 from typing import Final
 
-from sordini.broker.cli.cluster import Cluster, check
-from sordini.broker.cli.config_requests import TOPIC
-from sordini.broker.cli.holdings import Copies, Holdings, holdings_of
-from sordini.broker.cli.link import Address
-from sordini.broker.cli.options import Failure
 from sordini.broker.configuration.config import Config
+from sordini.cli.cluster import Cluster, check
+from sordini.cli.config_requests import TOPIC
+from sordini.cli.holdings import Copies, Holdings, holdings_of
+from sordini.cli.link import Address
+from sordini.cli.options import Failure
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -11,8 +11,8 @@ import os
 import sys
 from collections.abc import AsyncIterator
 
-from sordini.broker.cli.files import open_file
-from sordini.broker.cli.options import Failure
+from sordini.cli.files import open_file
+from sordini.cli.options import Failure
 
 CHUNK_BYTES = 256 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024

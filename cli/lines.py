@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from sordini.broker.cli.output import bytes_from_json, bytes_in_json, json_line
+from sordini.cli.output import bytes_from_json, bytes_in_json, json_line
 from sordini.protocol.records.batch import NO_TIMESTAMP
 
 Headers = list[tuple[str, bytes | None]]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sordini.broker.cli.options import DONE, FAILED, USAGE, ClientCommand, ClientGroup, Failure
-from sordini.broker.cli.terminal import echo_lines, raw_option
+from sordini.cli.options import DONE, FAILED, USAGE, ClientCommand, ClientGroup, Failure
+from sordini.cli.terminal import echo_lines, raw_option
 
 if TYPE_CHECKING:
-    from sordini.broker.cli.logs.dump.files import DumpOptions
-    from sordini.broker.cli.logs.dump.values import Item
+    from sordini.cli.logs.dump.files import DumpOptions
+    from sordini.cli.logs.dump.values import Item
 
 DECODER_NAMES = ("StringDecoder", "IntegerDecoder", "LongDecoder")
 
@@ -112,7 +112,7 @@ def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, 
       sordini log dump data/orders-0/00000000000000000000.log --format people --print-data-log
       sordini log dump data/__consumer_offsets-7/*.log --offsets-decoder
     """
-    from sordini.broker.cli.logs.dump.files import Dump
+    from sordini.cli.logs.dump.files import Dump
     from sordini.storage.disk import SystemDisk
 
     files = [*(path for path in (listed or "").split(",") if path), *paths]
@@ -174,10 +174,10 @@ class _Asked:
 
     def options(self) -> DumpOptions:
         """What Apache Kafka's text is to show."""
-        from sordini.broker.cli.logs.dump import decoders
-        from sordini.broker.cli.logs.dump.files import DumpOptions
-        from sordini.broker.cli.logs.dump.kafka_indexes import IndexOptions
-        from sordini.broker.cli.logs.dump.kafka_log import LogOptions
+        from sordini.cli.logs.dump import decoders
+        from sordini.cli.logs.dump.files import DumpOptions
+        from sordini.cli.logs.dump.kafka_indexes import IndexOptions
+        from sordini.cli.logs.dump.kafka_log import LogOptions
 
         values = self._values
         parser = decoders.parser_of(
@@ -203,11 +203,11 @@ class _Asked:
     def item_decoder(self) -> Callable[[Item], Item] | None:
         """What our own text shows records as."""
         if self._values["offsets_decoder"]:
-            from sordini.broker.cli.logs.dump.group_records import decoded
+            from sordini.cli.logs.dump.group_records import decoded
 
             return decoded
         if self._values["transaction_log_decoder"]:
-            from sordini.broker.cli.logs.dump.transaction_records import decoded as decoded_transaction
+            from sordini.cli.logs.dump.transaction_records import decoded as decoded_transaction
 
             return decoded_transaction
         return None
@@ -236,9 +236,9 @@ def verify(directories: tuple[str, ...], *, repair: bool, target: str | None, as
       sordini log verify data/orders-0 --json
       sordini log verify data --repair --to mended
     """
-    from sordini.broker.cli.logs.verify.verification import RepairOfCopy, Verification
-    from sordini.broker.cli.output import print_json
     from sordini.broker.clock import SystemClock
+    from sordini.cli.logs.verify.verification import RepairOfCopy, Verification
+    from sordini.cli.output import print_json
     from sordini.storage.disk import SystemDisk
 
     if repair != (target is not None):
@@ -277,8 +277,8 @@ def stats(directories: tuple[str, ...], *, as_json: bool) -> None:
       sordini log stats data
       sordini log stats data/orders-0 --json
     """
-    from sordini.broker.cli.logs.stats_report import Statistics
-    from sordini.broker.cli.output import print_json
+    from sordini.cli.logs.stats_report import Statistics
+    from sordini.cli.output import print_json
     from sordini.storage.disk import SystemDisk
 
     run = Statistics(SystemDisk(), (lambda _: None) if as_json else echo_lines)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from sordini.broker.cli.output import print_json
-from sordini.broker.cli.terminal import echo
+from sordini.cli.output import print_json
+from sordini.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from sordini.broker.cli.cluster import Cluster
+    from sordini.cli.cluster import Cluster
 
 T = TypeVar("T")
 
@@ -128,8 +128,8 @@ class Client(NamedTuple):
 
     async def unbounded(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
         """As `on_cluster`, for an action that gives its parts a limit by `in_time` and has none itself."""
-        from sordini.broker.cli.cluster import Cluster
-        from sordini.broker.cli.link import addresses_of
+        from sordini.cli.cluster import Cluster
+        from sordini.cli.link import addresses_of
 
         async with Cluster(addresses_of(self.bootstrap)) as cluster:
             return await action(cluster)
@@ -147,7 +147,7 @@ class Client(NamedTuple):
 
 
 def _bootstrap_is_valid(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    from sordini.broker.cli.link import addresses_of
+    from sordini.cli.link import addresses_of
 
     try:
         addresses_of(value)

@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
-from sordini.broker.cli.terminal import is_seen, safe_json, shown
 from sordini.broker.clock import Clock
+from sordini.cli.terminal import is_seen
+from sordini.protocol.printable import safe_json, shown
 
 PROGRESS_MS = 250
 
@@ -80,12 +81,6 @@ def size_text(size: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" or amount >= 99.95 else f"{amount:.3g} {unit}"
         amount /= 1000
     return f"{amount:.3g} TB"
-
-
-def counted(number: int, what: str) -> str:
-    """`1 batch`, `2 batches`."""
-    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
-    return f"{number} {what if number == 1 else plural}"
 
 
 class Progress:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sordini.broker.cli.options import DONE, FAILED, ClientCommand, Failure, bootstrap_option
-from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
+from sordini.cli.options import DONE, FAILED, ClientCommand, Failure, bootstrap_option
+from sordini.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from sordini.broker.cli.link import Link
+    from sordini.cli.link import Link
 
 NOT_SERVING = 3
 
@@ -67,7 +67,7 @@ async def _ask(bootstrap: str, timeout_s: float, *, serving: bool) -> str:
     """Why the broker does not serve; empty where it does, or is not asked. Raises Failure."""
     import asyncio
 
-    from sordini.broker.cli.link import Link, addresses_of
+    from sordini.cli.link import Link, addresses_of
 
     address = addresses_of(bootstrap)[0]
     try:
@@ -83,8 +83,8 @@ async def _ask(bootstrap: str, timeout_s: float, *, serving: bool) -> str:
 
 async def _why_not_serving(link: Link) -> str:
     """What the broker says of itself, under a resource that needs no broker id."""
-    from sordini.broker.cli.config_requests import BROKER
-    from sordini.broker.condition_keys import SERVING, YES
+    from sordini.broker.membership.condition_keys import SERVING, YES
+    from sordini.cli.config_requests import BROKER
     from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
     wanted = DescribeConfigsResource(resource_type=BROKER, resource_name="", configuration_keys=[SERVING])

@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.cluster import Cluster
-from sordini.broker.cli.options import Failure
-from sordini.broker.cli.output import counted, size_text
-from sordini.broker.cli.reassign_requests import Standings
-from sordini.broker.cli.reassignment import Plan, State, state_of
+from sordini.cli.cluster import Cluster
+from sordini.cli.options import Failure
+from sordini.cli.output import size_text
+from sordini.cli.reassign_requests import Standings
+from sordini.cli.reassignment import Plan, State, state_of
 from sordini.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
 from sordini.protocol.messages.metadata import MetadataResponse
+from sordini.protocol.printable import counted
 from sordini.protocol.types import BrokerId, TopicPartition
 
 SIZES_SECONDS_MAX: Final = 5.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sordini.broker.cli.options import Client, ClientCommand, client_options
+from sordini.cli.options import Client, ClientCommand, client_options
 
 
 @click.command(cls=ClientCommand)
@@ -70,8 +70,8 @@ def produce(
       sordini produce orders --file orders.txt --key-separator : --compression lz4
       sordini consume orders --format json --exit-at-end | sordini produce copy --input json
     """
-    from sordini.broker.cli.lines import LineFormat, read_json, with_headers
-    from sordini.broker.cli.sending import Shipment, send
+    from sordini.cli.lines import LineFormat, read_json, with_headers
+    from sordini.cli.sending import Shipment, send
 
     if form == "json" and (key_separator is not None or has_headers or null_value is not None):
         raise click.UsageError("--input json needs no --key-separator, --headers or --null-value")

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sordini.broker.cli.options import Client, ClientGroup, Failure, client_options, report_each
-from sordini.broker.cli.output import counted, print_json, table
-from sordini.broker.cli.terminal import echo, echo_lines
-from sordini.broker.cli.values import NUMBERS
-from sordini.broker.cli.waiting import after, look_until, wait_option
+from sordini.cli.options import Client, ClientGroup, Failure, client_options, report_each
+from sordini.cli.output import print_json, table
+from sordini.cli.terminal import echo, echo_lines
+from sordini.cli.values import NUMBERS
+from sordini.cli.waiting import after, look_until, wait_option
+from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.broker.cli.cluster import Cluster
-    from sordini.broker.cli.reassignment import Plan
+    from sordini.cli.cluster import Cluster
+    from sordini.cli.reassignment import Plan
 
 plan_argument = click.argument("path", metavar="PLAN")
 preserve_option = click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
@@ -80,8 +81,8 @@ def generate(
       sordini reassign generate orders bills --brokers 2,3,4 > plan.json
       sordini reassign generate --from-broker 1 --all > plan.json
     """
-    from sordini.broker.cli.reassign_requests import all_names, current_plan, drain_plan, new_plan
-    from sordini.broker.cli.reassignment import plan_json
+    from sordini.cli.reassign_requests import all_names, current_plan, drain_plan, new_plan
+    from sordini.cli.reassignment import plan_json
 
     if bool(names) is everything:
         raise click.UsageError("say what: topics or --all, one of them")
@@ -128,7 +129,7 @@ def execute(
     \b
       sordini reassign execute plan.json --throttle 50000000
     """
-    from sordini.broker.cli.execution import Wanted, carry_out
+    from sordini.cli.execution import Wanted, carry_out
 
     plan = _read(path)
     carry_out(client, plan, Wanted(bytes_per_second, is_watched=not no_wait, takes_throttles=not preserve_throttles))
@@ -149,7 +150,7 @@ def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float
       sordini reassign verify plan.json
       sordini reassign verify plan.json --wait 3600
     """
-    from sordini.broker.cli.reassign_requests import progress, unthrottle
+    from sordini.cli.reassign_requests import progress, unthrottle
 
     plan = _read(path)
 
@@ -184,7 +185,7 @@ def cancel(client: Client, path: str | None, *, everything: bool, preserve_throt
       sordini reassign cancel plan.json
       sordini reassign cancel --all
     """
-    from sordini.broker.cli.reassign_requests import move, under_way, unthrottle
+    from sordini.cli.reassign_requests import move, under_way, unthrottle
 
     if (path is None) is not everything:
         raise click.UsageError("say what: a plan or --all, one of them")
@@ -212,7 +213,7 @@ def list_moves(client: Client) -> None:
     \b
       sordini reassign list
     """
-    from sordini.broker.cli.reassign_requests import under_way
+    from sordini.cli.reassign_requests import under_way
 
     rows = list(client.run(under_way).values())
     if client.as_json:
@@ -225,8 +226,8 @@ def list_moves(client: Client) -> None:
 
 
 def _read(path: str) -> Plan:
-    from sordini.broker.cli.files import read_text
-    from sordini.broker.cli.reassignment import read_plan
+    from sordini.cli.files import read_text
+    from sordini.cli.reassignment import read_plan
 
     try:
         return read_plan(read_text(path))

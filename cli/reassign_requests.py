@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sordini.broker.cli.attempts import UNSURE
-from sordini.broker.cli.cluster import Cluster, check, topic_advice, trouble
-from sordini.broker.cli.config_requests import BROKER, TOPIC, Resource, alter_configs
-from sordini.broker.cli.draining import drained
-from sordini.broker.cli.link import LinkLost
-from sordini.broker.cli.options import Failure
-from sordini.broker.cli.reassignment import Plan, Replicas, Standing, brokers_of, generated, throttled
+from sordini.cli.attempts import UNSURE
+from sordini.cli.cluster import Cluster, check, topic_advice, trouble
+from sordini.cli.config_requests import BROKER, TOPIC, Resource, alter_configs
+from sordini.cli.draining import drained
+from sordini.cli.link import LinkLost
+from sordini.cli.options import Failure
+from sordini.cli.reassignment import Plan, Replicas, Standing, brokers_of, generated, throttled
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -26,7 +26,7 @@ from sordini.protocol.messages.list_partition_reassignments import (
 )
 from sordini.protocol.messages.metadata import MetadataResponse
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.placement import Racks, lacks_racks, unracked
+from sordini.replication.controller.machine.placement import Racks, lacks_racks, unracked
 
 PATIENCE_MS: Final = 15_000
 MOVES: Final = ("adding", "removing")

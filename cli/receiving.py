@@ -14,15 +14,16 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from sordini.broker.cli.cluster import Cluster
-from sordini.broker.cli.describing import partitions_of
-from sordini.broker.cli.ending import hold, stopped
-from sordini.broker.cli.lines import key_value_line, record_line, value_line
-from sordini.broker.cli.link import Refused
-from sordini.broker.cli.offsets import READ_COMMITTED, Ends, ends_of, offsets_at
-from sordini.broker.cli.options import Client, Failure
-from sordini.broker.cli.terminal import echo, is_raw, is_seen, shown_bytes
 from sordini.broker.clock import SystemClock
+from sordini.cli.cluster import Cluster
+from sordini.cli.describing import partitions_of
+from sordini.cli.ending import hold, stopped
+from sordini.cli.lines import key_value_line, record_line, value_line
+from sordini.cli.link import Refused
+from sordini.cli.offsets import READ_COMMITTED, Ends, ends_of, offsets_at
+from sordini.cli.options import Client, Failure
+from sordini.cli.terminal import echo, is_raw, is_seen
+from sordini.protocol.printable import shown_bytes
 from sordini.protocol.types import TopicPartition
 
 CLIENT_ID = "sordini-cli"

@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from sordini.broker.cli import reset
-from sordini.broker.cli.cluster import Cluster
-from sordini.broker.cli.describing import partitions_of
-from sordini.broker.cli.files import read_text
-from sordini.broker.cli.group_requests import (
-    DEAD,
-    Committed,
-    commit_offsets,
-    committed_offsets,
-    describe_group,
-)
-from sordini.broker.cli.offsets import ends_of, offsets_at
-from sordini.broker.cli.options import Failure
-from sordini.broker.cli.reset import CannotPlan, Planned, Standing, Wish
-from sordini.broker.cli.values import Wanted
 from sordini.broker.clock import SystemClock
+from sordini.cli import reset
+from sordini.cli.cluster import Cluster
+from sordini.cli.describing import partitions_of
+from sordini.cli.files import read_text
+from sordini.cli.group_requests import DEAD, Committed, commit_offsets, committed_offsets, describe_group
+from sordini.cli.offsets import ends_of, offsets_at
+from sordini.cli.options import Failure
+from sordini.cli.reset import CannotPlan, Planned, Standing, Wish
+from sordini.cli.values import Wanted
 from sordini.protocol.types import TopicPartition
 
 MAY_BE_RESET = ("Empty", DEAD)

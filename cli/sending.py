@@ -12,15 +12,15 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from sordini.broker.cli.cluster import Cluster
-from sordini.broker.cli.ending import hold, stopped
-from sordini.broker.cli.input import lines
-from sordini.broker.cli.lines import BadLine, Outgoing
-from sordini.broker.cli.link import Refused
-from sordini.broker.cli.options import Client, Failure
-from sordini.broker.cli.output import Progress, print_json, size_text
-from sordini.broker.cli.terminal import echo, is_seen
 from sordini.broker.clock import SystemClock
+from sordini.cli.cluster import Cluster
+from sordini.cli.ending import hold, stopped
+from sordini.cli.input import lines
+from sordini.cli.lines import BadLine, Outgoing
+from sordini.cli.link import Refused
+from sordini.cli.options import Client, Failure
+from sordini.cli.output import Progress, print_json, size_text
+from sordini.cli.terminal import echo, is_seen
 
 CLIENT_ID = "sordini-cli"
 BATCH_BYTES = 256 * 1024

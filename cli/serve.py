@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from sordini.broker.cli.options import ClientCommand
-from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
+from sordini.cli.options import ClientCommand
+from sordini.cli.terminal import echo
 
 STARTED_MS = SystemClock().monotonic_ms()
 """Of the process, near enough: what the ready line counts from."""
@@ -86,7 +86,7 @@ def serve(
     sordini.shutdown.deadline.ms; a second one forces the end. SIGHUP reopens the log file.
     """
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.process import Launch, run_broker  # Late: --help does not need a broker.
+    from sordini.broker.process.process import Launch, run_broker  # Late: --help does not need a broker.
 
     launch = Launch(STARTED_MS, log_level, log_format, log_file, pid_file, daemon)
     try:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from sordini.broker import pid_file as pid_files
-from sordini.broker.cli.options import ClientCommand, Failure
-from sordini.broker.cli.terminal import echo
 from sordini.broker.clock import SystemClock
+from sordini.broker.process import pid_file as pid_files
+from sordini.cli.options import ClientCommand, Failure
+from sordini.cli.terminal import echo
 from sordini.storage.disk import SystemDisk
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
     # Late: a pid file that is named needs no configuration.
     from sordini.broker.configuration.config import SETTINGS, build_config
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.process import read_entries
+    from sordini.broker.process.process import read_entries
 
     try:
         entries = read_entries(properties, overrides, os.environ)
@@ -128,8 +128,8 @@ def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
 
 def _tell_holdings(config: Config, *, if_safe: bool) -> None:
     """Say what the broker holds and what its stop costs, or why that is not known; ends the command if it must."""
-    from sordini.broker.cli.holdings import holdings_lines
-    from sordini.broker.cli.holdings_request import ask
+    from sordini.cli.holdings import holdings_lines
+    from sordini.cli.holdings_request import ask
 
     try:
         held = ask(config, SystemDisk())

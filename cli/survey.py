@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from sordini.broker.cli.cluster import Cluster
-from sordini.broker.cli.link import Link
-from sordini.broker.cli.options import Failure
+from sordini.cli.cluster import Cluster
+from sordini.cli.link import Link
+from sordini.cli.options import Failure
 
 T = TypeVar("T")
 W = TypeVar("W")

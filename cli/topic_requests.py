@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sordini.broker.cli.attempts import carried_out, topics_of
-from sordini.broker.cli.cluster import Cluster, check, check_topic, topic_advice, trouble
-from sordini.broker.cli.link import Link, Refused
+from sordini.cli.attempts import carried_out, topics_of
+from sordini.cli.cluster import Cluster, check, check_topic, topic_advice, trouble
+from sordini.cli.link import Link, Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from sordini.broker.cli.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
-from sordini.broker.cli.output import print_json, table
-from sordini.broker.cli.terminal import echo, echo_lines
-from sordini.broker.cli.values import INSTANT, PARTITIONS, SETTING, Wanted
 from sordini.broker.clock import utc_text
+from sordini.cli.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
+from sordini.cli.output import print_json, table
+from sordini.cli.terminal import echo, echo_lines
+from sordini.cli.values import INSTANT, PARTITIONS, SETTING, Wanted
 
 config_option = click.option(
     "--config",
@@ -74,7 +74,7 @@ def describe(client: Client, names: tuple[str, ...]) -> None:
     \b
       sordini topics describe orders
     """
-    from sordini.broker.cli.describing import described_topics
+    from sordini.cli.describing import described_topics
 
     found = client.run(lambda cluster: described_topics(cluster, names))
     if client.as_json:
@@ -130,7 +130,7 @@ def create(
       sordini topics create orders
       sordini topics create orders bills --partitions 6 --config retention.ms=86400000
     """
-    from sordini.broker.cli.topic_requests import create_topics
+    from sordini.cli.topic_requests import create_topics
 
     settings = _plain_settings(configs)
     made = client.run(
@@ -177,9 +177,9 @@ def alter(
       sordini topics alter orders --partitions 12
       sordini topics alter orders --config retention.ms=60000 --unset cleanup.policy
     """
-    from sordini.broker.cli.cluster import Cluster
-    from sordini.broker.cli.config_requests import TOPIC, Resource, alter_configs
-    from sordini.broker.cli.topic_requests import add_partitions
+    from sordini.cli.cluster import Cluster
+    from sordini.cli.config_requests import TOPIC, Resource, alter_configs
+    from sordini.cli.topic_requests import add_partitions
 
     if partitions is None and not configs and not unset:
         raise click.UsageError("nothing to change: give --partitions, --config or --unset")
@@ -209,7 +209,7 @@ def delete(client: Client, names: tuple[str, ...], *, if_exists: bool, yes: bool
       sordini topics delete orders
       sordini topics delete orders bills --yes --if-exists
     """
-    from sordini.broker.cli.topic_requests import delete_topics
+    from sordini.cli.topic_requests import delete_topics
 
     if not is_sure(f"Delete {', '.join(names)} with all records?", yes=yes):
         raise Failure("nothing was deleted")
@@ -231,7 +231,7 @@ def offsets(client: Client, wanted: tuple[Wanted, ...], *, at_ms: int | None, la
       sordini topics offsets orders
       sordini topics offsets orders:0,2-4 --at 2026-11-21T18:30
     """
-    from sordini.broker.cli.describing import topic_offsets
+    from sordini.cli.describing import topic_offsets
 
     if at_ms is not None and largest_timestamp:
         raise click.UsageError("--at and --largest-timestamp: give one of them")
@@ -267,7 +267,7 @@ def delete_records(
       sordini topics delete-records orders:0 --before 5000
       sordini topics delete-records orders --all --yes
     """
-    from sordini.broker.cli.describing import dropped_records
+    from sordini.cli.describing import dropped_records
 
     if sum((before is not None, before_ms is not None, everything)) != 1:
         raise click.UsageError("say which records: one of --before, --before-time and --all")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from sordini.broker.cli.options import Client, Failure
+from sordini.cli.options import Client, Failure
 
 if TYPE_CHECKING:
-    from sordini.broker.cli.cluster import Cluster
+    from sordini.cli.cluster import Cluster
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def look_until(
     """
     import asyncio
 
-    from sordini.broker.cli.link import NotServed, Refused
+    from sordini.cli.link import NotServed, Refused
 
     async def until() -> T:
         clock = asyncio.get_running_loop()

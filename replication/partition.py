@@ -27,11 +27,11 @@ from sordini.replication.follower import (
     parting,
     watermark,
 )
-from sordini.replication.growth import Growth
 from sordini.replication.leader import Leader, Proposal, Term
 from sordini.replication.ports import Grant, Refusal
+from sordini.replication.purgatory import Waiter, tell_all
 from sordini.replication.terms import ALONE, INTERNAL_TOPICS, NO_EPOCH, PartitionSettings, Peers, Tail
-from sordini.replication.waiters import Waiter, tell_all
+from sordini.replication.uncommitted_bytes import Growth
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.log import Log
 from sordini.storage.log_values import Appended

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from sordini.protocol.types import BrokerId, TopicId, TopicPartition
-    from sordini.replication.controller.cluster import Answer, Broker, Command
+    from sordini.replication.cluster_model import Answer, Broker, Command
     from sordini.replication.leader import Proposal
 
 ANY_VERSION = -1

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller.cluster import EPOCH_OF_DELETION, PartitionInfo
+from sordini.replication.cluster_model import EPOCH_OF_DELETION, PartitionInfo
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from sordini.replication.terms import ALONE, PartitionSettings, Peers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sordini.protocol.records.produced import ProduceRules
 from sordini.protocol.types import BrokerId
-from sordini.replication.waiters import Waiter
+from sordini.replication.purgatory import Waiter
 from sordini.storage.log_config import LogConfig
 
 if TYPE_CHECKING:

@@ -7,85 +7,38 @@ import io
 import re
 import subprocess
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from sordini.broker.__main__ import COMMANDS, module_of
+from sordini.cli.__main__ import COMMANDS, module_of
 
 ROOT = Path(__file__).resolve().parents[1]
 
 # From the top down: each may import those after it, never those before.
-LAYERS = ("pipeline", "broker", "replication", "storage", "protocol")
+LAYERS = ("pipeline", "cli", "broker", "replication", "storage", "protocol")
 BESIDE_THE_BROKER = "pipeline"
 """Runs in processes of its own: it opens its own files and sockets and reads the time."""
 
 # The deciders: same input, same output. What they need of the world comes in as an argument.
-PURE = (
-    "protocol",
-    "replication.fetching.messages",
-    "replication.fetching.pauses",
-    "replication.fetching.session",
-    "replication.closest",
-    "replication.growth",
-    "replication.inter_broker",
-    "replication.leader",
-    "replication.refusals",
-    "replication.replica_quota",
-    "replication.waiters",
-    "replication.controller.cluster",
-    "replication.controller.decisions",
-    "replication.controller.deletion",
-    "replication.controller.elections",
-    "replication.controller.leaders",
-    "replication.controller.log_directories",
-    "replication.controller.machine",
-    "replication.controller.moves",
-    "replication.controller.noted_moves",
-    "replication.controller.paths",
-    "replication.controller.placement",
-    "replication.controller.policy",
-    "replication.controller.set_back",
-    "replication.controller.unclean",
-    "replication.controller.wishes",
-    "storage.compaction.policy",
-    "storage.producer_state",
-    "storage.retention",
-    "storage.epoch_cache",
-    "broker.control_wire",
-    "broker.control.checks",
-    "broker.control.leader_and_isr",
-    "broker.control.shared",
-    "broker.control.stop_replica",
-    "broker.control.update_metadata",
-    "broker.fetch_sessions",
-    "broker.cli.draining",
-    "broker.cli.holdings",
-    "broker.cli.reassignment",
-    "broker.cli.cluster_problems",
-    "broker.cli.reset",
-    "broker.groups.durable",
-    "broker.groups.events",
-    "broker.groups.joining",
-    "broker.groups.leaving",
-    "broker.groups.machine",
-    "broker.groups.members",
-    "broker.groups.memory",
-    "broker.groups.offsets",
-    "broker.groups.rebalance",
-    "broker.groups.records",
-    "broker.groups.sessions",
-    "broker.groups.state",
-    "broker.groups.static_members",
-    "broker.groups.syncing",
-    "broker.groups.turn",
-    "broker.groups.voting",
-    "broker.transactions.records",
-)
-BANNED_IN_PURE = frozenset({"asyncio", "time", "random", "os", "logging", "socket", "threading", "subprocess"})
+DECIDERS = "Deciders reach nothing of the world, not even through others"
+
+
+@cache
+def contract() -> dict[str, Any]:
+    """The import contract that names the deciders, in pyproject.toml."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    found: dict[str, Any] = next(one for one in contracts if one["name"] == DECIDERS)
+    return found
+
+
+def pure_modules() -> list[str]:
+    return [name.removeprefix("sordini.") for name in contract()["source_modules"]]
+
 
 # Who may touch the world, and how that shows in source code.
 OPENS_FILES = frozenset({"storage.disk", "broker.coordination.database"})  # The second through SQLite.
@@ -98,7 +51,7 @@ TIME_MODULES = frozenset({"time", "datetime"})
 
 # Reached by name: the command, and the commands below it that its table names.
 ENTRY_POINTS = frozenset(
-    {"broker.__main__", "pipeline.jars.__main__", "storage.compaction.child", "broker.record_jobs.child"}
+    {"cli.__main__", "pipeline.jars.__main__", "storage.compaction.child", "broker.record_jobs.child"}
     | set(map(module_of, COMMANDS))
 )
 # Where any exception is turned into an answer.
@@ -216,16 +169,19 @@ def test_deciders_import_nothing_of_the_world() -> None:
     findings = [
         f"{source.at(node)} {source.module} is pure and imports {name}"
         for source in sources()
-        if any(is_in(source.module, pure) for pure in PURE)
+        if any(is_in(source.module, pure) for pure in pure_modules())
         for node, name in imports(source.tree)
-        if name.split(".")[0] in BANNED_IN_PURE
+        if name.split(".")[0] in contract()["forbidden_modules"]
     ]
     none_of(findings, "take time, randomness and input as arguments; return what is to be done")
 
 
 def test_every_module_called_pure_exists() -> None:
     modules = {source.module for source in sources()}
-    none_of([name for name in PURE if name not in modules], "correct PURE in this file after a renaming")
+    none_of(
+        [name for name in pure_modules() if name not in modules],
+        "correct the contract in pyproject.toml after a renaming",
+    )
 
 
 def test_files_are_opened_only_behind_the_disk_port() -> None:

@@ -16,12 +16,12 @@ from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.configuration.edits import Edit, check_edits, edit_broker, edit_topic
 from sordini.broker.configuration.logger_levels import LoggerLevels
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths
-from sordini.replication.controller.cluster import Malformed
-from sordini.replication.controller.configs import ConfigChanges, SettingsTooLarge, change_config, read_config
+from sordini.replication.cluster_model import Malformed
+from sordini.replication.metadata_store import paths
+from sordini.replication.metadata_store.configs import ConfigChanges, SettingsTooLarge, change_config, read_config
 from sordini.replication.ports import CoordinationError, NoNode, Session
 
 EditEntries = Callable[[Mapping[str, str], Sequence[Edit]], dict[str, str]]

@@ -14,9 +14,9 @@ from sordini.broker.configuration.topic_config import overruled_format, unusable
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.network.ports import Log
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths
-from sordini.replication.controller.cluster import Malformed
-from sordini.replication.controller.configs import read_config
+from sordini.replication.cluster_model import Malformed
+from sordini.replication.metadata_store import paths
+from sordini.replication.metadata_store.configs import read_config
 from sordini.replication.ports import Session
 from sordini.replication.replica_set import ReplicaSet
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar, assert_never
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.topic_names import why_no_partition
 from sordini.protocol.types import TopicPartition
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     EPOCH_OF_DELETION,
     Broker,
     Command,

@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Command
+from sordini.replication.cluster_model import Command
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Check, ConnectionLoss, NoNode, Session, SessionExpired
 
 RETRY_DELAY_S: Final = 0.1

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
 
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
+from sordini.broker.control.deferred_partitions import PutOff
 from sordini.broker.network.ports import Log
-from sordini.broker.put_off import PutOff
+from sordini.broker.topics.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Answer,
     Command,
     LeaderAndIsr,

@@ -12,7 +12,7 @@ from sordini.broker.control import leader_and_isr, stop_replica, update_metadata
 from sordini.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from sordini.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from sordini.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from sordini.replication.controller.cluster import Answer, Command, LeaderAndIsr, StopReplica, UpdateMetadata
+from sordini.replication.cluster_model import Answer, Command, LeaderAndIsr, StopReplica, UpdateMetadata
 from sordini.replication.inter_broker import InterBrokerVersions
 
 Request: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest

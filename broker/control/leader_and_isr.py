@@ -16,14 +16,7 @@ from sordini.protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicState,
 )
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller.cluster import (
-    Answer,
-    Broker,
-    Endpoint,
-    LeaderAndIsr,
-    PartitionInfo,
-    PartitionState,
-)
+from sordini.replication.cluster_model import Answer, Broker, Endpoint, LeaderAndIsr, PartitionInfo, PartitionState
 
 
 def request_of(command: LeaderAndIsr, version: int, listener: str) -> LeaderAndIsrRequest:

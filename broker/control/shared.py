@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.cluster import Answer, PartitionInfo, StoppedReplica
+from sordini.replication.cluster_model import Answer, PartitionInfo, StoppedReplica
 
 LEADER_NONE: Final = -1
 ANY_LIFE: Final = -1

@@ -15,7 +15,7 @@ from sordini.protocol.messages.stop_replica import (
     StopReplicaTopicV1,
 )
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller.cluster import Answer, StoppedReplica, StopReplica
+from sordini.replication.cluster_model import Answer, StoppedReplica, StopReplica
 
 EPOCH_UNKNOWN: Final = LeaderEpoch(-1)
 

@@ -17,7 +17,7 @@ from sordini.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Broker,
     DeletedPartition,
     Endpoint,

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 from sordini.broker.coordination.database import Database, open_database
 from sordini.broker.coordination.tree import Fired, Tree
 from sordini.broker.coordination.worker import Worker
-from sordini.replication.controller.paths import parents
+from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
     ANY_VERSION,
     Clock,

@@ -17,10 +17,10 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from sordini.broker.coordination.tree import parent_of
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Malformed
-from sordini.replication.controller.paths import parents
-from sordini.replication.controller.store_format import refuse_unknown
+from sordini.replication.cluster_model import Malformed
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.paths import parents
+from sordini.replication.metadata_store.store_format import refuse_unknown
 from sordini.replication.ports import Create, NodeExists, NoNode, Operation, Session, Set
 
 T = TypeVar("T")

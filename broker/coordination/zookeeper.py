@@ -24,7 +24,7 @@ from kazoo.retry import KazooRetry
 
 from sordini.broker.coordination.kazoo_handler import NotingClient, OneDoorHandler, OrderedResult
 from sordini.broker.coordination.tree import check_path
-from sordini.replication.controller.paths import parents
+from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
     ANY_VERSION,
     BadVersion,

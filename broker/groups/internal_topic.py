@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.groups.ports import Spawn
-from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Log
-from sordini.broker.topic_admin import TopicAdmin
+from sordini.broker.topics.metadata_cache import MetadataCache
+from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from sordini.protocol.types import TopicId

@@ -11,7 +11,7 @@ from sordini.broker.groups import rebalance, static_members
 from sordini.broker.groups.events import Join, JoinAnswer
 from sordini.broker.groups.members import refusal
 from sordini.broker.groups.state import GroupState, Member
-from sordini.broker.groups.turn import Turn
+from sordini.broker.groups.transition import Turn
 from sordini.protocol.errors import ErrorCode
 
 

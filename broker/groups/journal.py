@@ -18,7 +18,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.produced import take_own
 from sordini.replication.partition import Partition
-from sordini.replication.waiters import Waiter
+from sordini.replication.purgatory import Waiter
 from sordini.storage.errors import StorageError
 
 Ended = Callable[[ErrorCode], None]

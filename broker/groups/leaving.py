@@ -6,7 +6,7 @@ from sordini.broker.groups import rebalance
 from sordini.broker.groups.events import Answer, Delete, Leave, LeaveAnswer, Leaving
 from sordini.broker.groups.members import refusal
 from sordini.broker.groups.state import Caller, Deleting, GroupState
-from sordini.broker.groups.turn import Turn
+from sordini.broker.groups.transition import Turn
 from sordini.protocol.errors import ErrorCode
 
 DELETE_REFUSALS = {

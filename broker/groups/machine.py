@@ -40,7 +40,7 @@ from sordini.broker.groups.events import (
     Written,
 )
 from sordini.broker.groups.state import Assigning, Deleting, Emptying, Group, GroupState, GroupValue, Replacing, Writing
-from sordini.broker.groups.turn import Turn
+from sordini.broker.groups.transition import Turn
 
 
 def step(group: Group, event: Event, now: Now, limits: GroupLimits) -> tuple[Group, list[Action]]:

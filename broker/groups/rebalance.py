@@ -10,7 +10,7 @@ from __future__ import annotations
 from sordini.broker.groups import voting
 from sordini.broker.groups.events import JoinAnswer, JoinedMember, SyncAnswer
 from sordini.broker.groups.state import Caller, Emptying, GroupState, InitialDelay, Member
-from sordini.broker.groups.turn import Turn
+from sordini.broker.groups.transition import Turn
 from sordini.protocol.errors import ErrorCode
 
 POSTPONED_MS_MIN = 1_000

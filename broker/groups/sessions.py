@@ -17,7 +17,7 @@ from sordini.broker.groups.events import Action, Answer, Committing, Heartbeat, 
 from sordini.broker.groups.leaving import went
 from sordini.broker.groups.members import refusal
 from sordini.broker.groups.state import Grace, Group, GroupState
-from sordini.broker.groups.turn import Turn
+from sordini.broker.groups.transition import Turn
 from sordini.protocol.errors import ErrorCode
 
 GRACE_MS_MIN = 50

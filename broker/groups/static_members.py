@@ -11,7 +11,7 @@ from __future__ import annotations
 from sordini.broker.groups import rebalance, voting
 from sordini.broker.groups.events import Join, JoinAnswer
 from sordini.broker.groups.state import GroupState, Replacing, Writing
-from sordini.broker.groups.turn import Turn
+from sordini.broker.groups.transition import Turn
 from sordini.protocol.errors import ErrorCode
 
 WRITES_MAX = 1_000

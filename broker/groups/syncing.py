@@ -8,7 +8,7 @@ from sordini.broker.groups import rebalance
 from sordini.broker.groups.events import Sync, SyncAnswer
 from sordini.broker.groups.members import refusal
 from sordini.broker.groups.state import Assigning, GroupState, Member, Writing
-from sordini.broker.groups.turn import Turn
+from sordini.broker.groups.transition import Turn
 from sordini.protocol.errors import ErrorCode
 
 

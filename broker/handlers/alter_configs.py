@@ -9,9 +9,9 @@ from typing import Any
 from sordini.broker.configuration.admin import ConfigAdmin, Resource, ResourceKind
 from sordini.broker.configuration.edits import Edit, Operation
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
-from sordini.broker.slices import Slices, Work
+from sordini.broker.requests.slices import Slices, Work
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.alter_configs import (

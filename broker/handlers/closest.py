@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sordini.broker.dispatch import Call
-from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.messages.fetch import FetchRequest
 from sordini.protocol.types import BrokerId, Offset
 from sordini.replication.closest import closest_replica

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.metadata import CLUSTER_OPERATIONS
-from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.describe_cluster import (

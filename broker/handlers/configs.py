@@ -10,8 +10,6 @@ from functools import partial
 from itertools import dropwhile
 from typing import Any, NamedTuple, cast
 
-from sordini.broker.condition import Condition
-from sordini.broker.condition_keys import MEANINGS
 from sordini.broker.configuration.accepted import WITHOUT_EFFECT
 from sordini.broker.configuration.admin import ResourceKind, check_broker_name, describe_kind
 from sordini.broker.configuration.config import SETTINGS
@@ -24,9 +22,11 @@ from sordini.broker.configuration.settings import ValueKind, value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.repeats import check_mentions
-from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.membership.condition import Condition
+from sordini.broker.membership.condition_keys import MEANINGS
 from sordini.broker.network.ports import Pending
-from sordini.broker.slices import Slices, Work
+from sordini.broker.requests.slices import Slices, Work
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -40,7 +40,7 @@ from sordini.protocol.messages.describe_configs import (
 )
 from sordini.protocol.primitives import Packed
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.topics import check_topic_name
+from sordini.replication.metadata_store.topics import check_topic_name
 
 FAMILIES = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),

@@ -11,18 +11,18 @@ from dataclasses import fields, replace
 from itertools import chain
 from typing import Any
 
-from sordini.broker.command_origin import CommandOrigin
-from sordini.broker.commands import CommandReceiver
 from sordini.broker.control.checks import check_sender, sifted
-from sordini.broker.control_wire import Request, Response, command_of, response_of
+from sordini.broker.control.command_origin import CommandOrigin
+from sordini.broker.control.commands import CommandReceiver
+from sordini.broker.control.control_wire import Request, Response, command_of, response_of
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.guard import BetweenBrokers
 from sordini.broker.network.ports import Log, Pending
-from sordini.broker.refusals import ROWS_PER_PIECE, joined, pieces
-from sordini.broker.slices import Slices, Work
+from sordini.broker.requests.refusals import ROWS_PER_PIECE, joined, pieces
+from sordini.broker.requests.slices import Slices, Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
-from sordini.replication.controller.cluster import Answer, Command, UpdateMetadata
+from sordini.replication.cluster_model import Answer, Command, UpdateMetadata
 
 Later = Callable[[Call, Awaitable[Any]], Pending]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
-from sordini.broker.slices import Slices
+from sordini.broker.requests.slices import Slices
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -28,8 +28,8 @@ from sordini.protocol.messages.controlled_shutdown import (
     RemainingPartition,
 )
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.controller.cluster import KnownState
-from sordini.replication.controller.events import IsrChange, IsrChangesWanted
+from sordini.replication.cluster_model import KnownState
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
 from sordini.replication.controller.requests import ControllerRequests
 
 Later = Callable[[Call, Awaitable[Any]], Pending]

@@ -15,9 +15,9 @@ from sordini.broker.groups.internal_topic import OFFSETS_TOPIC, OffsetsTopic
 from sordini.broker.groups.records import partition_for
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP
-from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
-from sordini.broker.slices import Work
+from sordini.broker.requests.slices import Work
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse

@@ -13,7 +13,6 @@ from typing import NamedTuple, Protocol
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.fetch_sessions import FetchPlan, FetchSessions
 from sordini.broker.handlers.conversions import FIRST_OF_FORMAT_2, Conversions
 from sordini.broker.handlers.fetch_reading import (
     READ_COMMITTED,
@@ -24,7 +23,8 @@ from sordini.broker.handlers.fetch_reading import (
 )
 from sordini.broker.handlers.fetched_rows import refused
 from sordini.broker.network.ports import Pending
-from sordini.broker.slices import Work
+from sordini.broker.requests.fetch_sessions import FetchPlan, FetchSessions
+from sordini.broker.requests.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import (
@@ -33,8 +33,8 @@ from sordini.protocol.messages.fetch import (
     FetchResponse,
 )
 from sordini.protocol.records.effort import TooLong
+from sordini.replication.purgatory import Waiter
 from sordini.replication.replica_set import ReplicaSet
-from sordini.replication.waiters import Waiter
 
 
 class Timer(Protocol):

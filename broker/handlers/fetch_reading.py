@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sordini.broker.dispatch import Call
-from sordini.broker.fetch_sessions import FetchPlan, Target
 from sordini.broker.handlers.conversions import FIRST_OF_FORMAT_2, Unconverted, check_allowed
 from sordini.broker.handlers.fetched_rows import begins_whole, found, leader_of, refused
 from sordini.broker.network.ports import release_parts
-from sordini.broker.slices import Work
+from sordini.broker.requests.fetch_sessions import FetchPlan, Target
+from sordini.broker.requests.slices import Work
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import (
     AbortedTransaction,
@@ -28,8 +28,8 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
 from sordini.replication.follower import EpochEnd, Position, parting
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
+from sordini.replication.purgatory import Watched
 from sordini.replication.replica_set import ReplicaSet
-from sordini.replication.waiters import Watched
 from sordini.storage.errors import StorageError
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.log import Log

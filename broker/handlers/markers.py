@@ -11,7 +11,7 @@ from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
 from sordini.broker.handlers.guard import BetweenBrokers
 from sordini.broker.network.ports import Pending
-from sordini.broker.slices import Work
+from sordini.broker.requests.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.write_txn_markers import (

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from sordini.broker.dispatch import Call, Encoded, Route
-from sordini.broker.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
-from sordini.broker.slices import Work
+from sordini.broker.requests.slices import Work
+from sordini.broker.topics.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
 from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
-from sordini.broker.slices import Work
+from sordini.broker.requests.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.list_offsets import (

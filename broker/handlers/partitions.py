@@ -9,9 +9,9 @@ from typing import Any
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
-from sordini.broker.partition_admin import Outcomes, PartitionAdmin
-from sordini.broker.slices import Slices, Work
-from sordini.broker.topic_admin import TopicAdmin
+from sordini.broker.requests.slices import Slices, Work
+from sordini.broker.topics.partition_admin import Outcomes, PartitionAdmin
+from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
@@ -39,7 +39,7 @@ from sordini.protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.elections import Election
+from sordini.replication.controller.machine.elections import Election
 
 Later = Callable[[Call, Awaitable[Any]], Pending]
 

@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
+from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
 from sordini.broker.network.ports import Pending
 from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
-from sordini.broker.store_contact import NO_DOUBT, Doubt
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused, WireError
 from sordini.protocol.messages.produce import (
@@ -35,7 +35,7 @@ from sordini.protocol.records.old_produced import Misplaced, PlacedMessages, Sto
 from sordini.protocol.records.produced import CheckedBatches, check_produced
 from sordini.protocol.types import TopicId
 from sordini.replication.partition import Partition
-from sordini.replication.refusals import Refusals
+from sordini.replication.refused_batches import Refusals
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 

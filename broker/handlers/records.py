@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.repeats import check_mentions
-from sordini.broker.slices import Work
+from sordini.broker.requests.slices import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.delete_records import (
@@ -25,7 +25,7 @@ from sordini.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from sordini.replication.controller.topics import check_topic_name
+from sordini.replication.metadata_store.topics import check_topic_name
 from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 

@@ -20,18 +20,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from sordini.broker.dispatch import Call
-from sordini.broker.fetch_sessions import FetchPlan, Target
 from sordini.broker.handlers.fetch_reading import Reading
 from sordini.broker.handlers.fetched_rows import begins_whole, found
-from sordini.broker.slices import Work
+from sordini.broker.requests.fetch_sessions import FetchPlan, Target
+from sordini.broker.requests.slices import Work
 from sordini.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from sordini.replication.follower import Position
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
+from sordini.replication.purgatory import Watched
 from sordini.replication.replica_quota import ReplicaQuota
 from sordini.replication.replica_set import ReplicaSet
-from sordini.replication.waiters import Watched
 
 LOOK_MS = 500
 """How long partitions without news may be passed over: as long as an idle follower's fetch waits by default."""

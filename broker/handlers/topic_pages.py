@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.metadata import TOPIC_OPERATIONS
-from sordini.broker.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
-from sordini.broker.slices import Work
+from sordini.broker.requests.slices import Work
+from sordini.broker.topics.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.describe_topic_partitions import (

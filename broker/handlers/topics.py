@@ -9,10 +9,10 @@ from typing import Any
 from sordini.broker.configuration.settings import value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Pending
-from sordini.broker.slices import Slices
-from sordini.broker.topic_admin import Planned, TopicAdmin
+from sordini.broker.requests.slices import Slices
+from sordini.broker.topics.metadata_cache import MetadataCache
+from sordini.broker.topics.topic_admin import Planned, TopicAdmin
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_topics import (

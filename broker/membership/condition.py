@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sordini.broker.condition_keys import (
+from sordini.broker.membership.condition_keys import (
     NONE,
     SERVING,
     STORE_BROKERS,
@@ -25,12 +25,12 @@ from sordini.broker.condition_keys import (
     YES,
     StoreFinding,
 )
-from sordini.broker.metadata_cache import MetadataCache
-from sordini.broker.peering import Myself
-from sordini.broker.slices import Slices
-from sordini.broker.store_contact import StoreContact
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Malformed
+from sordini.broker.membership.store_contact import StoreContact
+from sordini.broker.requests.slices import Slices
+from sordini.broker.topics.metadata_cache import MetadataCache
+from sordini.broker.wiring.peering import Myself
+from sordini.replication.cluster_model import Malformed
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import ConnectionLoss, CoordinationError, NoNode, SessionExpired
 from sordini.replication.replica_set import ReplicaSet
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sordini.broker.configuration.config import Config
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import registration
+from sordini.replication.metadata_store import registration
 from sordini.replication.ports import Session
 from sordini.storage.checkpoints import DamagedFile, read_meta
 from sordini.storage.disk import Disk

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, assert_never
 
 from sordini import __version__
 from sordini.broker.coordination.current import CurrentSession
-from sordini.broker.store_contact import StoreContact
-from sordini.broker.tree_guard import TreeGuard
-from sordini.replication.controller.cluster import Cluster
+from sordini.broker.membership.store_contact import StoreContact
+from sordini.broker.membership.tree_guard import TreeGuard
+from sordini.replication.cluster_model import Cluster
 from sordini.replication.controller.controller import Controller
 from sordini.replication.ports import (
     ConnectionLoss,

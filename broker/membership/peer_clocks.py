@@ -21,8 +21,8 @@ import contextlib
 from typing import Final, NamedTuple
 
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Malformed
+from sordini.replication.cluster_model import Malformed
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import CoordinationError, Log, NoNode, Session, SessionState, WatchEvent
 
 DIFFERENCE_MS_MAX: Final = 1_000

@@ -18,10 +18,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from sordini.broker.store_contact import StoreContact
+from sordini.broker.membership.store_contact import StoreContact
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths
-from sordini.replication.controller.belonging import mismatch
+from sordini.replication.metadata_store import paths
+from sordini.replication.metadata_store.cluster_identity import mismatch
 from sordini.replication.ports import (
     Clock,
     ConnectionLoss,

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from sordini.broker.assembly import Assembly
 from sordini.broker.groups.offsets import OffsetTable
 from sordini.broker.groups.state import Group
+from sordini.broker.membership.peer_clocks import PeerClocks
+from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.metrics.latency import Latencies
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
-from sordini.broker.peer_clocks import PeerClocks
-from sordini.broker.store_contact import StoreContact
+from sordini.broker.wiring.assembly import Assembly
 
 
 class Groups(Protocol):

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from sordini.broker.peers.links import Addresses
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.cluster import Answer, Broker, Command
+from sordini.replication.cluster_model import Answer, Broker, Command
 from sordini.replication.ports import BrokerLink, Links, Log, Unreachable
 
 RETRY_PAUSE_MS: Final = 100

@@ -27,8 +27,8 @@ from sordini.broker.peers.controller import ServeLocally
 from sordini.protocol.errors import ErrorCode, name_of
 from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Malformed
+from sordini.replication.cluster_model import Malformed
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import CoordinationError, Log, NoNode, Session, Unreachable
 
 VERSION: Final = 3

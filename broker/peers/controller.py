@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from sordini import __version__
-from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from sordini.protocol.types import BrokerId

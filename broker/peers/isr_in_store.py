@@ -16,9 +16,9 @@ from typing import Any, Final
 from sordini.broker.clock import Clock
 from sordini.broker.peers.alter_partition import Answered, Change
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Malformed
+from sordini.replication.cluster_model import Malformed
 from sordini.replication.leader import NEVER_MS, Proposal
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import BadVersion, CoordinationError, Grant, Log, NoNode, Refusal, Session
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]

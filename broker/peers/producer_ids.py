@@ -9,7 +9,7 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, name_of
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.znodes import ProducerIdBlock
+from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Unreachable
 
 _NEWEST = 0

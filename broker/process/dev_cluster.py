@@ -17,20 +17,20 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sordini.broker import pid_file
-from sordini.broker.child_processes import CleaningChildren
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.places import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.coordination.shared import Lease
-from sordini.broker.descriptors import Descriptors, allow_open_files
-from sordini.broker.log_writer import say_at_last
-from sordini.broker.logging import Logger
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
-from sordini.broker.pid_file import PidFileRefused
-from sordini.broker.process import (
+from sordini.broker.process import pid_file
+from sordini.broker.process.child_processes import CleaningChildren
+from sordini.broker.process.descriptors import Descriptors, allow_open_files
+from sordini.broker.process.log_writer import say_at_last
+from sordini.broker.process.logging import Logger
+from sordini.broker.process.pid_file import PidFileRefused
+from sordini.broker.process.process import (
     EXIT_CLEAN,
     EXIT_FAILED,
     Given,
@@ -40,10 +40,10 @@ from sordini.broker.process import (
     read_entries,
     warn_of_keys,
 )
+from sordini.broker.process.signals import Reactions, SignalThread, block_signals
 from sordini.broker.record_jobs.children import RecordChildren
-from sordini.broker.server import Server
-from sordini.broker.signals import Reactions, SignalThread, block_signals
-from sordini.broker.startup import Ports, StartRefused, refuse_lost_file
+from sordini.broker.wiring.server import Server
+from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
 from sordini.replication.ports import CoordinationStore, StoreUnusable
 from sordini.storage.disk import SystemDisk
 

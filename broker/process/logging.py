@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol, TextIO, cast
 
-from sordini.broker.log_writer import LogWriter
+from sordini.broker.process.log_writer import LogWriter
 from sordini.storage.disk import Disk, File
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}

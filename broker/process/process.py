@@ -16,9 +16,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sordini.broker import pid_file
-from sordini.broker.child_processes import CleaningChildren
-from sordini.broker.cli.terminal import shown_lines
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.environment import environment_entries, unknown_names
@@ -27,18 +24,27 @@ from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.kazoo_lines import KazooLines
 from sordini.broker.coordination.places import STORE_FILE, moved_to, refuse_moved
-from sordini.broker.daemon import Report, detach, open_missing_standard_files, redirect_output, take_over_standard_files
-from sordini.broker.descriptors import Descriptors, allow_open_files
-from sordini.broker.log_writer import file_output, say_at_last, standard_error, standard_output
-from sordini.broker.logging import LogFile, Logger
 from sordini.broker.network.notify import ServiceManager
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
-from sordini.broker.pid_file import PidFile, PidFileRefused
+from sordini.broker.process import pid_file
+from sordini.broker.process.child_processes import CleaningChildren
+from sordini.broker.process.daemon import (
+    Report,
+    detach,
+    open_missing_standard_files,
+    redirect_output,
+    take_over_standard_files,
+)
+from sordini.broker.process.descriptors import Descriptors, allow_open_files
+from sordini.broker.process.log_writer import file_output, say_at_last, standard_error, standard_output
+from sordini.broker.process.logging import LogFile, Logger
+from sordini.broker.process.pid_file import PidFile, PidFileRefused
+from sordini.broker.process.signals import Reactions, SignalThread, block_signals
 from sordini.broker.record_jobs.children import RecordChildren
-from sordini.broker.server import Server
-from sordini.broker.signals import Reactions, SignalThread, block_signals
-from sordini.broker.startup import Ports, StartRefused, refuse_lost_file
+from sordini.broker.wiring.server import Server
+from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
+from sordini.protocol.printable import shown_lines
 from sordini.replication.ports import CoordinationStore, StoreUnusable
 from sordini.storage.disk import SystemDisk
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from sordini.broker.child_processes import IDLE_S, Child, ChildFailed, Children
+from sordini.broker.process.child_processes import IDLE_S, Child, ChildFailed, Children
 from sordini.broker.record_jobs.ports import Done, WorkerLost
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.jobs import Job, job_as_wire, outcome_from_wire

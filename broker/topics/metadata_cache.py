@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
-from sordini.replication.controller.topics import why_unknown
+from sordini.replication.metadata_store.topics import why_unknown
 
 CACHED_ANSWERS_MAX = 256
 CACHED_BYTES_MAX = 32 * 1024 * 1024

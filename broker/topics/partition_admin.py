@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from sordini.broker.metadata_cache import MetadataCache
-from sordini.broker.slices import Slices
+from sordini.broker.requests.slices import Slices
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import wishes
-from sordini.replication.controller.cluster import Cluster
+from sordini.replication.cluster_model import Cluster
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.elections import Election
-from sordini.replication.controller.events import ElectionsWanted, Event, MovesWanted
-from sordini.replication.controller.wishes import Declined, OngoingMove
+from sordini.replication.controller.machine import admin_validation
+from sordini.replication.controller.machine.admin_validation import Declined, OngoingMove
+from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.events import ElectionsWanted, Event, MovesWanted
 
 Outcomes = dict[TopicPartition, Declined | None]
 """What became of each partition's wish; None: it came about."""
@@ -42,7 +42,9 @@ class PartitionAdmin:
         until = _deadline(timeout_ms)
         cluster = await self._submit(ElectionsWanted(election, ()), until)
         partitions = _all_of(cluster) if wanted is None else list(dict.fromkeys(wanted))
-        verdicts = {one: wishes.judge_election(cluster, election, one) async for one in self._slices.paced(partitions)}
+        verdicts = {
+            one: admin_validation.judge_election(cluster, election, one) async for one in self._slices.paced(partitions)
+        }
         winners = {one: winner for one, winner in verdicts.items() if not isinstance(winner, Declined)}
         outcomes: Outcomes = {one: v if isinstance(v, Declined) else TOO_LATE for one, v in verdicts.items()}
         if winners:
@@ -67,18 +69,20 @@ class PartitionAdmin:
         until = _deadline(timeout_ms)
         cluster = await self._submit(MovesWanted({}), until)
         ends = {
-            one: wishes.judge_move(cluster, one, target, keep_factor=keep_factor)
+            one: admin_validation.judge_move(cluster, one, target, keep_factor=keep_factor)
             async for one, target in self._slices.paced(targets.items())
         }
         outcomes: Outcomes = {one: end if isinstance(end, Declined) else None for one, end in ends.items()}
         granted = {
             one: end
             for one, end in ends.items()
-            if not isinstance(end, Declined) and not wishes.is_under_way(cluster, one, end)
+            if not isinstance(end, Declined) and not admin_validation.is_under_way(cluster, one, end)
         }
         if granted:
             after = await self._submit(MovesWanted({one: targets[one] for one in granted}), until)
-            outcomes |= {one: TOO_LATE for one, end in granted.items() if not wishes.is_under_way(after, one, end)}
+            outcomes |= {
+                one: TOO_LATE for one, end in granted.items() if not admin_validation.is_under_way(after, one, end)
+            }
         return outcomes
 
     def unclean_changed(self, topic: str | None) -> None:
@@ -88,7 +92,7 @@ class PartitionAdmin:
 
     def moves(self) -> list[OngoingMove]:
         """Every partition that is on the move. Raises BrokerError NOT_CONTROLLER."""
-        return list(wishes.ongoing_moves(self._cluster()))
+        return list(admin_validation.ongoing_moves(self._cluster()))
 
     def _cluster(self) -> Cluster:
         """What the controller knows."""

@@ -13,14 +13,14 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig, check_topic_configs
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.metadata_cache import MetadataCache
-from sordini.broker.store_refusals import store_errors
+from sordini.broker.requests.store_refusals import store_errors
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_partitions import CreatePartitionsTopic
 from sordini.protocol.messages.create_topics import CreatableTopic
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.controller import topics
-from sordini.replication.controller.placement import Racks, lacks_racks, unracked
+from sordini.replication.controller.machine.placement import Racks, lacks_racks, unracked
+from sordini.replication.metadata_store import topics
 from sordini.replication.ports import Session
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]

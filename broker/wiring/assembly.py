@@ -6,11 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
-from sordini.broker.cleaning import cleaner_of
 from sordini.broker.clock import Clock
-from sordini.broker.command_origin import CommandOrigin
-from sordini.broker.commands import CommandReceiver
-from sordini.broker.condition import Condition, StoreProbe
 from sordini.broker.configuration.admin import ConfigAdmin
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
@@ -18,8 +14,9 @@ from sordini.broker.configuration.logger_levels import LoggerLevels
 from sordini.broker.configuration.receiver import ConfigReceiver, read_settings, warn_of_format
 from sordini.broker.configuration.settings import INT32_MAX
 from sordini.broker.configuration.topic_configs import TopicConfigs
+from sordini.broker.control.command_origin import CommandOrigin
+from sordini.broker.control.commands import CommandReceiver
 from sordini.broker.dispatch import Dispatcher, Route
-from sordini.broker.fetch_sessions import FetchSessions
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.internal_topic import OffsetsTopic
 from sordini.broker.groups.ports import CallLater, Ports
@@ -49,23 +46,26 @@ from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
-from sordini.broker.identity import BrokerIdentity
-from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.membership.condition import Condition, StoreProbe
+from sordini.broker.membership.identity import BrokerIdentity
+from sordini.broker.membership.store_contact import NO_DOUBT, StoreContact
 from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
 from sordini.broker.network.ports import Log, Network
-from sordini.broker.partition_admin import PartitionAdmin
-from sordini.broker.peering import Myself, Peering, World, peering_of
 from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.broker.record_jobs.queue import JobQueue
-from sordini.broker.store_contact import NO_DOUBT, StoreContact
-from sordini.broker.topic_admin import TopicAdmin
+from sordini.broker.requests.fetch_sessions import FetchSessions
+from sordini.broker.topics.metadata_cache import MetadataCache
+from sordini.broker.topics.partition_admin import PartitionAdmin
+from sordini.broker.topics.topic_admin import TopicAdmin
+from sordini.broker.wiring.cleaning import cleaner_of
+from sordini.broker.wiring.peering import Myself, Peering, World, peering_of
 from sordini.protocol.types import NO_TOPIC_ID
 from sordini.replication import replica_set
-from sordini.replication.controller.configs import ConfigChanges
-from sordini.replication.controller.paths import topic_entity
 from sordini.replication.controller.requests import ControllerRequests
-from sordini.replication.controller.topics import topic_ids
 from sordini.replication.inter_broker import versions_for
+from sordini.replication.metadata_store.configs import ConfigChanges
+from sordini.replication.metadata_store.paths import topic_entity
+from sordini.replication.metadata_store.topics import topic_ids
 from sordini.replication.ports import Session
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.cleaner import LogCleaner, Worker

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sordini.broker.assembly import Assembly, Surroundings
 from sordini.broker.configuration.receiver import load_layers
 from sordini.broker.coordination.current import CurrentSession
-from sordini.broker.membership import Hooks, Membership
-from sordini.broker.peer_clocks import WRITE_MS_MAX, PeerClocks
+from sordini.broker.membership.membership import Hooks, Membership
+from sordini.broker.membership.peer_clocks import WRITE_MS_MAX, PeerClocks
+from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.broker.peers.channel import WireChannel
 from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
-from sordini.broker.startup import policy_of, tell_of_unknown_topics
-from sordini.broker.tree_guard import TreeGuard
-from sordini.replication.controller import paths
-from sordini.replication.controller.cluster import Broker
+from sordini.broker.wiring.assembly import Assembly, Surroundings
+from sordini.broker.wiring.startup import policy_of, tell_of_unknown_topics
+from sordini.replication.cluster_model import Broker
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.registration import Registration
-from sordini.replication.controller.topics import topic_ids
+from sordini.replication.metadata_store import paths
+from sordini.replication.metadata_store.registration import Registration
+from sordini.replication.metadata_store.topics import topic_ids
 from sordini.replication.ports import Check, CoordinationStore, Session
 
 

@@ -11,8 +11,8 @@ from sordini.broker.dispatch import Spawn
 from sordini.broker.network.ports import Log
 from sordini.protocol.types import BrokerId
 from sordini.replication.fetching.fetchers import Fetchers
-from sordini.replication.fetching.loop import Surroundings
 from sordini.replication.fetching.messages import FetchSettings
+from sordini.replication.fetching.replica_fetcher import Surroundings
 from sordini.replication.inter_broker import versions_for
 from sordini.replication.ports import Links
 from sordini.replication.replica_quota import ReplicaQuota

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from sordini.broker.clock import Clock
 from sordini.broker.configuration.dynamic import DynamicConfig
+from sordini.broker.configuration.replica_quotas import ReplicaQuotas, replica_quotas
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.control_wire import ControlWire
+from sordini.broker.control.control_wire import ControlWire
 from sordini.broker.dispatch import Dispatcher, Spawn
-from sordini.broker.following import fetchers_of
-from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.network.ports import Log, Network, Peer, SocketOptions
 from sordini.broker.peers.alter_partition import AlterPartitions
 from sordini.broker.peers.channel import Dial
@@ -24,11 +23,12 @@ from sordini.broker.peers.isr_in_store import IsrInStore
 from sordini.broker.peers.links import LinkLimits, PeerLinks
 from sordini.broker.peers.own_service import OwnService
 from sordini.broker.peers.producer_ids import BlocksOfController
-from sordini.broker.replica_quotas import ReplicaQuotas, replica_quotas
+from sordini.broker.topics.metadata_cache import MetadataCache
+from sordini.broker.wiring.following import fetchers_of
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.producer_ids import BlocksInStore, ProducerIdBlocks
 from sordini.replication.fetching.fetchers import Fetchers
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
+from sordini.replication.metadata_store.producer_id_blocks import BlocksInStore, ProducerIdBlocks
 from sordini.replication.ports import IsrChanges, Session
 from sordini.replication.terms import Peers
 

@@ -16,19 +16,21 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sordini.broker.assembly import Assembly, Surroundings, assemble, network_limits, topic_configs_of
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.listeners import Endpoint
 from sordini.broker.configuration.receiver import load_layers
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.coordination.current import CurrentSession
-from sordini.broker.identity import BrokerIdentity, find_identity, owner_of
-from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.membership.identity import BrokerIdentity, find_identity, owner_of
+from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.network.ports import Log
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
-from sordini.broker.startup import (
+from sordini.broker.topics.metadata_cache import MetadataCache
+from sordini.broker.wiring.assembly import Assembly, Surroundings, assemble, network_limits, topic_configs_of
+from sordini.broker.wiring.cluster_wiring import Ties, tie
+from sordini.broker.wiring.startup import (
     EXPECTED,
     LOST,
     Ports,
@@ -41,13 +43,11 @@ from sordini.broker.startup import (
     store_lost,
     tell_of_unknown_topics,
 )
-from sordini.broker.store_contact import StoreContact
-from sordini.broker.ties import Ties, tie
-from sordini.replication.controller import cluster
-from sordini.replication.controller.notices import FailureNotes
-from sordini.replication.controller.paths import TOPICS
-from sordini.replication.controller.registration import ensure_base_paths
-from sordini.replication.controller.store_format import claim_format
+from sordini.replication import cluster_model
+from sordini.replication.metadata_store.notifications import FailureNotes
+from sordini.replication.metadata_store.paths import TOPICS
+from sordini.replication.metadata_store.registration import ensure_base_paths
+from sordini.replication.metadata_store.store_format import claim_format
 from sordini.replication.ports import CoordinationStore, Session, SessionState
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
@@ -187,8 +187,8 @@ class Server:
         logs.on_cut(sockets.reset_holders)
         self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed, descriptors_max)[0]))
         self.bound, self.advertised = bind(self._config, sockets)
-        told = tuple(cluster.Endpoint(end.name, end.host, end.port, end.protocol) for end in self.advertised)
-        me = cluster.Broker(self.identity.broker_id, 0, told, self._config.broker_rack)
+        told = tuple(cluster_model.Endpoint(end.name, end.host, end.port, end.protocol) for end in self.advertised)
+        me = cluster_model.Broker(self.identity.broker_id, 0, told, self._config.broker_rack)
         await join_company(self._config, session, me)
         try:
             await tell_of_unknown_topics(logs, session, log)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sordini.broker.clock import Clock
 from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.delete_policies import load_policies
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.listeners import Endpoint
 from sordini.broker.configuration.protocol_version import read_version
@@ -17,18 +18,17 @@ from sordini.broker.configuration.settings import INT64_MAX, ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.coordination.places import STORE_FILE
-from sordini.broker.delete_policies import load_policies
-from sordini.broker.descriptors import Descriptors
-from sordini.broker.identity import BrokerIdentity, Owner, owner_of
+from sordini.broker.membership.identity import BrokerIdentity, Owner, owner_of
 from sordini.broker.network.limits import Listener
 from sordini.broker.network.ports import Log, Network, PageCache, SocketOptions
 from sordini.broker.network.server import SocketServer
+from sordini.broker.process.descriptors import Descriptors
 from sordini.broker.record_jobs.ports import RecordWorker
-from sordini.replication.controller import cluster
-from sordini.replication.controller.belonging import NAMED_MAX, mismatch, unknown_topics
+from sordini.replication import cluster_model
 from sordini.replication.controller.policy import UNCLEAN_KEY, Balance, Policy
-from sordini.replication.controller.registration import RegistrationRefused, other_brokers, refuse_taken_endpoints
 from sordini.replication.inter_broker import versions_for
+from sordini.replication.metadata_store.cluster_identity import NAMED_MAX, mismatch, unknown_topics
+from sordini.replication.metadata_store.registration import RegistrationRefused, other_brokers, refuse_taken_endpoints
 from sordini.replication.ports import (
     ConnectionLoss,
     CoordinationError,
@@ -218,7 +218,7 @@ def bind(config: Config, sockets: SocketServer) -> tuple[list[Endpoint], tuple[E
     return bound, config.advertised(tuple(bound))
 
 
-async def join_company(config: Config, session: Session, me: cluster.Broker) -> None:
+async def join_company(config: Config, session: Session, me: cluster_model.Broker) -> None:
     """Refuse to be one of several brokers that could not work together."""
     try:
         others = await other_brokers(session, me.broker_id)
@@ -234,10 +234,10 @@ async def join_company(config: Config, session: Session, me: cluster.Broker) -> 
     refuse_taken_endpoints(me, others)
 
 
-def conventions_of(config: Config) -> cluster.Conventions:
+def conventions_of(config: Config) -> cluster_model.Conventions:
     """What the controller counts on, by the protocol that all brokers of the cluster speak."""
     protocol = config.inter_broker_protocol_version
-    return cluster.Conventions(
+    return cluster_model.Conventions(
         config.inter_broker_listener_name,
         versions_for(protocol.release, protocol.step).uses_topic_ids,
         2 if protocol >= FEATURES_BY_MAXIMUM else 1,

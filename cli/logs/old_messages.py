@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.logs.entries import MAGIC_AT, Entry
+from sordini.cli.logs.entries import MAGIC_AT, Entry
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import CODEC_MASK, LENGTH_PREFIX, LOG_APPEND_TIME_BIT, NO_TIMESTAMP

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from sordini.broker.cli.logs.distinct_keys import DistinctKeys
-from sordini.broker.cli.logs.dump.kafka_log import DELETE_HORIZON_BIT, codec_name
-from sordini.broker.cli.logs.entries import Entry, Walk
-from sordini.broker.cli.logs.old_messages import messages_in, read_old
+from sordini.cli.logs.distinct_keys import DistinctKeys
+from sordini.cli.logs.dump.kafka_log import DELETE_HORIZON_BIT, codec_name
+from sordini.cli.logs.entries import Entry, Walk
+from sordini.cli.logs.old_messages import messages_in, read_old
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import (
     CODEC_MASK,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sordini.broker.cli.logs.stats import Figures, segment_figures
-from sordini.broker.cli.logs.verify.directory import existing, is_partition
-from sordini.broker.cli.options import Failure
-from sordini.broker.cli.output import counted, size_text, table
 from sordini.broker.clock import utc_text
+from sordini.cli.logs.stats import Figures, segment_figures
+from sordini.cli.logs.verify.directory import existing, is_partition
+from sordini.cli.options import Failure
+from sordini.cli.output import size_text, table
+from sordini.protocol.printable import counted
 from sordini.storage import names
 from sordini.storage.disk import Disk
 

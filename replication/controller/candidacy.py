@@ -15,10 +15,10 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.belonging import mismatch
-from sordini.replication.controller.cluster import Malformed
+from sordini.replication.cluster_model import Malformed
 from sordini.replication.controller.policy import ANY_POLICY, Policy
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.cluster_identity import mismatch
 from sordini.replication.ports import (
     BadVersion,
     Check,

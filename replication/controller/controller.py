@@ -20,10 +20,10 @@ from typing import Any, assert_never
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
+from sordini.replication.cluster_model import Answer, Cluster, Command, Malformed
 from sordini.replication.controller.balancing import Balancing
 from sordini.replication.controller.candidacy import Candidacy, Holder, NoElection, Reign
-from sordini.replication.controller.cluster import Answer, Cluster, Command, Malformed
-from sordini.replication.controller.events import (
+from sordini.replication.controller.machine.events import (
     Answered,
     AskUnclean,
     Event,
@@ -35,8 +35,7 @@ from sordini.replication.controller.events import (
     WriteAll,
     Wrote,
 )
-from sordini.replication.controller.looks import leaderless_of, look_at, watches_raising
-from sordini.replication.controller.machine import step
+from sordini.replication.controller.machine.machine import step
 from sordini.replication.controller.policy import ANY_POLICY, Policy
 from sordini.replication.controller.reading import Reader
 from sordini.replication.controller.signals import (
@@ -49,8 +48,9 @@ from sordini.replication.controller.signals import (
     Taken,
     Watcher,
 )
+from sordini.replication.controller.store_signals import leaderless_of, look_at, watches_raising
 from sordini.replication.controller.writing import NoLongerController, Writer
-from sordini.replication.controller.znodes import ProducerIdBlock
+from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import (
     BrokerChannel,
     Clock,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from sordini.replication.controller.cluster import ANY_CONVENTIONS, Conventions
+from sordini.replication.cluster_model import ANY_CONVENTIONS, Conventions
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
 FIRST_BALANCE_S = 5.0

@@ -10,17 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import (
-    Broker,
-    KnownState,
-    Malformed,
-    NotedMoves,
-    TopicAssignment,
-)
-from sordini.replication.controller.events import BalanceDue, Elected, ElectionsNoted, LogDirsFailed, StatesRead
+from sordini.replication.cluster_model import Broker, KnownState, Malformed, NotedMoves, TopicAssignment
+from sordini.replication.controller.machine.events import BalanceDue, Elected, ElectionsNoted, LogDirsFailed, StatesRead
 from sordini.replication.controller.policy import Policy
-from sordini.replication.controller.znodes import ProducerIdBlock
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Delete, Log, NoNode, Session, Set, Watch
 
 T = TypeVar("T")

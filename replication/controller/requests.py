@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import shutdowns
-from sordini.replication.controller.cluster import KnownState, Malformed
+from sordini.replication.cluster_model import KnownState, Malformed
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.events import (
+from sordini.replication.controller.machine import shutdowns
+from sordini.replication.controller.machine.events import (
     Event,
     IsrChange,
     IsrChangesWanted,
@@ -21,7 +21,7 @@ from sordini.replication.controller.events import (
     ShutdownWanted,
 )
 from sordini.replication.controller.signals import Taken
-from sordini.replication.controller.znodes import ProducerIdBlock
+from sordini.replication.metadata_store.znodes import ProducerIdBlock
 
 BLOCK_TRIES_MAX = 10
 """Other brokers may take a block in between (those of old protocols do), but hardly so often in a row."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sordini.replication.controller.cluster import Cluster
-from sordini.replication.controller.events import Event, Reply
+from sordini.replication.cluster_model import Cluster
+from sordini.replication.controller.machine.events import Event, Reply
 from sordini.replication.ports import WatchEvent
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sordini.replication.controller import unclean
-from sordini.replication.controller.cluster import Cluster
-from sordini.replication.controller.events import (
+from sordini.replication.cluster_model import Cluster
+from sordini.replication.controller.machine import unclean
+from sordini.replication.controller.machine.events import (
     BrokersChanged,
     DeletionsListed,
     Event,

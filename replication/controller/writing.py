@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 
-from sordini.replication.controller import paths
-from sordini.replication.controller.events import Conflict, Done, NewIsr, NewState, Outcome, Refused, Write
+from sordini.replication.controller.machine.events import Conflict, Done, NewIsr, NewState, Outcome, Refused, Write
 from sordini.replication.controller.reading import READS_TOGETHER_MAX, Reader
+from sordini.replication.metadata_store import paths
 from sordini.replication.ports import (
     BadVersion,
     Check,

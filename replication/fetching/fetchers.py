@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.fetching.loop import FetchLoop, Surroundings
+from sordini.replication.fetching.replica_fetcher import FetchLoop, Surroundings
 from sordini.replication.partition import Partition
 from sordini.replication.ports import Links
 

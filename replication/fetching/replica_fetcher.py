@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from sordini.protocol.errors import BrokerError, ErrorCode, name_of
 from sordini.protocol.messages.fetch import EpochEndOffset, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, Offset, TopicPartition
+from sordini.replication.fetching.fetched_partitions import Followed, Roster
 from sordini.replication.fetching.messages import (
     EARLIEST,
     LATEST,
@@ -26,7 +27,6 @@ from sordini.replication.fetching.messages import (
     fetch_request,
     offsets_request,
 )
-from sordini.replication.fetching.roster import Followed, Roster
 from sordini.replication.fetching.session import SESSION_CODES
 from sordini.replication.follower import EpochEnd, Follower, Reaction, Start, start_within
 from sordini.replication.inter_broker import InterBrokerVersions

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Malformed
+from sordini.replication.cluster_model import Malformed
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import NoNode, Session
 
 NAMED_MAX = 10

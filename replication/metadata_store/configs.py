@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Malformed
+from sordini.replication.cluster_model import Malformed
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import (
     BadVersion,
     Check,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import CoordinationError, Session, SessionState
 
 RETRY_DELAY_S = 1.0

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, ProducerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Malformed
-from sordini.replication.controller.producer_blocks import block_after
-from sordini.replication.controller.znodes import ProducerIdBlock
+from sordini.replication.cluster_model import Malformed
+from sordini.replication.controller.machine.producer_ids import block_after
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import BadVersion, CoordinationError, Log, Session
 
 RETRY_PAUSE_S: Final = 0.5

@@ -13,8 +13,8 @@ import os
 from collections.abc import Callable, Iterable
 
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Broker, Malformed
+from sordini.replication.cluster_model import Broker, Malformed
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import (
     Check,
     Clock,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from sordini.replication.controller import paths
+from sordini.replication.metadata_store import paths
 from sordini.replication.ports import NodeExists, Session, StoreUnusable
 
 FORMAT: Final = 1

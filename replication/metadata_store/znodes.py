@@ -22,8 +22,8 @@ from sordini.protocol.types import (
     topic_id_from_text,
     topic_id_text,
 )
-from sordini.replication.controller import paths
-from sordini.replication.controller.cluster import Broker, Endpoint, Malformed, PartitionState, TopicAssignment
+from sordini.replication.cluster_model import Broker, Endpoint, Malformed, PartitionState, TopicAssignment
+from sordini.replication.metadata_store import paths
 
 T = TypeVar("T")
 Args = ParamSpec("Args")

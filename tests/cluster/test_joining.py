@@ -10,7 +10,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from sordini.broker.__main__ import main
+from sordini.cli.__main__ import main
 from tests.cluster.cluster import Cluster, frozen
 from tests.cluster.work import Work
 from tests.outside.java import ZooKeeperProcess

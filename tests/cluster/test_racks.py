@@ -18,7 +18,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 from prometheus_client.parser import text_string_to_metric_families
 
-from sordini.broker.__main__ import main
+from sordini.cli.__main__ import main
 from tests.cluster.cluster import OURS, SECONDS_MAX, Cluster, frozen
 from tests.cluster.conftest import EVERYTHING
 from tests.outside.ports import free_port

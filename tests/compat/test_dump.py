@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from click.testing import CliRunner
 
-from sordini.broker.__main__ import main
+from sordini.cli.__main__ import main
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.storage.disk import SystemDisk
 from sordini.storage.log_manager import Identity, LogManager

@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 from sordini.broker.clock import SystemClock
-from sordini.broker.peer_clocks import PeerClocks
+from sordini.broker.membership.peer_clocks import PeerClocks
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.cluster import Broker, Endpoint
-from sordini.replication.controller.registration import Registration, ensure_base_paths
+from sordini.replication.cluster_model import Broker, Endpoint
+from sordini.replication.metadata_store.registration import Registration, ensure_base_paths
 from tests.contract.conftest import Store
 
 HOUR_MS = 3_600_000

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from sordini.broker.clock import SystemClock
-from sordini.replication.controller import paths
-from sordini.replication.controller.configs import ConfigChanges, change_config, read_config
-from sordini.replication.controller.registration import ensure_base_paths
+from sordini.replication.metadata_store import paths
+from sordini.replication.metadata_store.configs import ConfigChanges, change_config, read_config
+from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.ports import NoNode, Session
 from tests.contract.conftest import Store
 

@@ -10,12 +10,12 @@ import pytest
 
 from sordini.broker.clock import SystemClock
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
-from sordini.replication.controller import paths, topics, znodes
-from sordini.replication.controller.cluster import Answer, Broker, Command, Endpoint, LeaderAndIsr, PartitionState
+from sordini.replication.cluster_model import Answer, Broker, Command, Endpoint, LeaderAndIsr, PartitionState
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.producer_ids import BlocksInStore, ProducerIdBlocks
-from sordini.replication.controller.registration import Registration, cluster_id, ensure_base_paths
-from sordini.replication.controller.topics import topic_ids
+from sordini.replication.metadata_store import paths, topics, znodes
+from sordini.replication.metadata_store.producer_id_blocks import BlocksInStore, ProducerIdBlocks
+from sordini.replication.metadata_store.registration import Registration, cluster_id, ensure_base_paths
+from sordini.replication.metadata_store.topics import topic_ids
 from sordini.replication.ports import Session, WatchKind
 from tests.contract.conftest import Store
 from tests.unit.broker.network.helpers import ListLog

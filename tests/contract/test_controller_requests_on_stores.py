@@ -10,8 +10,7 @@ import pytest
 from sordini.broker.clock import SystemClock
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller import notices, paths, topics, znodes
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Answer,
     Broker,
     Command,
@@ -22,10 +21,11 @@ from sordini.replication.controller.cluster import (
     UpdateMetadata,
 )
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
 from sordini.replication.controller.policy import Policy
-from sordini.replication.controller.registration import Registration, ensure_base_paths
 from sordini.replication.controller.requests import ControllerRequests
+from sordini.replication.metadata_store import notifications, paths, topics, znodes
+from sordini.replication.metadata_store.registration import Registration, ensure_base_paths
 from sordini.replication.ports import Session
 from tests.contract.conftest import Store
 
@@ -127,7 +127,7 @@ async def test_a_broker_is_relieved_and_the_next_producer_ids_are_nobodys(asking
 
 async def test_notes_are_heard_and_removed(asking: Asking) -> None:
     asking.channel.lost.add(BrokerId(1))
-    await notices.tell_of_failed_directory(asking.session, BrokerId(1))
+    await notifications.tell_of_failed_directory(asking.session, BrokerId(1))
     assert await asking.channel.state() == PartitionState(BrokerId(2), LeaderEpoch(1), REPLICAS[1:], 1)
     state = PartitionState(BrokerId(2), LeaderEpoch(1), REPLICAS, 1)
     await asking.session.set(paths.state(ORDERS), znodes.encode_state(state))

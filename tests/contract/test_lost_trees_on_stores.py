@@ -8,16 +8,16 @@ import pytest
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.config import build_config
-from sordini.broker.identity import Owner
-from sordini.broker.startup import StartRefused, refuse_other_tree
-from sordini.broker.store_contact import StoreContact
-from sordini.broker.tree_guard import TreeGuard
+from sordini.broker.membership.identity import Owner
+from sordini.broker.membership.store_contact import StoreContact
+from sordini.broker.membership.tree_guard import TreeGuard
+from sordini.broker.wiring.startup import StartRefused, refuse_other_tree
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Broker, Endpoint
+from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.policy import Policy
-from sordini.replication.controller.registration import Registration, ensure_base_paths
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.registration import Registration, ensure_base_paths
 from sordini.replication.ports import Check, NoNode, Session
 from tests.contract.conftest import Store
 from tests.contract.test_controller_on_stores import Obedient, Silent, begin

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
-from sordini.replication.controller import paths, topics, znodes
-from sordini.replication.controller.cluster import PartitionState
-from sordini.replication.controller.registration import ensure_base_paths
+from sordini.replication.cluster_model import PartitionState
+from sordini.replication.metadata_store import paths, topics, znodes
+from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.ports import Session
 from tests.contract.conftest import Store
 from tests.contract.test_controller_on_stores import Obedient, begin, gone

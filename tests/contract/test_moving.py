@@ -12,16 +12,16 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 from click.testing import CliRunner, Result
 
-from sordini.broker.__main__ import main
 from sordini.broker.clock import SystemClock
 from sordini.broker.coordination import moving
 from sordini.broker.coordination.moving import MoveRefused, Place, survey
 from sordini.broker.coordination.places import Places, location_of, refuse_moved
+from sordini.cli.__main__ import main
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import paths, registration, znodes
-from sordini.replication.controller.cluster import PartitionState, TopicAssignment
-from sordini.replication.controller.store_format import claim_format
-from sordini.replication.controller.znodes import ProducerIdBlock
+from sordini.replication.cluster_model import PartitionState, TopicAssignment
+from sordini.replication.metadata_store import paths, registration, znodes
+from sordini.replication.metadata_store.store_format import claim_format
+from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import ConnectionLoss, Create, Operation, Session, StoreUnusable
 from sordini.storage.disk import SystemDisk
 

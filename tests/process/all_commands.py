@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 
-from sordini.broker.__main__ import main
+from sordini.cli.__main__ import main
 
 
 def run() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sordini.broker.__main__ import COMMANDS, main
+from sordini.cli.__main__ import COMMANDS, main
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
-from sordini.broker.__main__ import main
+from sordini.cli.__main__ import main
 from tests.outside.java import ZooKeeperProcess
 from tests.outside.processes import OutsideProcess, SordiniProcess
 from tests.process.wire import Client

@@ -11,9 +11,9 @@ import click
 import pytest
 import yaml
 
-from sordini.broker.__main__ import main
 from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS
+from sordini.cli.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")

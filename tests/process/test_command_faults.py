@@ -24,9 +24,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from sordini.broker.__main__ import main
-from sordini.broker.cli.options import Client, Failure
-from sordini.broker.cli.receiving import CHECK_ROUNDS, Request, Watch
+from sordini.cli.__main__ import main
+from sordini.cli.options import Client, Failure
+from sordini.cli.receiving import CHECK_ROUNDS, Request, Watch
 from tests.outside.processes import SordiniProcess
 from tests.process.faulty import Fault, FaultyBroker
 from tests.process.hurried import hurried

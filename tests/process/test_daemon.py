@@ -322,7 +322,7 @@ def test_a_peer_that_does_not_read_keeps_no_stop_from_being_clean(start_sordini:
 HELD = """
 import asyncio, signal, sys, threading
 from sordini.broker.clock import SystemClock
-from sordini.broker.signals import Reactions, SignalThread, block_signals
+from sordini.broker.process.signals import Reactions, SignalThread, block_signals
 
 async def main():
     def last_words(reason):

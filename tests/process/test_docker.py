@@ -95,7 +95,7 @@ def test_what_is_copied_exists_and_is_not_hidden_from_docker() -> None:
 @pytest.mark.parametrize("path", [".git/config", "data/.lock", "tests/build.py", ".venv/bin/sordini", "Makefile"])
 def test_what_is_not_copied_does_not_even_reach_the_builder(path: str) -> None:
     assert is_hidden(path)
-    assert not is_hidden("broker/server.py")
+    assert not is_hidden("broker/wiring/server.py")
     assert is_hidden("broker/__pycache__/server.cpython-311.pyc")
 
 

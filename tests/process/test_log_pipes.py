@@ -21,7 +21,7 @@ Connect = Callable[..., Client]
 
 CRASH = """
 import sys
-from sordini.broker.log_writer import standard_error
+from sordini.broker.process.log_writer import standard_error
 standard_error()
 sys.stderr.write("a line before the end\\n")
 assert False, "the reason"

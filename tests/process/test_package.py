@@ -27,7 +27,7 @@ def test_the_wheel_holds_every_module_and_runs_without_the_checkout(tmp_path: Pa
         "sordini/pipeline/jobs/log4j2.properties",
     }
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    program = "import sordini, sordini.broker.__main__ as command; print(sordini.__file__); command.main(['--version'])"
+    program = "import sordini, sordini.cli.__main__ as command; print(sordini.__file__); command.main(['--version'])"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
     )

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from sordini.broker.__main__ import main
+from sordini.cli.__main__ import main
 from sordini.protocol.errors import ErrorCode
 from tests.build import a_batch
 from tests.cluster.applications import ConfluentProducing

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from sordini.replication.controller.set_back import EPOCHS_AHEAD
+from sordini.replication.controller.machine.restored_epochs import EPOCHS_AHEAD
 from tests.outside.java import SHORT_LIVED, java_command
 from tests.outside.ports import free_port
 from tests.outside.versions import APACHE_KAFKA

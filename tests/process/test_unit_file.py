@@ -13,10 +13,10 @@ from pathlib import Path
 import click
 import pytest
 
-from sordini.broker.__main__ import COMMANDS
 from sordini.broker.configuration.config import SETTINGS, build_config
-from sordini.broker.descriptors import CONNECTIONS_EXPECTED, OTHER_FILES
-from sordini.broker.process import EXIT_CONFIG
+from sordini.broker.process.descriptors import CONNECTIONS_EXPECTED, OTHER_FILES
+from sordini.broker.process.process import EXIT_CONFIG
+from sordini.cli.__main__ import COMMANDS
 
 UNIT = Path(__file__).resolve().parents[2] / "config" / "sordini.service"
 
@@ -39,7 +39,7 @@ def test_the_command_exists_with_its_options_and_keys(service: configparser.Sect
     program, command, *arguments = shlex.split(service["ExecStart"])
     assert Path(program).name == "sordini"
     assert command in COMMANDS
-    serve: click.Command = getattr(import_module(f"sordini.broker.cli.{command}"), command)
+    serve: click.Command = getattr(import_module(f"sordini.cli.{command}"), command)
     given = serve.make_context(command, arguments).params
     assert given["properties"] == "/etc/sordini/server.properties"
     assert not given["daemon"], "systemd waits for the process that it has started"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import click
 
-from sordini.broker.__main__ import main
-from sordini.broker.cli.options import EXIT_CODES
+from sordini.cli.__main__ import main
+from sordini.cli.options import EXIT_CODES
 
 HEAD = """\
 # Commands
@@ -39,7 +39,7 @@ def commands_below(context: click.Context) -> Iterator[click.Context]:
     assert isinstance(group, click.Group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
-        assert command is not None, f"{name} is in the table and not in broker/cli"
+        assert command is not None, f"{name} is in the table and not in cli"
         inner = click.Context(command, info_name=name, parent=context)
         yield inner
         if isinstance(command, click.Group):

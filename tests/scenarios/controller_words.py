@@ -6,7 +6,7 @@ import json
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, topic_id_text
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Command,
     KnownState,
     LeaderAndIsr,
@@ -14,7 +14,7 @@ from sordini.replication.controller.cluster import (
     StopReplica,
     UpdateMetadata,
 )
-from sordini.replication.controller.events import Reply
+from sordini.replication.controller.machine.events import Reply
 from sordini.replication.ports import Create, Delete, Set
 
 

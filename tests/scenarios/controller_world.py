@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 
 from sordini.broker.coordination.tree import Tree
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
-from sordini.replication.controller import paths, unclean, znodes
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     ANY_CONVENTIONS,
     Answer,
     Broker,
@@ -27,7 +26,8 @@ from sordini.replication.controller.cluster import (
     StopReplica,
     TopicAssignment,
 )
-from sordini.replication.controller.events import (
+from sordini.replication.controller.machine import unclean
+from sordini.replication.controller.machine.events import (
     Answered,
     AskUnclean,
     BalanceDue,
@@ -56,7 +56,8 @@ from sordini.replication.controller.events import (
     WriteAll,
     Wrote,
 )
-from sordini.replication.controller.machine import step
+from sordini.replication.controller.machine.machine import step
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import (
     Check,
     CoordinationError,

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller import shutdowns
-from sordini.replication.controller.cluster import ANY_CONVENTIONS, KnownState, PartitionState
-from sordini.replication.controller.elections import Election
-from sordini.replication.controller.events import (
+from sordini.replication.cluster_model import ANY_CONVENTIONS, KnownState, PartitionState
+from sordini.replication.controller.machine import shutdowns
+from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.events import (
     ElectionsWanted,
     IsrChange,
     IsrChangesWanted,

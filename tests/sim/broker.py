@@ -1,4 +1,4 @@
-"""The production server, put together as broker/process.py does it, on the ports of a simulated world."""
+"""The production server, put together as broker/process/process.py does it, on the ports of a simulated world."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterator
 
 from sordini.broker.configuration.config import build_config
-from sordini.broker.server import Server
-from sordini.broker.startup import Ports, StartRefused
+from sordini.broker.wiring.server import Server
+from sordini.broker.wiring.startup import Ports, StartRefused
 from sordini.storage.errors import StorageError
 from tests.cleaning import CleaningHere
 from tests.opening import RecordsHere

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sordini.broker.cli.logs.dump.values import Item, damage
+from sordini.cli.logs.dump.values import Item, damage
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import (

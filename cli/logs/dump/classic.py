@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sordini.broker.cli.logs.dump.kafka_log import BYTES_MAX, LogOptions, as_strings, codec_name
-from sordini.broker.cli.logs.dump.text import Line, Told, Trouble, java_text
-from sordini.broker.cli.logs.entries import Entry, Walk
-from sordini.broker.cli.logs.old_messages import OldMessage, messages_in, read_old
+from sordini.cli.logs.dump.kafka_log import BYTES_MAX, LogOptions, as_strings, codec_name
+from sordini.cli.logs.dump.text import Line, Told, Trouble, java_text
+from sordini.cli.logs.entries import Entry, Walk
+from sordini.cli.logs.old_messages import OldMessage, messages_in, read_old
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import BatchHeader, Record, crc_is_right, read_header, read_records
 from sordini.protocol.records.control import ABORT, COMMIT, read_marker

@@ -14,12 +14,12 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from sordini.broker.cli.logs.dump.kafka_log import Parser, Shown
-from sordini.broker.cli.logs.dump.scala_set import set_order
-from sordini.broker.cli.logs.dump.text import java_text
 from sordini.broker.groups import records as group_records
 from sordini.broker.groups.state import GroupValue, MemberValue
 from sordini.broker.transactions import records as transaction_records
+from sordini.cli.logs.dump.kafka_log import Parser, Shown
+from sordini.cli.logs.dump.scala_set import set_order
+from sordini.cli.logs.dump.text import java_text
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from sordini.protocol.primitives import Array, Int32, NullableBytes, NullableString, String
 from sordini.protocol.records.versioned import Damaged

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.logs.dump.classic import classic_log
-from sordini.broker.cli.logs.dump.kafka_indexes import (
+from sordini.cli.logs.dump.classic import classic_log
+from sordini.cli.logs.dump.kafka_indexes import (
     IndexFile,
     IndexOptions,
     index_told,
@@ -21,12 +21,13 @@ from sordini.broker.cli.logs.dump.kafka_indexes import (
     time_index_told,
     transactions_told,
 )
-from sordini.broker.cli.logs.dump.kafka_log import LogOptions, LogPrinter
-from sordini.broker.cli.logs.dump.reading import SUFFIXES, TEXT_FILES, Unknown, read_file
-from sordini.broker.cli.logs.dump.text import Findings, Line, Told, Trouble
-from sordini.broker.cli.logs.dump.values import Item, as_json, as_text
-from sordini.broker.cli.output import json_line
-from sordini.broker.cli.terminal import echo, is_raw, shown
+from sordini.cli.logs.dump.kafka_log import LogOptions, LogPrinter
+from sordini.cli.logs.dump.reading import SUFFIXES, TEXT_FILES, Unknown, read_file
+from sordini.cli.logs.dump.text import Findings, Line, Told, Trouble
+from sordini.cli.logs.dump.values import Item, as_json, as_text
+from sordini.cli.output import json_line
+from sordini.cli.terminal import echo, is_raw
+from sordini.protocol.printable import shown
 from sordini.storage import names
 from sordini.storage.disk import Disk, File
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sordini.broker.cli.assignment import read_assignment
-from sordini.broker.cli.logs.dump.values import Item
 from sordini.broker.groups.records import GroupKey, OffsetKey, read_group, read_key, read_offset
 from sordini.broker.groups.state import GroupValue, MemberValue
+from sordini.cli.assignment import read_assignment
+from sordini.cli.logs.dump.values import Item
 from sordini.protocol.records.versioned import Damaged
 
 

@@ -6,10 +6,10 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.logs.dump.text import Findings, Line, Pairs, Told, Trouble, optional_long
-from sordini.broker.cli.logs.entries import Entry, Walk
-from sordini.broker.cli.logs.old_messages import messages_in, read_old
-from sordini.broker.cli.logs.snapshot_file import read_snapshot
+from sordini.cli.logs.dump.text import Findings, Line, Pairs, Told, Trouble, optional_long
+from sordini.cli.logs.entries import Entry, Walk
+from sordini.cli.logs.old_messages import messages_in, read_old
+from sordini.cli.logs.snapshot_file import read_snapshot
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import NO_TIMESTAMP, read_header, read_records
 from sordini.storage import names, offset_index, time_index

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.logs.dump.text import Findings, Line, Pairs, Told, Trouble, java_text, optional_long
-from sordini.broker.cli.logs.entries import Entry, Walk, is_zeros
-from sordini.broker.cli.logs.old_messages import OldMessage, messages_in, read_old
+from sordini.cli.logs.dump.text import Findings, Line, Pairs, Told, Trouble, java_text, optional_long
+from sordini.cli.logs.entries import Entry, Walk, is_zeros
+from sordini.cli.logs.old_messages import OldMessage, messages_in, read_old
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import (
     CURRENT_MAGIC,

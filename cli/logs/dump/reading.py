@@ -11,10 +11,10 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.logs.dump.batches import read_log
-from sordini.broker.cli.logs.dump.kafka_indexes import rows
-from sordini.broker.cli.logs.dump.values import Item, damage
-from sordini.broker.cli.logs.snapshot_file import read_snapshot
+from sordini.cli.logs.dump.batches import read_log
+from sordini.cli.logs.dump.kafka_indexes import rows
+from sordini.cli.logs.dump.values import Item, damage
+from sordini.cli.logs.snapshot_file import read_snapshot
 from sordini.protocol.records.batch import HEADER_SIZE, read_header
 from sordini.protocol.types import topic_id_text
 from sordini.storage import names, offset_index, time_index

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sordini.broker.cli.logs.dump.values import Item
 from sordini.broker.transactions.records import TransactionKey, UnknownKey, read_key, read_value
+from sordini.cli.logs.dump.values import Item
 from sordini.protocol.records.versioned import Damaged
 
 

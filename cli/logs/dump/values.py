@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sordini.broker.cli.output import bytes_as_text, bytes_in_json
 from sordini.broker.clock import utc_text
+from sordini.cli.output import bytes_as_text, bytes_in_json
 
 DAMAGE = "damage"
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sordini.broker.cli.logs.verify.findings import Finding
-from sordini.broker.cli.logs.verify.partition import PartitionCheck, PartitionReport, Surroundings
-from sordini.broker.cli.options import Failure
+from sordini.cli.logs.verify.findings import Finding
+from sordini.cli.logs.verify.partition import PartitionCheck, PartitionReport, Surroundings
+from sordini.cli.options import Failure
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 from sordini.storage import names
 from sordini.storage.checkpoints import DamagedFile, read_meta, read_offsets

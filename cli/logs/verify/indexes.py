@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.logs.dump.kafka_indexes import rows
-from sordini.broker.cli.logs.verify.findings import Collector, Finding
+from sordini.cli.logs.dump.kafka_indexes import rows
+from sordini.cli.logs.verify.findings import Collector, Finding
 from sordini.storage import names, offset_index, time_index
 from sordini.storage.disk import Disk, File
 from sordini.storage.segment import SHORT_INDEX_BYTES

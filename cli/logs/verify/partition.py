@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.logs.verify.findings import Finding
-from sordini.broker.cli.logs.verify.producers import ProducerCheck
-from sordini.broker.cli.logs.verify.segment import SegmentCheck, SegmentReport, SegmentState
-from sordini.broker.cli.output import counted
+from sordini.cli.logs.verify.findings import Finding
+from sordini.cli.logs.verify.producers import ProducerCheck
+from sordini.cli.logs.verify.segment import SegmentCheck, SegmentReport, SegmentState
+from sordini.protocol.printable import counted
 from sordini.protocol.records.batch import BatchHeader
 from sordini.protocol.types import NO_TOPIC_ID, TopicId
 from sordini.storage import names

@@ -9,11 +9,11 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.logs.dump.kafka_indexes import rows
-from sordini.broker.cli.logs.entries import Entry
-from sordini.broker.cli.logs.snapshot_file import read_snapshot
-from sordini.broker.cli.logs.verify.findings import Collector, Finding
-from sordini.broker.cli.logs.verify.indexes import index_path
+from sordini.cli.logs.dump.kafka_indexes import rows
+from sordini.cli.logs.entries import Entry
+from sordini.cli.logs.snapshot_file import read_snapshot
+from sordini.cli.logs.verify.findings import Collector, Finding
+from sordini.cli.logs.verify.indexes import index_path
 from sordini.protocol.records.batch import BatchHeader
 from sordini.storage import names
 from sordini.storage.disk import Disk

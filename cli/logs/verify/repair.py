@@ -11,8 +11,8 @@ from __future__ import annotations
 import random
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.logs.verify.directory import CHECKPOINTS, DirectoryReport
-from sordini.broker.cli.logs.verify.partition import PartitionReport
+from sordini.cli.logs.verify.directory import CHECKPOINTS, DirectoryReport
+from sordini.cli.logs.verify.partition import PartitionReport
 from sordini.protocol.types import TopicPartition
 from sordini.storage import names
 from sordini.storage.checkpoints import read_offsets, write_offsets

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sordini.broker.cli.logs.verify.directory import DirectoryReport
-from sordini.broker.cli.logs.verify.findings import KINDS, Finding
-from sordini.broker.cli.logs.verify.partition import PartitionReport
-from sordini.broker.cli.logs.verify.repair import Repaired
-from sordini.broker.cli.output import counted, size_text
+from sordini.cli.logs.verify.directory import DirectoryReport
+from sordini.cli.logs.verify.findings import KINDS, Finding
+from sordini.cli.logs.verify.partition import PartitionReport
+from sordini.cli.logs.verify.repair import Repaired
+from sordini.cli.output import size_text
+from sordini.protocol.printable import counted
 
 
 def partition_text(report: PartitionReport) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from sordini.broker.cli.logs.entries import Entry, Walk, is_zeros
-from sordini.broker.cli.logs.old_messages import messages_in, read_old
-from sordini.broker.cli.logs.verify.findings import Collector, Finding
-from sordini.broker.cli.logs.verify.indexes import Batch, IndexFacts, OffsetIndexCheck, TimeIndexCheck, index_path
+from sordini.cli.logs.entries import Entry, Walk, is_zeros
+from sordini.cli.logs.old_messages import messages_in, read_old
+from sordini.cli.logs.verify.findings import Collector, Finding
+from sordini.cli.logs.verify.indexes import Batch, IndexFacts, OffsetIndexCheck, TimeIndexCheck, index_path
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records import framing
 from sordini.protocol.records.batch import (

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sordini.broker.cli.logs.verify.directory import DirectoryCheck, DirectoryReport, across, existing, is_partition
-from sordini.broker.cli.logs.verify.findings import Finding
-from sordini.broker.cli.logs.verify.partition import PartitionReport
-from sordini.broker.cli.logs.verify.repair import (
-    Repaired,
-    copy_tree,
-    repair_directory,
-    repair_partition,
-    tree_size,
-)
-from sordini.broker.cli.logs.verify.report import (
+from sordini.cli.logs.verify.directory import DirectoryCheck, DirectoryReport, across, existing, is_partition
+from sordini.cli.logs.verify.findings import Finding
+from sordini.cli.logs.verify.partition import PartitionReport
+from sordini.cli.logs.verify.repair import Repaired, copy_tree, repair_directory, repair_partition, tree_size
+from sordini.cli.logs.verify.report import (
     finding_json,
     finding_text,
     partition_json,
@@ -24,7 +18,7 @@ from sordini.broker.cli.logs.verify.report import (
     repaired_text,
     summary_text,
 )
-from sordini.broker.cli.options import Failure
+from sordini.cli.options import Failure
 from sordini.storage import names
 from sordini.storage.checkpoints import DamagedFile
 from sordini.storage.disk import Disk

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from sordini.protocol.errors import ErrorCode, shortened
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import elections
-from sordini.replication.controller.cluster import Cluster, Plan, Topic, TopicAssignment
-from sordini.replication.controller.elections import Election
+from sordini.replication.cluster_model import Cluster, Plan, Topic, TopicAssignment
+from sordini.replication.controller.machine import elections
+from sordini.replication.controller.machine.elections import Election
 
 
 class Declined(NamedTuple):

@@ -14,16 +14,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import paths
-from sordini.replication.controller.cluster import (
-    EPOCH_OF_DELETION,
-    DeletedPartition,
-    Deletion,
-    StoppedReplica,
-    StopReplica,
-)
-from sordini.replication.controller.events import Answered, MarkGone, TopicGone, Write
-from sordini.replication.controller.turn import Turn
+from sordini.replication.cluster_model import EPOCH_OF_DELETION, DeletedPartition, Deletion, StoppedReplica, StopReplica
+from sordini.replication.controller.machine.events import Answered, MarkGone, TopicGone, Write
+from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.metadata_store import paths
 from sordini.replication.ports import Delete
 
 

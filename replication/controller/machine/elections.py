@@ -12,7 +12,7 @@ from typing import assert_never
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.cluster import PartitionState
+from sordini.replication.cluster_model import PartitionState
 
 
 class Election(IntEnum):

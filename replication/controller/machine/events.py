@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     ANY_CONVENTIONS,
     Answer,
     Broker,
@@ -20,8 +20,8 @@ from sordini.replication.controller.cluster import (
     PartitionState,
     TopicAssignment,
 )
-from sordini.replication.controller.elections import Election
-from sordini.replication.controller.znodes import ProducerIdBlock
+from sordini.replication.controller.machine.elections import Election
+from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Delete, Set
 
 # Events. What was read from the store comes without the nodes that could not be understood.

@@ -18,9 +18,9 @@ from typing import Final
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from sordini.replication.controller import decisions
-from sordini.replication.controller.cluster import KnownState
-from sordini.replication.controller.events import (
+from sordini.replication.cluster_model import KnownState
+from sordini.replication.controller.machine import leader_election
+from sordini.replication.controller.machine.events import (
     Conflict,
     Done,
     IsrChange,
@@ -30,7 +30,7 @@ from sordini.replication.controller.events import (
     StatesRead,
     Write,
 )
-from sordini.replication.controller.turn import Turn
+from sordini.replication.controller.machine.transition import Turn
 from sordini.replication.ports import Delete
 
 _NOT_BY_NAME: Final = frozenset(
@@ -85,7 +85,7 @@ def wrote(turn: Turn, purpose: NewIsr, outcome: Outcome) -> bool:
                 turn.put_state(topic_partition, current)
                 if topic.name not in turn.deletions:
                     # A leader that hears this waits for a LeaderAndIsr, and obeys only one of a new epoch.
-                    decisions.decide_again(turn, topic, topic_partition.partition, anew=True)
+                    leader_election.decide_again(turn, topic, topic_partition.partition, anew=True)
         case _:
             turn.reply(change, ErrorCode.NOT_CONTROLLER if change.topic else ErrorCode.UNKNOWN_SERVER_ERROR)
     return False
@@ -100,7 +100,7 @@ def read_again(turn: Turn, event: StatesRead) -> tuple[list[TopicPartition], lis
         if topic is None or topic_partition.partition not in topic.replicas or former == found:
             continue
         turn.put_state(topic_partition, found)
-        if topic.name in turn.deletions or decisions.decide_again(turn, topic, topic_partition.partition):
+        if topic.name in turn.deletions or leader_election.decide_again(turn, topic, topic_partition.partition):
             continue
         same = former is not None and former.state.leader_epoch == found.state.leader_epoch
         (grown if same else moved).append(topic_partition)

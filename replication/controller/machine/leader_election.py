@@ -16,10 +16,11 @@ from collections.abc import Collection
 from enum import Enum
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import elections, paths
-from sordini.replication.controller.cluster import PartitionState, TopicAssignment
-from sordini.replication.controller.events import Write
-from sordini.replication.controller.turn import Turn
+from sordini.replication.cluster_model import PartitionState, TopicAssignment
+from sordini.replication.controller.machine import elections
+from sordini.replication.controller.machine.events import Write
+from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.metadata_store import paths
 from sordini.replication.ports import Create
 
 

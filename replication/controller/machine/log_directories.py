@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicPartition
-from sordini.replication.controller import decisions
-from sordini.replication.controller.cluster import LeaderAndIsr, PartitionInfo, Replica
-from sordini.replication.controller.events import Answered, LogDirsFailed, Write
-from sordini.replication.controller.turn import Turn
+from sordini.replication.cluster_model import LeaderAndIsr, PartitionInfo, Replica
+from sordini.replication.controller.machine import leader_election
+from sordini.replication.controller.machine.events import Answered, LogDirsFailed, Write
+from sordini.replication.controller.machine.transition import Turn
 from sordini.replication.ports import Delete
 
 
@@ -67,7 +67,7 @@ def _decide(turn: Turn, changed: list[TopicPartition]) -> None:
         topic = turn.assignment(topic_partition.topic)
         if topic is None or topic.name in turn.deletions or topic_partition.partition not in topic.replicas:
             continue
-        if not decisions.decide(turn, topic, live, live, [topic_partition.partition]):
+        if not leader_election.decide(turn, topic, live, live, [topic_partition.partition]):
             info = turn.info(*topic_partition)
             told += [info] if info is not None else []
     if told:

@@ -20,30 +20,21 @@ from dataclasses import replace
 from typing import assert_never
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from sordini.replication.controller import (
-    decisions,
+from sordini.replication.cluster_model import Broker, Cluster, KnownState, Topic, TopicAssignment, frozen
+from sordini.replication.controller.machine import (
     deletion,
     isr_changes,
-    leaders,
+    leader_election,
     log_directories,
-    moves,
-    noted_moves,
-    paths,
-    producer_blocks,
-    set_back,
+    producer_ids,
+    reassignment,
+    requested_elections,
+    restored_epochs,
     shutdowns,
     unclean,
-    znodes,
+    zk_reassignment,
 )
-from sordini.replication.controller.cluster import (
-    Broker,
-    Cluster,
-    KnownState,
-    Topic,
-    TopicAssignment,
-    frozen,
-)
-from sordini.replication.controller.events import (
+from sordini.replication.controller.machine.events import (
     Action,
     Answered,
     BalanceDue,
@@ -78,7 +69,8 @@ from sordini.replication.controller.events import (
     Write,
     Wrote,
 )
-from sordini.replication.controller.turn import Turn
+from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Set
 
 
@@ -101,21 +93,21 @@ def step(cluster: Cluster | None, event: Event) -> tuple[Cluster | None, list[Ac
         case Answered():
             deletion.answered(turn, event)
             log_directories.answered(turn, event)
-            set_back.answered(turn, event)
+            restored_epochs.answered(turn, event)
         case Wrote():
             _wrote(turn, event)
         case ElectionsWanted():
-            leaders.elect(turn, event.election, event.partitions)
+            requested_elections.elect(turn, event.election, event.partitions)
         case ElectionsNoted():
-            leaders.noted(turn, event)
+            requested_elections.noted(turn, event)
         case BalanceDue():
-            leaders.balance(turn, event)
+            requested_elections.balance(turn, event)
         case UncleanRuled():
             unclean.rule(turn, event)
         case MovesWanted():
-            moves.begin(turn, event.targets)
+            reassignment.begin(turn, event.targets)
         case MovesNoted():
-            noted_moves.look(turn, event)
+            zk_reassignment.look(turn, event)
         case IsrChangesWanted():
             isr_changes.grant(turn, event)
         case StatesRead():
@@ -123,12 +115,12 @@ def step(cluster: Cluster | None, event: Event) -> tuple[Cluster | None, list[Ac
         case ShutdownWanted():
             shutdowns.begin(turn, event)
         case ProducerIdsWanted():
-            producer_blocks.take(turn, event)
+            producer_ids.take(turn, event)
         case LogDirsFailed():
             log_directories.look(turn, event)
         case _:
             assert_never(event)
-    noted_moves.tick_off(turn)
+    zk_reassignment.tick_off(turn)
     return turn.finish()
 
 
@@ -153,14 +145,14 @@ def _elected(former: Cluster | None, event: Elected) -> tuple[Cluster, list[Acti
     # A topic about to be deleted must not be led again first; the deletion itself comes last.
     doomed = event.deletions & event.topics.keys() if event.conventions.deletes_topics else frozenset[str]()
     kept = [assignment for assignment in turn.kept() if assignment.name not in doomed]
-    doubtful = {tp for assignment in kept for tp in decisions.decide(turn, assignment, steady, live)}
+    doubtful = {tp for assignment in kept for tp in leader_election.decide(turn, assignment, steady, live)}
     infos = [info for info in turn.infos() if info.topic_partition.topic not in doomed]
     # Of what is being rewritten brokers hear when it is: one that is back must not lead as it did in its former life.
     certain = [info for info in infos if info.topic_partition not in doubtful]
     turn.send_states(certain, turn.brokers)
     if infos:
         turn.send_metadata(turn.brokers, infos)
-    moves.resume(turn, [info.topic_partition for info in certain])
+    reassignment.resume(turn, [info.topic_partition for info in certain])
     turn.flush()
     deletion.begin(turn, event.deletions)
     return turn.finish()
@@ -177,7 +169,7 @@ def _brokers_changed(turn: Turn, event: BrokersChanged) -> None:
     _forget_lives(turn, steady)
     deletion.brokers_left(turn, gone)
     turn.send_metadata(steady)
-    doubtful = {tp for topic in turn.kept() for tp in decisions.decide(turn, topic, steady, new.keys())}
+    doubtful = {tp for topic in turn.kept() for tp in leader_election.decide(turn, topic, steady, new.keys())}
     if came:
         # A broker that comes knows nothing: first of everybody, then of what it holds. Partitions whose state is
         # being rewritten are left out; it hears of those when they are decided.
@@ -211,7 +203,7 @@ def _topics_listed(turn: Turn, event: TopicsListed) -> None:
     for name in fresh:
         assignment = turn.assignment(name)
         assert assignment is not None
-        decisions.decide(turn, assignment, turn.brokers.keys(), turn.brokers.keys())
+        leader_election.decide(turn, assignment, turn.brokers.keys(), turn.brokers.keys())
 
 
 def _topic_changed(turn: Turn, read: TopicAssignment) -> None:
@@ -233,10 +225,10 @@ def _topic_changed(turn: Turn, read: TopicAssignment) -> None:
             turn.write(Write(Set(paths.topic(read.name), znodes.encode_topic(whole), read.version)))
         read = whole
     turn.put_topic(read)
-    decisions.decide(turn, read, turn.brokers.keys(), turn.brokers.keys())
+    leader_election.decide(turn, read, turn.brokers.keys(), turn.brokers.keys())
     if read.version != known.version:
         # Whoever wrote may have come before the end of a move, which then was not written.
-        moves.go_on(turn, moves.moving(turn, read))
+        reassignment.go_on(turn, reassignment.moving(turn, read))
 
 
 def _give_ids(turn: Turn, topics: Mapping[str, TopicAssignment], ids: Mapping[str, TopicId]) -> None:
@@ -252,7 +244,7 @@ def _states_read(turn: Turn, event: StatesRead) -> None:
     grown, moved = isr_changes.read_again(turn, event)
     leaders = {one: turn.states(one.topic)[one.partition].state.leader for one in moved}
     _tell(turn, [], leaders, [*grown, *moved])
-    moves.go_on(turn, [*grown, *moved])
+    reassignment.go_on(turn, [*grown, *moved])
 
 
 def _wrote(turn: Turn, event: Wrote) -> None:
@@ -270,26 +262,26 @@ def _wrote(turn: Turn, event: Wrote) -> None:
                 if isr_changes.wrote(turn, purpose, outcome):
                     granted.append(purpose.topic_partition)
             case NewBlock() as purpose:
-                producer_blocks.wrote(turn, purpose, outcome)
+                producer_ids.wrote(turn, purpose, outcome)
             case TopicGone(name) if isinstance(outcome, Done):
                 deletion.topic_gone(turn, name)
             case MarkGone(name) if isinstance(outcome, Done):
                 deletion.mark_gone(turn, name)
             case Moved() as purpose if isinstance(outcome, Done):
                 assignment = replace(purpose.assignment, version=outcome.version)
-                moves.assigned(turn, purpose._replace(assignment=assignment))
+                reassignment.assigned(turn, purpose._replace(assignment=assignment))
             case Moved() as purpose:
-                moves.not_assigned(turn, purpose)
+                reassignment.not_assigned(turn, purpose)
             case NotesKept() as purpose:
-                noted_moves.wrote(turn, purpose, outcome)
+                zk_reassignment.wrote(turn, purpose, outcome)
             case Routine() | TopicGone() | MarkGone():
                 pass
             case _:
                 assert_never(write.purpose)
-    moves.tell_planned(turn, told)
+    reassignment.tell_planned(turn, told)
     _tell(turn, [new.topic_partition for new in told if new.first], former, [*former, *granted])
-    moves.stepped(turn, told)
-    moves.go_on(turn, granted)
+    reassignment.stepped(turn, told)
+    reassignment.go_on(turn, granted)
 
 
 def _tell(
@@ -330,7 +322,7 @@ def _took_effect(turn: Turn, purpose: NewState, outcome: Outcome) -> bool:
         case Conflict(current) if current is not None:
             # Somebody else wrote: a leader of an old protocol, or an earlier reign of ours. Decide again on that.
             turn.put_state(purpose.topic_partition, current)
-            return topic.name in turn.deletions or not decisions.decide_again(
+            return topic.name in turn.deletions or not leader_election.decide_again(
                 turn, topic, purpose.topic_partition.partition
             )
         case Conflict() | Refused():

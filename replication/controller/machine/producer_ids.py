@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.events import Done, NewBlock, Outcome, ProducerIdsWanted, Write
-from sordini.replication.controller.turn import Turn
-from sordini.replication.controller.znodes import PRODUCER_IDS_PER_BLOCK, ProducerIdBlock
+from sordini.replication.controller.machine.events import Done, NewBlock, Outcome, ProducerIdsWanted, Write
+from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.znodes import PRODUCER_IDS_PER_BLOCK, ProducerIdBlock
 from sordini.replication.ports import Set
 
 _ID_MAX = 2**63 - 1

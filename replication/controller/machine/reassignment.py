@@ -26,10 +26,11 @@ from dataclasses import replace
 from typing import assert_never
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import decisions, elections, paths, wishes, znodes
-from sordini.replication.controller.cluster import Plan, StoppedReplica, TopicAssignment, frozen
-from sordini.replication.controller.events import Moved, NewState, Step, Write
-from sordini.replication.controller.turn import Turn
+from sordini.replication.cluster_model import Plan, StoppedReplica, TopicAssignment, frozen
+from sordini.replication.controller.machine import admin_validation, elections, leader_election
+from sordini.replication.controller.machine.events import Moved, NewState, Step, Write
+from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Set
 
 Brokers = tuple[BrokerId, ...]
@@ -39,8 +40,8 @@ def begin(turn: Turn, targets: Mapping[TopicPartition, Brokers | None]) -> None:
     """Begin the moves that are granted and change something; without a target the move under way is undone."""
     ready: dict[TopicPartition, Brokers] = {}
     for wanted, target in targets.items():
-        end = wishes.judge_move(turn.before, wanted, target)
-        if isinstance(end, wishes.Declined) or wishes.is_under_way(turn.before, wanted, end):
+        end = admin_validation.judge_move(turn.before, wanted, target)
+        if isinstance(end, admin_validation.Declined) or admin_validation.is_under_way(turn.before, wanted, end):
             continue
         if not _make_room(turn, wanted, end):
             ready[wanted] = end
@@ -70,7 +71,7 @@ def tell_planned(turn: Turn, written: Iterable[NewState]) -> None:
         name, partition = new.topic_partition
         known = turn.states(name).get(partition)
         if new.step is Step.ROOM and known is not None and known.state == new.state:
-            plan = wishes.plan(_assigned(turn, new.topic_partition), partition, new.target)
+            plan = admin_validation.plan(_assigned(turn, new.topic_partition), partition, new.target)
             turn.tell_planned(new.topic_partition, plan)
 
 
@@ -116,7 +117,7 @@ def assigned(turn: Turn, purpose: Moved) -> None:
         if known is None:
             # Nobody ever held it: there is nothing to be copied.
             live = turn.brokers.keys()
-            decisions.decide(turn, assignment, live, live, [partition])
+            leader_election.decide(turn, assignment, live, live, [partition])
         elif _is_moving(turn, topic_partition) and _lead(turn, topic_partition):
             pass  # Nothing is to be copied.
         elif set(former.replicas[partition]) <= set(assignment.replicas[partition]):
@@ -155,7 +156,7 @@ def _is_moving(turn: Turn, topic_partition: TopicPartition) -> bool:
 def _unneeded(turn: Turn, topic_partition: TopicPartition, end: Brokers) -> Brokers:
     """The replicas for which another target has no use."""
     assignment, partition = _assigned(turn, topic_partition), topic_partition.partition
-    kept = wishes.plan(assignment, partition, end).replicas
+    kept = admin_validation.plan(assignment, partition, end).replicas
     return tuple(replica for replica in assignment.replicas[partition] if replica not in kept)
 
 
@@ -168,7 +169,7 @@ def _make_room(turn: Turn, topic_partition: TopicPartition, end: Brokers) -> boo
     isr = tuple(replica for replica in known.state.isr if replica not in gone)
     leader = known.state.leader
     if leader in gone:
-        kept = wishes.plan(_assigned(turn, topic_partition), topic_partition.partition, end).replicas
+        kept = admin_validation.plan(_assigned(turn, topic_partition), topic_partition.partition, end).replicas
         leader = elections.offline(kept, isr, [broker for broker in kept if turn.may_join(broker, topic_partition)])
     turn.write_state(topic_partition, turn.next_state(known.state, leader, isr), Step.ROOM, end)
     return True
@@ -223,7 +224,7 @@ def _assign(turn: Turn, begun: Mapping[TopicPartition, Brokers], ended: Iterable
     plans: dict[str, dict[int, Plan]] = defaultdict(dict)
     for one, end in begun.items():
         assignment, known = _assigned(turn, one), turn.states(one.topic).get(one.partition)
-        whole = wishes.plan(assignment, one.partition, end)
+        whole = admin_validation.plan(assignment, one.partition, end)
         plans[one.topic][one.partition] = whole if known is not None else Plan(end, (), ())
     for one in ended:
         plans[one.topic][one.partition] = Plan(_assigned(turn, one).end(one.partition), (), ())

@@ -14,19 +14,20 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import paths, wishes
-from sordini.replication.controller.elections import Election
-from sordini.replication.controller.events import BalanceDue, ElectionsNoted, Write
-from sordini.replication.controller.turn import Turn
+from sordini.replication.controller.machine import admin_validation
+from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.events import BalanceDue, ElectionsNoted, Write
+from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.metadata_store import paths
 from sordini.replication.ports import Delete
 
 
 def elect(turn: Turn, election: Election, partitions: Iterable[TopicPartition]) -> None:
     """Write the states of those whose election is granted."""
     for wanted in dict.fromkeys(partitions):
-        winner = wishes.judge_election(turn.before, election, wanted)
+        winner = admin_validation.judge_election(turn.before, election, wanted)
         known = turn.states(wanted.topic).get(wanted.partition)
-        if isinstance(winner, wishes.Declined) or known is None:
+        if isinstance(winner, admin_validation.Declined) or known is None:
             continue
         if winner in known.state.isr:
             turn.write_state(wanted, turn.next_state(known.state, winner, known.state.isr))

@@ -18,9 +18,9 @@ from typing import Final
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import LeaderEpoch
-from sordini.replication.controller.cluster import LeaderAndIsr
-from sordini.replication.controller.events import Answered
-from sordini.replication.controller.turn import Turn
+from sordini.replication.cluster_model import LeaderAndIsr
+from sordini.replication.controller.machine.events import Answered
+from sordini.replication.controller.machine.transition import Turn
 
 EPOCHS_AHEAD: Final = 1_000
 """How far a new leader epoch is above one that was set back: above all that were begun since the backup. Where it is

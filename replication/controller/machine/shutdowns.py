@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import decisions
-from sordini.replication.controller.cluster import Cluster, PartitionState, StoppedReplica
-from sordini.replication.controller.events import ShutdownWanted
-from sordini.replication.controller.turn import Turn
+from sordini.replication.cluster_model import Cluster, PartitionState, StoppedReplica
+from sordini.replication.controller.machine import leader_election
+from sordini.replication.controller.machine.events import ShutdownWanted
+from sordini.replication.controller.machine.transition import Turn
 
 
 def refusal(cluster: Cluster, event: ShutdownWanted) -> ErrorCode | None:
@@ -45,7 +45,7 @@ def begin(turn: Turn, event: ShutdownWanted) -> None:
     live = turn.brokers.keys()
     for topic in list(turn.kept()):
         held = [partition for partition, replicas in topic.replicas.items() if broker_id in replicas]
-        decisions.decide(turn, topic, live, live, held)
+        leader_election.decide(turn, topic, live, live, held)
 
 
 def remaining(cluster: Cluster, broker_id: BrokerId) -> list[TopicPartition]:

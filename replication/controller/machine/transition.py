@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Broker,
     Cluster,
     DeletedPartition,
@@ -31,7 +30,7 @@ from sordini.replication.controller.cluster import (
     UpdateMetadata,
     frozen,
 )
-from sordini.replication.controller.events import (
+from sordini.replication.controller.machine.events import (
     Action,
     AskUnclean,
     IsrChange,
@@ -44,7 +43,8 @@ from sordini.replication.controller.events import (
     Write,
     WriteAll,
 )
-from sordini.replication.controller.znodes import ProducerIdBlock
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Set
 
 

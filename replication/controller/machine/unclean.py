@@ -10,10 +10,10 @@ Pure, like the machine it belongs to.
 from __future__ import annotations
 
 from sordini.protocol.types import TopicPartition
-from sordini.replication.controller import decisions
-from sordini.replication.controller.cluster import Cluster, PartitionState
-from sordini.replication.controller.events import UncleanRuled
-from sordini.replication.controller.turn import Turn
+from sordini.replication.cluster_model import Cluster, PartitionState
+from sordini.replication.controller.machine import leader_election
+from sordini.replication.controller.machine.events import UncleanRuled
+from sordini.replication.controller.machine.transition import Turn
 
 
 def leaderless(cluster: Cluster, topic: str | None = None) -> tuple[TopicPartition, ...]:
@@ -36,7 +36,7 @@ def rule(turn: Turn, event: UncleanRuled) -> None:
         topic, known = turn.assignment(name), turn.states(name).get(partition)
         if topic is None or known is None or name in turn.deletions or partition not in topic.replicas:
             continue
-        state = decisions.state_among(
+        state = leader_election.state_among(
             turn, topic_partition, known.state, topic.replicas[partition], live, live, unclean=name in event.allowed
         )
         if isinstance(state, PartitionState):

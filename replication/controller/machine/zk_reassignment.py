@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sordini.replication.controller import moves, paths, wishes, znodes
-from sordini.replication.controller.events import Done, MovesNoted, NotesKept, Outcome, Write
-from sordini.replication.controller.turn import Turn
+from sordini.replication.controller.machine import admin_validation, reassignment
+from sordini.replication.controller.machine.events import Done, MovesNoted, NotesKept, Outcome, Write
+from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Delete, Set
 
 
@@ -22,7 +23,7 @@ def look(turn: Turn, event: MovesNoted) -> None:
     """Begin what is in the node and not under way yet."""
     turn.noted_moves = event.noted
     if event.noted is not None:
-        moves.begin(turn, event.noted.targets)
+        reassignment.begin(turn, event.noted.targets)
 
 
 def tick_off(turn: Turn) -> None:
@@ -34,7 +35,7 @@ def tick_off(turn: Turn) -> None:
     left = {
         one: target
         for one, target in noted.targets.items()
-        if wishes.is_moving(cluster, one) and wishes.is_under_way(cluster, one, target)
+        if admin_validation.is_moving(cluster, one) and admin_validation.is_under_way(cluster, one, target)
     }
     if not left:
         turn.noted_moves = None

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from sordini.broker.child_processes import CleaningChildren
+from sordini.broker.process.child_processes import CleaningChildren
 from sordini.protocol.records.batch import BatchHeader, read_header, read_records
 from sordini.protocol.types import TopicPartition
 from sordini.storage.cleaner import LogCleaner

@@ -27,7 +27,7 @@ from sordini.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
-from sordini.replication.controller.cluster import PartitionState
+from sordini.replication.cluster_model import PartitionState
 from tests.sim.network import Address
 
 LISTENER = "PLAINTEXT"

@@ -14,7 +14,7 @@ import random
 
 from sordini.protocol.api import ApiKey
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller.cluster import Broker, PartitionState
+from sordini.replication.cluster_model import Broker, PartitionState
 from sordini.replication.inter_broker import InterBrokerVersions
 from tests.sim.cluster.commands import Sender, Told, leader_and_isr, stop_replica, update_metadata
 from tests.sim.cluster.delivery import Command, Delivery, Roughness

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from sordini.broker.configuration.config import build_config
-from sordini.broker.server import Ports, Server, StartRefused
+from sordini.broker.wiring.server import Ports, Server, StartRefused
 from sordini.protocol.types import BrokerId
 from tests.cleaning import CleaningHere
 from tests.opening import RecordsHere

@@ -12,17 +12,17 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from sordini.broker.commands import CommandReceiver
+from sordini.broker.control.commands import CommandReceiver
 from sordini.broker.handlers.committing import Written
 from sordini.broker.peers.alter_partition import AlterPartitions
 from sordini.broker.peers.isr_in_store import IsrInStore
 from sordini.protocol.types import LeaderEpoch
 from sordini.replication import partition as partitions
+from sordini.replication.cluster_model import Malformed
 from sordini.replication.commits import Commits
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Malformed
-from sordini.replication.fetching.loop import FetchLoop
+from sordini.replication.fetching.replica_fetcher import FetchLoop
 from sordini.replication.leader import Leader
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.partition import Partition
 from sordini.replication.ports import Grant
 from sordini.replication.replica_set import ReplicaSet

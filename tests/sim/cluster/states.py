@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Broker, Malformed, PartitionState, TopicAssignment
+from sordini.replication.cluster_model import Broker, Malformed, PartitionState, TopicAssignment
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Create, Delete, NoNode, Set
 from tests.sim.cluster.commands import Told
 from tests.sim.cluster.zk import SimZk

@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.cluster import Broker, Endpoint
+from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.inter_broker import InterBrokerVersions
 from tests.sim.cluster.commands import LISTENER
 from tests.sim.cluster.controller import CONTROLLER, CONTROLLER_ID, ScriptedController

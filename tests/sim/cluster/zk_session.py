@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sordini.broker.coordination.tree import Fired, check_path
-from sordini.replication.controller.paths import parents
+from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
     ANY_VERSION,
     ConnectionLoss,

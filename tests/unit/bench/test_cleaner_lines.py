@@ -6,8 +6,8 @@ import io
 
 from bench import cleaner_lines
 from bench.cleaner_lines import Cleaning
-from sordini.broker.cleaning import CleaningLines
-from sordini.broker.logging import Logger
+from sordini.broker.process.logging import Logger
+from sordini.broker.wiring.cleaning import CleaningLines
 from tests.unit.storage.compacted import Compacting
 
 BEGINNING = "[2026-11-21 23:59:59,900] INFO Cleaner 0: Beginning cleaning of log c-0 (kafka.log.LogCleaner)\n"

@@ -7,19 +7,20 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sordini.broker.control_wire import ControlWire
+from sordini.broker.control.control_wire import ControlWire
 from sordini.broker.network.ports import Pending
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.peers.channel import WireChannel
 from sordini.broker.peers.links import PeerLinks
-from sordini.broker.startup import policy_of
+from sordini.broker.wiring.startup import policy_of
 from sordini.protocol.api import ApiKey
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller import cluster, paths, topics, znodes
-from sordini.replication.controller.cluster import PartitionState, TopicAssignment
+from sordini.replication import cluster_model
+from sordini.replication.cluster_model import PartitionState, TopicAssignment
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.registration import Registration
 from sordini.replication.inter_broker import OLDEST
+from sordini.replication.metadata_store import paths, topics, znodes
+from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.ports import Create
 from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker, answer_of, topic_id_of
 
@@ -107,7 +108,7 @@ async def governed(broker: UnitBroker) -> AsyncIterator[GovernedBroker]:
         spawn,
         broker.log,
     )
-    me = cluster.Broker(ME, 0, (cluster.Endpoint("PLAINTEXT", *ADDRESS),))
+    me = cluster_model.Broker(ME, 0, (cluster_model.Endpoint("PLAINTEXT", *ADDRESS),))
     broker.parts.receiver.broker_epoch = await Registration(
         broker.session, me, broker.clock, broker.log, session_timeout_ms=1000
     ).register()

@@ -11,20 +11,19 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sordini.broker.assembly import Assembly, Surroundings, assemble, topic_configs_of
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.identity import BrokerIdentity
-from sordini.broker.metadata_cache import BrokerMetadata, PartitionMetadata
+from sordini.broker.membership.identity import BrokerIdentity
+from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.network.ports import ListeningSocket, Parts, Peer, Pending, Socket, SocketOptions
-from sordini.broker.store_contact import StoreContact
+from sordini.broker.topics.metadata_cache import BrokerMetadata, PartitionMetadata
+from sordini.broker.wiring.assembly import Assembly, Surroundings, assemble, topic_configs_of
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.headers import read_response_header, request_header
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Broker,
     Endpoint,
     LeaderAndIsr,
@@ -32,7 +31,8 @@ from sordini.replication.controller.cluster import (
     PartitionState,
     UpdateMetadata,
 )
-from sordini.replication.controller.registration import ensure_base_paths
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.ports import Session
 from sordini.storage.log_manager import Identity, LogManager
 from tests.cleaning import CleaningHere

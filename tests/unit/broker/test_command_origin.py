@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.command_origin import CommandOrigin
+from sordini.broker.control.command_origin import CommandOrigin
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import UpdateMetadata
+from sordini.replication.cluster_model import UpdateMetadata
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import ConnectionLoss, NoNode, Operation, Session, Stat
 from tests.sim.loop import SimLoop
 from tests.unit.broker.network.helpers import StillClock

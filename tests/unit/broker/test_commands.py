@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.commands import PARTITIONS_PER_SLICE, CommandReceiver
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.control.commands import PARTITIONS_PER_SLICE, CommandReceiver
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Broker,
     DeletedPartition,
     Endpoint,

@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from sordini.broker.condition import StoreProbe
-from sordini.broker.condition_keys import (
+from sordini.broker.coordination.embedded import EmbeddedSession
+from sordini.broker.membership.condition import StoreProbe
+from sordini.broker.membership.condition_keys import (
     MEANINGS,
     NONE,
     SERVING,
@@ -20,15 +21,14 @@ from sordini.broker.condition_keys import (
     YES,
     StoreFinding,
 )
-from sordini.broker.coordination.embedded import EmbeddedSession
-from sordini.broker.peering import Myself
-from sordini.broker.store_contact import StoreContact
+from sordini.broker.membership.store_contact import StoreContact
+from sordini.broker.wiring.peering import Myself
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Broker, Endpoint
-from sordini.replication.controller.registration import Registration
+from sordini.replication.cluster_model import Broker, Endpoint
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.ports import ConnectionLoss, Session, SessionExpired, StoreUnusable
 from tests.unit.broker.network.helpers import ListLog, StillClock
 from tests.unit.broker.parts import ADDRESS, CLUSTER_ID, ME, OTHER, Timers, UnitBroker, a_broker, led

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.control_wire import ControlWire, answer_of, command_of, request_of, response_of
+from sordini.broker.control.control_wire import ControlWire, answer_of, command_of, request_of, response_of
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
@@ -20,7 +20,7 @@ from sordini.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     EPOCH_OF_DELETION,
     Answer,
     Broker,

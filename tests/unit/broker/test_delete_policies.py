@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.delete_policies import KEY, load_policies
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.delete_policies import KEY, load_policies
 from sordini.protocol.types import TopicPartition
 from sordini.storage.log_config import LogConfig
 from sordini.storage.retention import BUILT_IN, RetentionContext, SegmentAge

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sordini.broker.descriptors import OTHER_FILES, shares_of
+from sordini.broker.process.descriptors import OTHER_FILES, shares_of
 from sordini.storage.open_files import pinned_beyond
 
 

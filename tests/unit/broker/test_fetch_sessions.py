@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from sordini.broker.fetch_sessions import FetchSessions
+from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 

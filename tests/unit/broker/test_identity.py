@@ -8,8 +8,8 @@ import pytest
 
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.identity import find_identity
-from sordini.replication.controller.registration import ensure_base_paths
+from sordini.broker.membership.identity import find_identity
+from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.ports import Session
 from sordini.storage.checkpoints import write_meta
 from sordini.storage.errors import WrongDirectory

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sordini.broker.log_writer import LogWriter
-from sordini.broker.logging import Logger
+from sordini.broker.process.log_writer import LogWriter
+from sordini.broker.process.logging import Logger
 
 PIPE_BYTES = 4096
 """The least that a pipe can be made to hold."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sordini.broker.log_writer import LogWriter
-from sordini.broker.logging import CALLS_CHARACTERS_MAX, LogFile, Logger
+from sordini.broker.process.log_writer import LogWriter
+from sordini.broker.process.logging import CALLS_CHARACTERS_MAX, LogFile, Logger
 from sordini.storage.disk import SystemDisk
 
 SOURCES = Path(__file__).resolve().parents[3] / ".import"
@@ -69,7 +69,7 @@ def test_a_failure_is_written_with_its_traceback() -> None:
 def test_structlog_is_not_imported_before_there_is_something_to_say() -> None:
     script = (
         "import sys\n"
-        "from sordini.broker.logging import Logger\n"
+        "from sordini.broker.process.logging import Logger\n"
         "log = Logger('warning')\n"
         "log.info('quiet')\n"
         "assert 'structlog' not in sys.modules\n"

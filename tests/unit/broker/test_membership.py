@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from sordini.broker import membership as module
 from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
-from sordini.broker.membership import Hooks, Membership
-from sordini.broker.store_contact import Contact, StoreContact
-from sordini.broker.tree_guard import TreeGuard
+from sordini.broker.membership import membership as module
+from sordini.broker.membership.membership import Hooks, Membership
+from sordini.broker.membership.store_contact import Contact, StoreContact
+from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Broker, Endpoint
+from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.policy import Policy
-from sordini.replication.controller.registration import DuplicateBrokerId, Registration, ensure_base_paths
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.registration import DuplicateBrokerId, Registration, ensure_base_paths
 from sordini.replication.ports import ConnectionLoss, Session, SessionExpired, SessionState, StoreUnusable
 from tests.unit.broker.network.helpers import ListLog, StillClock
 from tests.unit.broker.parts import CLUSTER_ID, Timers, inline

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sordini.broker import metadata_cache
-from sordini.broker.metadata_cache import MetadataCache
+from sordini.broker.topics import metadata_cache
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId
 from tests.unit.broker.parts import ME, OTHER, known_broker, led, topic_id_of

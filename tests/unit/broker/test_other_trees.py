@@ -8,10 +8,10 @@ import pytest
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
-from sordini.broker.identity import Owner, owner_of
-from sordini.broker.startup import StartRefused, refuse_lost_file, refuse_other_tree, tell_of_unknown_topics
+from sordini.broker.membership.identity import Owner, owner_of
+from sordini.broker.wiring.startup import StartRefused, refuse_lost_file, refuse_other_tree, tell_of_unknown_topics
 from sordini.protocol.types import TopicPartition
-from sordini.replication.controller import paths, znodes
+from sordini.replication.metadata_store import paths, znodes
 from sordini.storage.log_config import LogConfig
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.unit.broker.network.helpers import ListLog, StillClock

@@ -10,11 +10,11 @@ import pytest
 
 from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
-from sordini.broker.peer_clocks import DIFFERENCE_MS_MAX, WRITE_MS_MAX, PeerClocks
+from sordini.broker.membership.peer_clocks import DIFFERENCE_MS_MAX, WRITE_MS_MAX, PeerClocks
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Broker, Endpoint, Malformed
-from sordini.replication.controller.registration import Registration, ensure_base_paths
+from sordini.replication.cluster_model import Broker, Endpoint, Malformed
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.registration import Registration, ensure_base_paths
 from tests.unit.broker.network.helpers import ListLog, StillClock
 from tests.unit.broker.parts import ME, OTHER, inline
 

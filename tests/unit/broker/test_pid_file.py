@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sordini.broker import pid_file
-from sordini.broker.pid_file import PidFileRefused
+from sordini.broker.process import pid_file
+from sordini.broker.process.pid_file import PidFileRefused
 from sordini.storage.disk import File, SystemDisk
 
 DISK = SystemDisk()

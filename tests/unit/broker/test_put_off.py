@@ -1,6 +1,6 @@
 """Partitions that could not be taken for now."""
 
-from sordini.broker.put_off import RETRY_MS, RETRY_MS_MAX, PutOff
+from sordini.broker.control.deferred_partitions import RETRY_MS, RETRY_MS_MAX, PutOff
 from sordini.protocol.types import TopicPartition
 from tests.unit.broker.network.helpers import ListLog
 

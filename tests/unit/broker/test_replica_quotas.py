@@ -6,10 +6,10 @@ import pytest
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
+from sordini.broker.configuration.replica_quotas import is_throttled, replica_quotas
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.following import fetch_settings
-from sordini.broker.replica_quotas import is_throttled, replica_quotas
+from sordini.broker.wiring.following import fetch_settings
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.fetching.messages import FetchSettings
 

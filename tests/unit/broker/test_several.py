@@ -8,8 +8,8 @@ import io
 import pytest
 
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.logging import Logger
-from sordini.broker.several import OWN_KEYS, BrokerLog, Plan, configurations
+from sordini.broker.process.dev_cluster import OWN_KEYS, BrokerLog, Plan, configurations
+from sordini.broker.process.logging import Logger
 
 PLAN = Plan(3, "data/dev", "127.0.0.1", 9092)
 

@@ -9,12 +9,12 @@ import pytest
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
-from sordini.broker.startup import StartRefused, conventions_of, join_company, policy_of
+from sordini.broker.wiring.startup import StartRefused, conventions_of, join_company, policy_of
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Broker, Conventions, Endpoint
+from sordini.replication.cluster_model import Broker, Conventions, Endpoint
 from sordini.replication.controller.policy import Balance
-from sordini.replication.controller.registration import EndpointTaken, ensure_base_paths
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.registration import EndpointTaken, ensure_base_paths
 from tests.unit.broker.network.helpers import StillClock
 from tests.unit.broker.parts import inline
 

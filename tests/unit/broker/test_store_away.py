@@ -12,7 +12,7 @@ import pytest
 from sordini.broker.configuration.config import build_config
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.network.ports import Parts, Pending
-from sordini.broker.store_refusals import CODES, OTHERWISE
+from sordini.broker.requests.store_refusals import CODES, OTHERWISE
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.messages import incremental_alter_configs as incremental
@@ -24,7 +24,7 @@ from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from sordini.replication.controller.registration import ensure_base_paths
+from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.ports import (
     BadVersion,
     ConnectionLoss,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.broker.store_contact import Contact, StoreContact
+from sordini.broker.membership.store_contact import Contact, StoreContact
 from tests.unit.broker.network.helpers import ListLog, StillClock
 from tests.unit.broker.parts import Timers
 

@@ -10,12 +10,12 @@ import pytest
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.metadata_cache import MetadataCache
-from sordini.broker.topic_admin import TopicAdmin
+from sordini.broker.topics.metadata_cache import MetadataCache
+from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.configs import read_config
+from sordini.replication.metadata_store.configs import read_config
 from sordini.replication.ports import NoNode
 from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, known_broker, led, topic_id_of
 

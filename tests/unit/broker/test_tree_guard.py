@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from sordini.broker import membership, tree_guard
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
-from sordini.broker.store_contact import Contact, StoreContact
-from sordini.broker.tree_guard import TreeGuard
+from sordini.broker.membership import membership, tree_guard
+from sordini.broker.membership.store_contact import Contact, StoreContact
+from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Session, SessionState, StoreUnusable
 from tests.unit.broker.network.helpers import ListLog, StillClock
 from tests.unit.broker.parts import CLUSTER_ID, Timers, inline

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.replication.controller.configs import change_config
 from sordini.replication.controller.policy import UNCLEAN_KEY
+from sordini.replication.metadata_store.configs import change_config
 from tests.unit.broker.governed import GovernedBroker, governed, write_partition
 from tests.unit.broker.parts import ME, a_broker
 

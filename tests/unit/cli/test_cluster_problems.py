@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.cli.cluster_problems import (
+from sordini.broker.membership.condition_keys import SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER
+from sordini.cli.cluster_problems import (
     EXAMPLES_MAX,
     NONE_TELLS,
     NOT_KNOWN,
@@ -18,7 +19,6 @@ from sordini.broker.cli.cluster_problems import (
     problems_of,
     store_words,
 )
-from sordini.broker.condition_keys import SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER
 from sordini.protocol.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

@@ -7,7 +7,7 @@ import re
 import click
 import pytest
 
-from sordini.broker.__main__ import COMMANDS, main
+from sordini.cli.__main__ import COMMANDS, main
 from tests.reference import commands
 
 

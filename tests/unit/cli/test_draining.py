@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.cli.draining import drained, levelled
-from sordini.broker.cli.reassignment import Plan, Replicas
+from sordini.cli.draining import drained, levelled
+from sordini.cli.reassignment import Plan, Replicas
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.placement import Racks
-from tests.unit.broker.cli.test_reassignment import a_plan
+from sordini.replication.controller.machine.placement import Racks
+from tests.unit.cli.test_reassignment import a_plan
 
 SQUARES_TRIED_MAX = 20_000
 """Ways to choose that are tried one by one."""

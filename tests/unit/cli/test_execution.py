@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from sordini.broker.cli.execution import LINE_MS, Display
-from sordini.broker.cli.output import PROGRESS_MS
-from tests.unit.broker.cli.test_output import StoppedClock, Terminal
+from sordini.cli.execution import LINE_MS, Display
+from sordini.cli.output import PROGRESS_MS
+from tests.unit.cli.test_output import StoppedClock, Terminal
 
 
 def test_in_a_pipe_progress_is_a_line_at_once_and_then_one_for_each_change_and_no_more_often_than_allowed(

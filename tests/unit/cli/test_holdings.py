@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.cli.holdings import Copies, holdings_lines, holdings_of
+from sordini.cli.holdings import Copies, holdings_lines, holdings_of
 from sordini.protocol.types import TopicPartition
 
 BROKERS = (1, 2, 3)

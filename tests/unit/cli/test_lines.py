@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.cli.assignment import AssignedTopic, ConsumerAssignment, read_assignment
-from sordini.broker.cli.cluster import Cluster
-from sordini.broker.cli.lines import (
+from sordini.cli.assignment import AssignedTopic, ConsumerAssignment, read_assignment
+from sordini.cli.cluster import Cluster
+from sordini.cli.lines import (
     BadLine,
     LineFormat,
     Outgoing,
@@ -21,9 +21,9 @@ from sordini.broker.cli.lines import (
     value_line,
     with_headers,
 )
-from sordini.broker.cli.link import Refused
-from sordini.broker.cli.offsets import Ends
-from sordini.broker.cli.receiving import start_in
+from sordini.cli.link import Refused
+from sordini.cli.offsets import Ends
+from sordini.cli.receiving import start_in
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.schema import encode
 from sordini.protocol.types import TopicPartition

@@ -13,18 +13,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.__main__ import main
-from sordini.broker.cli.link import Refused
-from sordini.broker.cli.options import Client, ClientCommand, Failure, report_each
-from sordini.broker.cli.output import (
-    PROGRESS_MS,
-    Progress,
-    bytes_as_text,
-    bytes_from_json,
-    bytes_in_json,
-    size_text,
-    table,
-)
+from sordini.cli.__main__ import main
+from sordini.cli.link import Refused
+from sordini.cli.options import Client, ClientCommand, Failure, report_each
+from sordini.cli.output import PROGRESS_MS, Progress, bytes_as_text, bytes_from_json, bytes_in_json, size_text, table
 from sordini.protocol.errors import ErrorCode
 
 

@@ -7,10 +7,10 @@ from types import MappingProxyType
 
 import pytest
 
-from sordini.broker.cli.execution import check
-from sordini.broker.cli.options import Failure
-from sordini.broker.cli.plan_progress import Look, look_of
-from sordini.broker.cli.reassignment import Plan, Standing
+from sordini.cli.execution import check
+from sordini.cli.options import Failure
+from sordini.cli.plan_progress import Look, look_of
+from sordini.cli.reassignment import Plan, Standing
 from sordini.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -18,7 +18,7 @@ from sordini.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from sordini.protocol.types import BrokerId, TopicPartition
-from tests.unit.broker.cli.test_reassignment import a_plan, ids
+from tests.unit.cli.test_reassignment import a_plan, ids
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

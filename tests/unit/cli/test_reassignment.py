@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sordini.broker.cli.reassignment import (
+from sordini.cli.reassignment import (
     Plan,
     Replicas,
     Standing,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.cli.reset import (
+from sordini.cli.reset import (
     CannotPlan,
     Standing,
     Wish,

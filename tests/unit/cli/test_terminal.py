@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.cli.output import json_line, table
-from sordini.broker.cli.terminal import safe_json, shown, shown_bytes, shown_lines
+from sordini.cli.output import json_line, table
+from sordini.protocol.printable import safe_json, shown, shown_bytes, shown_lines
 
 LAW = settings(max_examples=50, deadline=None, database=None)
 CLI = Path(__file__).resolve().parents[4] / "broker" / "cli"

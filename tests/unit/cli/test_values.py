@@ -7,17 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.cli.link import Address, addresses_of
-from sordini.broker.cli.values import (
-    DURATION,
-    chosen,
-    duration_ms,
-    numbers,
-    setting,
-    start,
-    topic_partitions,
-)
 from sordini.broker.clock import utc_ms, utc_text
+from sordini.cli.link import Address, addresses_of
+from sordini.cli.values import DURATION, chosen, duration_ms, numbers, setting, start, topic_partitions
 from sordini.protocol.types import TopicPartition
 
 

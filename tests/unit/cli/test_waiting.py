@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from sordini.broker.cli.cluster import Cluster
-from sordini.broker.cli.link import NotServed, Refused, Unreachable
-from sordini.broker.cli.options import Client, Failure
-from sordini.broker.cli.waiting import after, look_until
+from sordini.cli.cluster import Cluster
+from sordini.cli.link import NotServed, Refused, Unreachable
+from sordini.cli.options import Client, Failure
+from sordini.cli.waiting import after, look_until
 from sordini.protocol.errors import ErrorCode
 
 NOBODY = Client("127.0.0.1:1", as_json=False, timeout_s=5.0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sordini.protocol.types import LeaderEpoch
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
-from sordini.replication.waiters import Waiter
+from sordini.replication.purgatory import Waiter
 from sordini.storage.log_config import LogConfig
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.unit.replication.held import ME, NAME, SETTINGS, TOPIC_ID, checked, logs_on

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.replication.growth import Growth
+from sordini.replication.uncommitted_bytes import Growth
 
 
 def test_bytes_count_when_the_watermark_has_passed_them_and_once() -> None:

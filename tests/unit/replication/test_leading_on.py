@@ -6,7 +6,7 @@ import pytest
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
-from sordini.replication.controller.cluster import PartitionInfo, PartitionState
+from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.follower import Position
 from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet

@@ -8,7 +8,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import LeaderEpoch, Offset, TopicPartition
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
-from sordini.replication.waiters import Waiter
+from sordini.replication.purgatory import Waiter
 from tests.build import a_batch, an_idempotent_batch
 from tests.unit.replication.held import ME, OTHER, SETTINGS, TOPIC_ID, a_partition, checked
 

@@ -7,8 +7,8 @@ import pytest
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import BatchHeader, read_header
 from sordini.protocol.types import TopicPartition
-from sordini.replication import refusals
-from sordini.replication.refusals import PRODUCERS_MAX, REFUSED_MS, Refusals
+from sordini.replication import refused_batches
+from sordini.replication.refused_batches import PRODUCERS_MAX, REFUSED_MS, Refusals
 from tests.build import a_batch, an_idempotent_batch
 
 NAME = TopicPartition("orders", 0)
@@ -24,7 +24,7 @@ def told(given: Refusals, error: BrokerError, header: BatchHeader, now_ms: int =
     return given.told(name, header, error, now_ms).code
 
 
-@pytest.mark.parametrize("code", sorted(refusals.PASSING))
+@pytest.mark.parametrize("code", sorted(refused_batches.PASSING))
 def test_a_gap_behind_a_refusal_that_passes_is_refused_alike(code: ErrorCode) -> None:
     given = Refusals()
     assert told(given, BrokerError(code, "not now"), a_header()) == code

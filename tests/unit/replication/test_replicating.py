@@ -14,8 +14,8 @@ from sordini.replication.follower import EpochEnd, Position, Start
 from sordini.replication.leader import Proposal, Term
 from sordini.replication.partition import Partition
 from sordini.replication.ports import Grant, Refusal
+from sordini.replication.purgatory import Waiter
 from sordini.replication.terms import Peers
-from sordini.replication.waiters import Waiter
 from tests.build import a_batch
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.unit.replication.held import ME, NAME, OTHER, SETTINGS, TOPIC_ID, checked, logs_on

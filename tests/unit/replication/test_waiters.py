@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.replication.waiters import Waiter
+from sordini.replication.purgatory import Waiter
 
 
 class Place:

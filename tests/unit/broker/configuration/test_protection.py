@@ -23,7 +23,7 @@ from sordini.broker.configuration.protection_keys import (
 )
 from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind
 from sordini.broker.handlers.configs import describe_entry
-from sordini.broker.process import given_by, read_entries
+from sordini.broker.process.process import given_by, read_entries
 from sordini.protocol.errors import BrokerError, ErrorCode
 from tests.test_documents import names_in
 

@@ -14,7 +14,7 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
 from sordini.protocol.types import LeaderEpoch, Offset, TopicPartition
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     DeletedPartition,
     LeaderAndIsr,
     PartitionInfo,

@@ -21,7 +21,7 @@ from sordini.broker.groups.events import (
 )
 from sordini.broker.groups.sessions import GRACE_MS_MIN
 from sordini.broker.groups.state import Caller, Group, GroupState
-from sordini.broker.groups.turn import Turn
+from sordini.broker.groups.transition import Turn
 from sordini.protocol.errors import ErrorCode
 from tests.scenarios.groups_world import Client, World
 

@@ -14,14 +14,14 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.types import LeaderEpoch, Offset, TopicPartition
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     DeletedPartition,
     LeaderAndIsr,
     PartitionInfo,
     PartitionState,
     UpdateMetadata,
 )
-from sordini.replication.controller.topics import create_topic
+from sordini.replication.metadata_store.topics import create_topic
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.unit.broker.group_calls import (
     ONE_PARTITION,

@@ -13,15 +13,15 @@ import pytest
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.handlers.closest import ClosestReplicas
-from sordini.broker.metadata_cache import BrokerMetadata, MetadataCache
 from sordini.broker.network.ports import Pending
+from sordini.broker.topics.metadata_cache import BrokerMetadata, MetadataCache
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.headers import request_header
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
-from sordini.replication.controller.cluster import PartitionInfo, PartitionState
+from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.follower import EpochEnd, Start
 from sordini.replication.partition import Partition
 from tests.build import a_batch

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.control_wire import request_of
+from sordini.broker.control.control_wire import request_of
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import APIS, BETWEEN_BROKERS, ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -18,7 +18,7 @@ from sordini.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     EPOCH_OF_DELETION,
     Broker,
     Command,

@@ -27,11 +27,11 @@ from sordini.protocol.messages.alter_partition import (
 )
 from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller import paths, topics, znodes
-from sordini.replication.controller.cluster import Answer, Broker, Command, Endpoint, PartitionState
+from sordini.replication.cluster_model import Answer, Broker, Command, Endpoint, PartitionState
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.registration import ensure_base_paths
 from sordini.replication.controller.requests import ControllerRequests
+from sordini.replication.metadata_store import paths, topics, znodes
+from sordini.replication.metadata_store.registration import ensure_base_paths
 from tests.unit.broker.network.helpers import ListLog, StillClock
 from tests.unit.broker.parts import ME, OTHER, a_peer, answer_of, inline, topic_id_of
 

@@ -11,16 +11,16 @@ import pytest
 from sordini.broker.groups.internal_topic import OFFSETS_TOPIC
 from sordini.broker.groups.records import partition_for
 from sordini.broker.handlers.coordinators import TRANSACTIONS_TOPIC
-from sordini.broker.metadata_cache import BrokerMetadata
 from sordini.broker.network.ports import Pending
+from sordini.broker.topics.metadata_cache import BrokerMetadata
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths
-from sordini.replication.controller.topics import create_topic
+from sordini.replication.metadata_store import paths
+from sordini.replication.metadata_store.topics import create_topic
 from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker, a_peer, answer_of, led, topic_id_of
 
 FIVE = {"offsets.topic.num.partitions": "5"}

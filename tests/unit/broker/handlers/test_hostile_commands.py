@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.control_wire import request_of
+from sordini.broker.control.control_wire import request_of
 from sordini.protocol.api import APIS, BETWEEN_BROKERS, ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller import paths
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Broker,
     Command,
     DeletedPartition,
@@ -26,6 +25,7 @@ from sordini.replication.controller.cluster import (
     StopReplica,
     UpdateMetadata,
 )
+from sordini.replication.metadata_store import paths
 from tests.unit.broker.handlers.test_control import (
     KEYS,
     TWO_LISTENERS,

@@ -10,7 +10,7 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import NO_TIMESTAMP, Record
 from sordini.protocol.records.compression import GZIP
-from sordini.replication.waiters import Waiter
+from sordini.replication.purgatory import Waiter
 from tests.build import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records
 from tests.unit.broker.handlers import test_fetch, test_offsets, test_produce
 from tests.unit.broker.parts import ME, UnitBroker, a_broker

@@ -28,9 +28,9 @@ from sordini.protocol.messages.list_partition_reassignments import (
 )
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.types import TopicPartition
-from sordini.replication.controller import paths
-from sordini.replication.controller.elections import Election
-from sordini.replication.controller.events import ElectionsWanted
+from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.events import ElectionsWanted
+from sordini.replication.metadata_store import paths
 from tests.build import a_batch, an_idempotent_batch
 from tests.unit.broker.governed import GovernedBroker, a_governed_broker, governed, write_partition
 from tests.unit.broker.parts import OTHER, UnitBroker, a_broker, answer_of, known_broker, topic_id_of

@@ -20,7 +20,7 @@ from sordini.protocol.messages.produce import (
 from sordini.protocol.records.batch import read_header
 from sordini.protocol.types import LeaderEpoch, Offset
 from sordini.replication.leader import Term
-from sordini.replication.waiters import Waiter
+from sordini.replication.purgatory import Waiter
 from tests.build import a_batch, an_idempotent_batch
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of

@@ -17,7 +17,7 @@ from sordini.protocol.messages.describe_producers import DescribeProducersReques
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from sordini.replication.controller import topics
+from sordini.replication.metadata_store import topics
 from sordini.storage import names
 from sordini.storage.log_directory import LogDirectory
 from tests.build import BASE_TIMESTAMP, a_batch, an_idempotent_batch

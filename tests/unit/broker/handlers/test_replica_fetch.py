@@ -20,7 +20,7 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller.cluster import PartitionInfo, PartitionState
+from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.partition import Partition
 from sordini.replication.replica_quota import ReplicaQuota
 from tests.unit.broker.network.helpers import StillClock

@@ -10,6 +10,7 @@ import pytest
 
 from sordini.broker.groups.offsets import OffsetTable
 from sordini.broker.groups.state import CommittedOffset, Group, GroupState
+from sordini.broker.membership.peer_clocks import PeerClocks
 from sordini.broker.metrics.broker_families import BROKER_FAMILIES
 from sordini.broker.metrics.families import Row, Sources
 from sordini.broker.metrics.latency import TimedService
@@ -18,7 +19,6 @@ from sordini.broker.network.limits import Listener
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.network.watchdog import Watchdog
-from sordini.broker.peer_clocks import PeerClocks
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchRequest

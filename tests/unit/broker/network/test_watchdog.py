@@ -7,8 +7,8 @@ import time
 from io import StringIO
 
 from sordini.broker.clock import SystemClock
-from sordini.broker.logging import Logger
 from sordini.broker.network.watchdog import STACK_FRAMES_MAX, Watchdog
+from sordini.broker.process.logging import Logger
 from tests.unit.broker.network.helpers import ListLog, StillClock, until
 
 

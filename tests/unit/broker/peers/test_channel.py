@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.control_wire import ControlWire
+from sordini.broker.control.control_wire import ControlWire
 from sordini.broker.peers.channel import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, WireChannel
 from sordini.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.cluster import Answer, Broker, Endpoint, UpdateMetadata
+from sordini.replication.cluster_model import Answer, Broker, Endpoint, UpdateMetadata
 from sordini.replication.inter_broker import OLDEST
 from sordini.replication.ports import Unreachable
 from tests.sim.loop import SimLoop, elapse

@@ -18,8 +18,8 @@ from sordini.protocol.messages.controlled_shutdown import (
     RemainingPartition,
 )
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Broker, Endpoint
+from sordini.replication.cluster_model import Broker, Endpoint
+from sordini.replication.metadata_store import paths, znodes
 from tests.sim.loop import SimClock, SimLoop, elapse
 from tests.unit.broker.network.helpers import ListLog
 from tests.unit.broker.parts import ME, OTHER, inline

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.peers.isr_in_store import NOTE_CHECK_MS, NOTE_WAIT_MAX_MS, IsrInStore
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import PartitionState
+from sordini.replication.cluster_model import PartitionState
 from sordini.replication.leader import Proposal
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import ConnectionLoss, Grant, Refusal, Session, SessionExpired
 from tests.sim.loop import SimClock, SimLoop, elapse
 from tests.unit.broker.network.helpers import ListLog

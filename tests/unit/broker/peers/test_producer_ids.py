@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.metadata_cache import MetadataCache
 from sordini.broker.peers.controller import ControllerLink
 from sordini.broker.peers.producer_ids import BlocksOfController
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from sordini.replication.controller import paths
-from sordini.replication.controller.producer_ids import (
+from sordini.replication.metadata_store import paths
+from sordini.replication.metadata_store.producer_id_blocks import (
     RETRY_PAUSE_S,
     TRIES_MAX,
     WAIT_S_MAX,

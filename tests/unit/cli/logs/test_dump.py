@@ -13,13 +13,13 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.__main__ import main
-from sordini.broker.cli.logs.dump.classic import classic_log
-from sordini.broker.cli.logs.dump.kafka_indexes import IndexFile, IndexOptions, index_told, time_index_told
-from sordini.broker.cli.logs.dump.kafka_log import LogOptions, LogPrinter
-from sordini.broker.cli.logs.dump.text import LISTED_MAX, Findings, Line, Pairs, Trouble
-from sordini.broker.cli.logs.entries import WINDOW, Walk
 from sordini.broker.transactions.records import ONGOING, TransactionValue, transaction_key, transaction_value
+from sordini.cli.__main__ import main
+from sordini.cli.logs.dump.classic import classic_log
+from sordini.cli.logs.dump.kafka_indexes import IndexFile, IndexOptions, index_told, time_index_told
+from sordini.cli.logs.dump.kafka_log import LogOptions, LogPrinter
+from sordini.cli.logs.dump.text import LISTED_MAX, Findings, Line, Pairs, Trouble
+from sordini.cli.logs.entries import WINDOW, Walk
 from sordini.protocol.records.batch import HEADER_SIZE, Record, read_header
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
 from sordini.protocol.records.legacy import write_messages

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.cli.assignment import AssignedTopic, ConsumerAssignment
-from sordini.broker.cli.logs.dump.group_records import decoded
-from sordini.broker.cli.logs.dump.reading import Unknown, read_file
-from sordini.broker.cli.logs.dump.values import Item, as_json, as_text
-from sordini.broker.cli.output import json_line
 from sordini.broker.groups import records as group_records
 from sordini.broker.groups.state import CommittedOffset, GroupValue, MemberValue
+from sordini.cli.assignment import AssignedTopic, ConsumerAssignment
+from sordini.cli.logs.dump.group_records import decoded
+from sordini.cli.logs.dump.reading import Unknown, read_file
+from sordini.cli.logs.dump.values import Item, as_json, as_text
+from sordini.cli.output import json_line
 from sordini.protocol.records.batch import Record, read_header
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
 from sordini.protocol.records.legacy import write_messages

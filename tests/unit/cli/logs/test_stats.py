@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.__main__ import main
-from sordini.broker.cli.logs.distinct_keys import DistinctKeys
-from sordini.broker.cli.logs.stats import Figures, segment_figures
-from sordini.broker.cli.logs.stats_report import Statistics
+from sordini.cli.__main__ import main
+from sordini.cli.logs.distinct_keys import DistinctKeys
+from sordini.cli.logs.stats import Figures, segment_figures
+from sordini.cli.logs.stats_report import Statistics
 from sordini.protocol.records.batch import HEADER_SIZE, Record, assemble_batch, read_header
 from sordini.protocol.records.compression import GZIP, NO_CODEC
 from sordini.protocol.records.control import ABORT, Marker, build_marker
@@ -22,7 +22,7 @@ from sordini.protocol.records.legacy import write_messages
 from tests.build import a_batch, some_records
 from tests.compat.rich_log import aborts, offset_index, time_index
 from tests.crash.store import a_disk
-from tests.unit.broker.cli.logs.damaged_logs import BASES, DATA, DIRECTORY, END, a_store
+from tests.unit.cli.logs.damaged_logs import BASES, DATA, DIRECTORY, END, a_store
 
 
 def told(*paths: str) -> tuple[str, dict]:  # type: ignore[type-arg] - whatever JSON holds.

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.cli.logs.verify.findings import KINDS, Finding
-from sordini.broker.cli.logs.verify.repair import copy_tree
-from sordini.broker.cli.logs.verify.verification import RepairOfCopy, Verification
-from sordini.broker.cli.options import Failure
+from sordini.cli.logs.verify.findings import KINDS, Finding
+from sordini.cli.logs.verify.repair import copy_tree
+from sordini.cli.logs.verify.verification import RepairOfCopy, Verification
+from sordini.cli.options import Failure
 from sordini.protocol.records.batch import Record, read_header
 from sordini.protocol.records.compression import GZIP
 from sordini.protocol.records.legacy import write_messages
@@ -23,7 +23,7 @@ from tests.build import a_batch, some_records
 from tests.compat.rich_log import at_offset
 from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.crash.store import PARTITION, SMALL, a_manager, contents
-from tests.unit.broker.cli.logs.damaged_logs import (
+from tests.unit.cli.logs.damaged_logs import (
     BASES,
     DAMAGES,
     DATA,

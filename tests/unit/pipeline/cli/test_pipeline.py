@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sordini.broker.__main__ import main
+from sordini.cli.__main__ import main
 from sordini.pipeline.cli.plain import plain
 
 JOB = """\
@@ -110,7 +110,7 @@ def test_schemas_are_listed_and_unknown_ones_told() -> None:
 def test_a_library_that_is_not_there_is_named_with_its_cure(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
-    hidden = "import sys; sys.modules['pyarrow'] = None; from sordini.broker.__main__ import main; main()"
+    hidden = "import sys; sys.modules['pyarrow'] = None; from sordini.cli.__main__ import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", hidden, "pipeline", "status", str(path)], capture_output=True, text=True, check=False
     )

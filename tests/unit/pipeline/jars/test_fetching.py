@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sordini.broker.__main__ import main
+from sordini.cli.__main__ import main
 from sordini.pipeline.jars.fetching import CENTRAL, JarError, fetch, mirror, repository
 from sordini.pipeline.jars.lock import Jar
 

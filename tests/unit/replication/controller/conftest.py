@@ -10,8 +10,8 @@ import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.cluster import Answer, Broker, Command
-from sordini.replication.controller.registration import ensure_base_paths
+from sordini.replication.cluster_model import Answer, Broker, Command
+from sordini.replication.metadata_store.registration import ensure_base_paths
 
 T = TypeVar("T")
 

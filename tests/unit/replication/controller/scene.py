@@ -7,11 +7,11 @@ from typing import Any
 
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller import paths, topics, znodes
-from sordini.replication.controller.cluster import Broker, Endpoint, KnownState, PartitionState
-from sordini.replication.controller.configs import change_config
+from sordini.replication.cluster_model import Broker, Endpoint, KnownState, PartitionState
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.policy import Policy
+from sordini.replication.metadata_store import paths, topics, znodes
+from sordini.replication.metadata_store.configs import change_config
 from tests.unit.replication.controller.conftest import Brokers, Lines, StoppedClock
 
 TOPIC_ID = TopicId(b"0123456789abcdef")

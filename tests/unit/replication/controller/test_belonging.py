@@ -10,13 +10,13 @@ import pytest
 from sordini.broker.coordination.embedded import EmbeddedSession
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.belonging import judge, mismatch, unknown_topics
+from sordini.replication.cluster_model import Answer, Broker, Endpoint, Malformed
 from sordini.replication.controller.candidacy import EPOCHS_AHEAD
-from sordini.replication.controller.cluster import Answer, Broker, Endpoint, Malformed
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.policy import Policy
-from sordini.replication.controller.registration import Registration
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.cluster_identity import judge, mismatch, unknown_topics
+from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.ports import Check, NoNode
 from tests.unit.replication.controller.conftest import Brokers, Lines, StoppedClock
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedSession
-from sordini.replication.controller import configs, paths
-from sordini.replication.controller.configs import (
+from sordini.replication.metadata_store import configs, paths
+from sordini.replication.metadata_store.configs import (
     SETTINGS_BYTES_MAX,
     ConfigChanges,
     SettingsTooLarge,

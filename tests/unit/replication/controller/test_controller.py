@@ -9,8 +9,7 @@ import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
-from sordini.replication.controller import paths, topics, znodes
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Broker,
     Endpoint,
     LeaderAndIsr,
@@ -19,7 +18,8 @@ from sordini.replication.controller.cluster import (
     UpdateMetadata,
 )
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.registration import Registration
+from sordini.replication.metadata_store import paths, topics, znodes
+from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.ports import Create, NoNode, SessionExpired, SessionState
 
 TOPIC_ID = TopicId(b"0123456789abcdef")

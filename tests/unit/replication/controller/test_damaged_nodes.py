@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import paths, topics, znodes
-from sordini.replication.controller.cluster import TopicAssignment, UpdateMetadata
+from sordini.replication.cluster_model import TopicAssignment, UpdateMetadata
+from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.ports import NoNode
 from tests.unit.replication.controller.scene import ORDERS, TOPIC_ID, Scene, ids
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch
-from sordini.replication.controller import elections
-from sordini.replication.controller.cluster import PartitionState
+from sordini.replication.cluster_model import PartitionState
+from sordini.replication.controller.machine import elections
 
 
 def ids(*numbers: int) -> tuple[BrokerId, ...]:

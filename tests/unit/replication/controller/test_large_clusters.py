@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Broker,
     Cluster,
     KnownState,
@@ -16,8 +16,8 @@ from sordini.replication.controller.cluster import (
     UpdateMetadata,
     frozen,
 )
-from sordini.replication.controller.events import BrokersChanged, Elected, Send, WriteAll
-from sordini.replication.controller.machine import step
+from sordini.replication.controller.machine.events import BrokersChanged, Elected, Send, WriteAll
+from sordini.replication.controller.machine.machine import step
 
 IDS = tuple(BrokerId(number) for number in (1, 2, 3))
 BROKERS = {one: Broker(one, one, ()) for one in IDS}

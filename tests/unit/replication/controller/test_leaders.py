@@ -10,17 +10,12 @@ import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.protocol.types import BrokerId, LeaderEpoch
-from sordini.replication.controller import paths, topics, znodes
-from sordini.replication.controller.cluster import (
-    Conventions,
-    KnownState,
-    PartitionState,
-    StopReplica,
-)
-from sordini.replication.controller.configs import change_config
+from sordini.replication.cluster_model import Conventions, KnownState, PartitionState, StopReplica
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.policy import UNCLEAN_KEY, Balance, Policy
-from sordini.replication.controller.registration import ensure_base_paths
+from sordini.replication.metadata_store import paths, topics, znodes
+from sordini.replication.metadata_store.configs import change_config
+from sordini.replication.metadata_store.registration import ensure_base_paths
 from tests.sim.loop import Deadlock, SimLoop, elapse, run
 from tests.unit.replication.controller.conftest import StoppedClock, inline
 from tests.unit.replication.controller.scene import ORDERS, TOPIC_ID, Scene, ids

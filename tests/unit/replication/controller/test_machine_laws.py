@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller import paths
-from sordini.replication.controller.cluster import KnownState, LeaderAndIsr, PartitionState, StopReplica
-from sordini.replication.controller.elections import Election
-from sordini.replication.controller.events import (
+from sordini.replication.cluster_model import KnownState, LeaderAndIsr, PartitionState, StopReplica
+from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.events import (
     ElectionsWanted,
     IsrChange,
     IsrChangesWanted,
     MovesWanted,
     ShutdownWanted,
 )
+from sordini.replication.metadata_store import paths
 from tests.scenarios.controller_world import World
 
 BROKERS = (1, 2, 3)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller import paths
-from sordini.replication.controller.cluster import Command, LeaderAndIsr, PartitionState, StopReplica, UpdateMetadata
-from sordini.replication.controller.events import IsrChange, IsrChangesWanted, MovesWanted, Write
+from sordini.replication.cluster_model import Command, LeaderAndIsr, PartitionState, StopReplica, UpdateMetadata
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted, MovesWanted, Write
+from sordini.replication.metadata_store import paths
 from tests.scenarios.controller_world import World
 
 ORDERS = TopicPartition("orders", 0)

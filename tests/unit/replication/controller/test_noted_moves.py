@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Malformed
-from sordini.replication.controller.events import IsrChange, IsrChangesWanted
+from sordini.replication.cluster_model import Malformed
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
+from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import NoNode
 from tests.unit.replication.controller.scene import ORDERS, Scene, ids
 

@@ -8,7 +8,7 @@ import pytest
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
-from sordini.replication.controller import paths
+from sordini.replication.metadata_store import paths
 
 OF_A_TOPIC: tuple[Callable[[str], str], ...] = (
     paths.topic,

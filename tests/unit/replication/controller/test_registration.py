@@ -12,11 +12,11 @@ from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller import paths, znodes
-from sordini.replication.controller.cluster import Broker, Endpoint
-from sordini.replication.controller.configs import NOTES_KEPT_MS, ConfigChanges, read_config
-from sordini.replication.controller.producer_ids import BlocksInStore, ProducerIdBlocks
-from sordini.replication.controller.registration import (
+from sordini.replication.cluster_model import Broker, Endpoint
+from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.configs import NOTES_KEPT_MS, ConfigChanges, read_config
+from sordini.replication.metadata_store.producer_id_blocks import BlocksInStore, ProducerIdBlocks
+from sordini.replication.metadata_store.registration import (
     DuplicateBrokerId,
     EndpointTaken,
     Registration,

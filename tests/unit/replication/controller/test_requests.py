@@ -11,8 +11,7 @@ import pytest
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller import notices, paths, topics, znodes
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Broker,
     Conventions,
     Endpoint,
@@ -23,11 +22,12 @@ from sordini.replication.controller.cluster import (
     UpdateMetadata,
 )
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
 from sordini.replication.controller.policy import Policy
-from sordini.replication.controller.registration import Registration
 from sordini.replication.controller.requests import ControllerRequests
-from sordini.replication.controller.znodes import ProducerIdBlock
+from sordini.replication.metadata_store import notifications, paths, topics, znodes
+from sordini.replication.metadata_store.registration import Registration
+from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import (
     Check,
     ConnectionLoss,
@@ -272,7 +272,7 @@ async def test_what_a_leader_wrote_itself_is_read_by_its_note(reign: Reign, sett
 
 async def test_a_broker_whose_directory_failed_is_asked_what_it_holds(reign: Reign, settled: Settled) -> None:
     await reign.session.create(paths.LOG_DIR_EVENT_PREFIX, b"{}", sequential=True)
-    await notices.tell_of_failed_directory(reign.session, BrokerId(2))
+    await notifications.tell_of_failed_directory(reign.session, BrokerId(2))
     assert reign.controller is not None
     await settled(reign.controller)
     assert [b for b, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
@@ -295,13 +295,13 @@ class Flaky:
 
 async def test_the_note_of_a_failed_directory_waits_for_the_store(reign: Reign, settled: Settled) -> None:
     flaky: Any = Flaky(reign.session)
-    await notices.tell_of_failed_directory(flaky, BrokerId(2), retry_delay_s=0)
+    await notifications.tell_of_failed_directory(flaky, BrokerId(2), retry_delay_s=0)
     assert reign.controller is not None
     await settled(reign.controller)
     assert [b for b, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
     closed = await reign.store.open_session()
     await closed.close()
-    await notices.tell_of_failed_directory(closed, BrokerId(2), retry_delay_s=0)
+    await notifications.tell_of_failed_directory(closed, BrokerId(2), retry_delay_s=0)
 
 
 async def test_however_often_a_note_is_due_while_the_store_is_away_one_task_waits_for_it(
@@ -309,7 +309,7 @@ async def test_however_often_a_note_is_due_while_the_store_is_away_one_task_wait
 ) -> None:
     flaky: Any = Flaky(reign.session)
     spawned: list[Any] = []
-    told = notices.FailureNotes(flaky, BrokerId(2), spawned.append, retry_delay_s=0)
+    told = notifications.FailureNotes(flaky, BrokerId(2), spawned.append, retry_delay_s=0)
     for _ in range(10):
         told.tell()
     (task,) = spawned
@@ -390,7 +390,7 @@ async def test_notes_left_while_nobody_reigned_are_removed_and_later_ones_are_he
     assert reign.controller is not None
     await reign.controller.stop()
     await reign.session.multi([Create(paths.ISR_CHANGE_PREFIX, b"{}", sequential=True)])
-    await notices.tell_of_failed_directory(reign.session, BrokerId(2))
+    await notifications.tell_of_failed_directory(reign.session, BrokerId(2))
     controller = await reign.begin()
     assert await reign.session.children(paths.ISR_CHANGES) == await reign.session.children(paths.LOG_DIR_EVENTS) == []
     await settled(controller)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedSession
-from sordini.replication.controller.store_format import FORMAT, claim_format
+from sordini.replication.metadata_store.store_format import FORMAT, claim_format
 from sordini.replication.ports import StoreUnusable
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sordini.broker.coordination.embedded import EmbeddedSession
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.controller import paths, topics, znodes
-from sordini.replication.controller.cluster import TopicAssignment
-from sordini.replication.controller.placement import unracked
+from sordini.replication.cluster_model import TopicAssignment
+from sordini.replication.controller.machine.placement import unracked
+from sordini.replication.metadata_store import paths, topics, znodes
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
 BROKERS = [BrokerId(b) for b in (0, 1, 2)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller import unclean
-from sordini.replication.controller.events import UncleanRuled
+from sordini.replication.controller.machine import unclean
+from sordini.replication.controller.machine.events import UncleanRuled
 from tests.scenarios.controller_world import World
 
 ORDERS = TopicPartition("orders", 0)

@@ -8,8 +8,7 @@ import pytest
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from sordini.replication.controller import wishes
-from sordini.replication.controller.cluster import (
+from sordini.replication.cluster_model import (
     Broker,
     Cluster,
     Deletion,
@@ -18,9 +17,10 @@ from sordini.replication.controller.cluster import (
     Topic,
     TopicAssignment,
 )
-from sordini.replication.controller.elections import Election
-from sordini.replication.controller.events import ElectionsWanted, MovesWanted
-from sordini.replication.controller.wishes import Declined
+from sordini.replication.controller.machine import admin_validation
+from sordini.replication.controller.machine.admin_validation import Declined
+from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.events import ElectionsWanted, MovesWanted
 from tests.scenarios.controller_world import World
 
 ORDERS = TopicPartition("orders", 0)
@@ -59,7 +59,7 @@ def code(verdict: object) -> ErrorCode:
 
 
 def test_an_election_is_judged_by_the_topic_before_the_replicas() -> None:
-    judge = wishes.judge_election
+    judge = admin_validation.judge_election
     preferred = Election.PREFERRED
     assert code(judge(a_cluster(), preferred, TopicPartition("orders", 1))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code(judge(a_cluster(), preferred, TopicPartition("nothing", 0))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -86,24 +86,24 @@ def test_an_election_is_judged_by_the_topic_before_the_replicas() -> None:
     ],
 )
 def test_a_move_may_take_and_reorder_and_bring_who_is_alive(target: tuple[int, ...] | None, outcome: object) -> None:
-    verdict = wishes.judge_move(a_cluster(), ORDERS, None if target is None else ids(*target))
+    verdict = admin_validation.judge_move(a_cluster(), ORDERS, None if target is None else ids(*target))
     assert (code(verdict) if isinstance(verdict, Declined) else verdict) == outcome
 
 
 def test_who_is_about_to_stop_is_not_brought_in() -> None:
     leaving = replace(a_cluster(), shutting_down=frozenset(ids(3)))
-    assert code(wishes.judge_move(leaving, ORDERS, ids(1, 3))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert wishes.judge_move(leaving, ORDERS, ids(1)) == (1,)
+    assert code(admin_validation.judge_move(leaving, ORDERS, ids(1, 3))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert admin_validation.judge_move(leaving, ORDERS, ids(1)) == (1,)
 
 
 def test_who_holds_it_may_stay_though_he_is_away_and_who_was_only_coming_may_not() -> None:
-    assert wishes.judge_move(a_cluster((1, 7)), ORDERS, ids(7, 1)) == (7, 1)
+    assert admin_validation.judge_move(a_cluster((1, 7)), ORDERS, ids(7, 1)) == (7, 1)
     coming = a_cluster((1, 2, 7), adding=(7,))
-    assert code(wishes.judge_move(coming, ORDERS, ids(1, 7))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert code(admin_validation.judge_move(coming, ORDERS, ids(1, 7))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_a_partition_that_never_had_a_state_may_go_anywhere() -> None:
-    assert wishes.judge_move(a_cluster((1, 2), isr=()), ORDERS, ids(3)) == (3,)
+    assert admin_validation.judge_move(a_cluster((1, 2), isr=()), ORDERS, ids(3)) == (3,)
 
 
 def test_plans_change_only_if_somebody_in_sync_is_left_to_lead() -> None:
@@ -111,9 +111,9 @@ def test_plans_change_only_if_somebody_in_sync_is_left_to_lead() -> None:
     alone = a_cluster((3, 1, 2), adding=(3,), removing=(1, 2), isr=(3,), leader=3)
     shared = a_cluster((3, 1, 2), adding=(3,), removing=(1, 2), isr=(3, 1), leader=3)
     leaving = replace(shared, shutting_down=frozenset(ids(1)))
-    assert code(wishes.judge_move(alone, ORDERS, ids(2))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert wishes.judge_move(shared, ORDERS, ids(2)) == (2,)
-    assert code(wishes.judge_move(leaving, ORDERS, ids(2))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert code(admin_validation.judge_move(alone, ORDERS, ids(2))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert admin_validation.judge_move(shared, ORDERS, ids(2)) == (2,)
+    assert code(admin_validation.judge_move(leaving, ORDERS, ids(2))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 @pytest.mark.parametrize(
@@ -131,28 +131,28 @@ def test_the_target_comes_first_and_those_that_go_last_wherever_a_move_was_headi
     target: tuple[int, ...], whole: tuple[tuple[int, ...], ...], under_way: bool
 ) -> None:
     cluster = a_cluster((5, 2, 1), adding=(5,), removing=(1,)) if under_way else a_cluster()
-    made = wishes.plan(cluster.topics["orders"].assignment, 0, ids(*target))
+    made = admin_validation.plan(cluster.topics["orders"].assignment, 0, ids(*target))
     assert (set(made.adding), set(made.removing)) == (set(whole[1]), set(whole[2]))
     assert made.replicas[: len(target)] == target
     assert set(made.replicas) == set(whole[0])
 
 
 def test_a_move_under_way_is_undone_to_the_replicas_there_were_before_it() -> None:
-    assert wishes.judge_move(a_cluster((1, 2, 3), adding=(3,)), ORDERS, None) == (1, 2)
-    assert wishes.judge_move(a_cluster((1, 2), removing=(2,), isr=(1,)), ORDERS, None) == (1, 2)
+    assert admin_validation.judge_move(a_cluster((1, 2, 3), adding=(3,)), ORDERS, None) == (1, 2)
+    assert admin_validation.judge_move(a_cluster((1, 2), removing=(2,), isr=(1,)), ORDERS, None) == (1, 2)
     lost = a_cluster((1, 2, 3), adding=(3,), isr=(3,), leader=3)
-    assert code(wishes.judge_move(lost, ORDERS, None)) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert code(admin_validation.judge_move(lost, ORDERS, None)) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_a_topic_that_is_being_deleted_is_not_moved() -> None:
     cluster = a_cluster(doomed=True)
-    assert code(wishes.judge_move(cluster, ORDERS, ids(1))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code(admin_validation.judge_move(cluster, ORDERS, ids(1))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_the_number_of_replicas_stays_when_that_is_asked_for() -> None:
     cluster = a_cluster((1, 2, 3), adding=(3,), isr=(1, 2, 3))
     for target, verdict in (((1,), ErrorCode.INVALID_REPLICATION_FACTOR), ((2, 1), (2, 1))):
-        judged = wishes.judge_move(cluster, ORDERS, ids(*target), keep_factor=True)
+        judged = admin_validation.judge_move(cluster, ORDERS, ids(*target), keep_factor=True)
         assert (code(judged) if isinstance(judged, Declined) else judged) == verdict
 
 
@@ -191,13 +191,13 @@ def test_an_election_whose_ground_has_changed_changes_nothing() -> None:
 
 
 def test_a_move_is_under_way_to_its_target_and_to_nothing_else() -> None:
-    assert wishes.is_under_way(a_cluster(), ORDERS, ids(1, 2)), "it is there"
-    assert not wishes.is_under_way(a_cluster(), ORDERS, ids(2, 1))
+    assert admin_validation.is_under_way(a_cluster(), ORDERS, ids(1, 2)), "it is there"
+    assert not admin_validation.is_under_way(a_cluster(), ORDERS, ids(2, 1))
     moving = a_cluster((3, 1, 2), adding=(3,), removing=(2,))
-    assert wishes.is_under_way(moving, ORDERS, ids(3, 1))
-    assert not wishes.is_under_way(moving, ORDERS, ids(3, 1, 2))
-    assert not wishes.is_under_way(moving, ORDERS, ids(1, 2))
-    assert not wishes.is_under_way(
+    assert admin_validation.is_under_way(moving, ORDERS, ids(3, 1))
+    assert not admin_validation.is_under_way(moving, ORDERS, ids(3, 1, 2))
+    assert not admin_validation.is_under_way(moving, ORDERS, ids(1, 2))
+    assert not admin_validation.is_under_way(
         replace(moving, deletions={"orders": Deletion(frozenset(), frozenset())}), ORDERS, ids(3, 1)
     )
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition, topic_id_text
-from sordini.replication.controller import znodes
-from sordini.replication.controller.cluster import Broker, Endpoint, Malformed, PartitionState, TopicAssignment
+from sordini.replication.cluster_model import Broker, Endpoint, Malformed, PartitionState, TopicAssignment
+from sordini.replication.metadata_store import znodes
 
 PARTITION = TopicPartition("t", 0)
 BROKER = Broker(BrokerId(3), 77, (Endpoint("PLAINTEXT", "h", 9092),))

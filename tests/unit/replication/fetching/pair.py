@@ -13,22 +13,22 @@ from typing import Any
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Dispatcher
-from sordini.broker.fetch_sessions import FetchSessions
 from sordini.broker.handlers.conversions import Conversions
 from sordini.broker.handlers.fetch import CallLater, Closest, FetchHandler, Readers
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.network.ports import Pending
 from sordini.broker.record_jobs.queue import JobQueue
+from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.protocol import schema
 from sordini.protocol.api import APIS
 from sordini.protocol.headers import request_header
 from sordini.protocol.records.batch import read_header
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.controller.cluster import PartitionInfo, PartitionState
+from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.fetching.fetchers import Fetchers
-from sordini.replication.fetching.loop import Surroundings
 from sordini.replication.fetching.messages import FetchSettings
+from sordini.replication.fetching.replica_fetcher import Surroundings
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
 from sordini.replication.partition import Partition
 from sordini.replication.ports import Unreachable

@@ -7,7 +7,7 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.fetch_sessions import FetchSessions
+from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, Offset
 from sordini.replication.fetching.messages import FetchSettings, fetch_request

@@ -1,0 +1,40 @@
+"""Text that came over the wire, made safe to print: it cannot move a cursor, set a title or answer for the terminal.
+
+`shown` escapes every character that is not printable: C0, DEL and C1, line breaks and tabs among them, bidirectional
+overrides, zero-width characters and lone surrogates.
+"""
+
+from __future__ import annotations
+
+import re
+
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+"""What JSON lets stand in a string and a terminal obeys, or no encoding can hold."""
+
+
+def shown(text: str) -> str:
+    """One line of printable characters: the others are escaped as in Python, `\\x1b` or `\\u202e`."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def shown_lines(text: str) -> str:
+    """As `shown`, of text whose line breaks are ours."""
+    return "\n".join(map(shown, text.split("\n")))
+
+
+def shown_bytes(data: bytes) -> bytes:
+    """One line of printable UTF-8; what is not UTF-8 is escaped byte by byte."""
+    return shown(data.decode(errors="backslashreplace")).encode()
+
+
+def safe_json(text: str) -> str:
+    """A JSON document with the same values, in which nothing is left that a terminal obeys."""
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def counted(number: int, what: str) -> str:
+    """`1 batch`, `2 batches`."""
+    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
+    return f"{number} {what if number == 1 else plural}"
