@@ -55,8 +55,8 @@ mixed: .venv/.installed-dev
 	SORDINI_MIXED=all $(BIN)/python -m pytest tests/cluster $(ARGS)
 
 stall: .venv/.installed-dev
-	$(BIN)/python -m tests.longest_requests $(ARGS)
-	SORDINI_STALL=all $(BIN)/python -m pytest tests/unit/broker/test_longest_requests.py
+	$(BIN)/python -m tests.support.longest_requests $(ARGS)
+	SORDINI_STALL=all $(BIN)/python -m pytest tests/unit/broker/requests/test_longest_requests.py
 
 hostile: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests

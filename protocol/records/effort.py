@@ -6,7 +6,7 @@ loop gives a small one (`INLINE_STEPS`): when it is spent, `TooLong` ends the wo
 work is done from its beginning in a child process (`jobs.py`). There the processor time is bounded instead.
 
 One step stands for about a microsecond of a slow core. The rates are measured with the worst input of their kind
-(tests/worst_batches.py); ordinary input costs a fraction of what it is charged.
+(tests/support/worst_batches.py); ordinary input costs a fraction of what it is charged.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from tests.cluster.tree import Tree
 from tests.outside.java import SHORT_LIVED, ApacheKafkaProcess
 from tests.outside.processes import BrokerProcess, OutsideProcess, SordiniProcess
-from tests.process.wire import Client
+from tests.support.wire_client import Client
 
 Partition = tuple[str, int]
 

@@ -16,7 +16,7 @@ from sordini.protocol.messages.offset_commit import (
 )
 from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.cluster.loads import Worker
-from tests.process.wire import Client
+from tests.support.wire_client import Client
 
 _RETRIABLE: Final = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

@@ -12,7 +12,7 @@ from tests.cluster.cluster import SECONDS_MAX, STOPPED, Cluster, Partition, conf
 from tests.cluster.history import History, Sent
 from tests.cluster.keeping import assert_kept, folders, written
 from tests.outside.failing import failing
-from tests.process.wire import Client
+from tests.support.wire_client import Client
 
 
 def test_a_topic_is_made_on_ours_and_deleted(governed: Cluster) -> None:

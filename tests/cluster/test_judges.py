@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import a_batch
 from tests.cluster.history import Fate, History, Sent, Transaction, broken_transactions, violations
 from tests.cluster.replicas import differences
+from tests.support.builders import a_batch
 
 AT = ("t", 0)
 FINAL = {AT: [(0, b"a"), (1, b"b"), (2, b"c")]}

@@ -22,7 +22,7 @@ from tests.cluster.keeping import assert_kept, folders, written
 from tests.cluster.witness import Witness
 from tests.cluster.work import Work
 from tests.outside.failing import failing
-from tests.process.wire import Client
+from tests.support.wire_client import Client
 
 RULER = 4
 

@@ -37,7 +37,7 @@ from tests.cluster.recorder import Peer
 from tests.cluster.tree import Tree
 from tests.outside.ports import is_listening
 from tests.outside.processes import SordiniProcess
-from tests.process.wire import Client
+from tests.support.wire_client import Client
 
 OURS, PEER = 4, 9
 SECONDS_MAX = 30

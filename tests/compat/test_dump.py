@@ -17,11 +17,11 @@ from sordini.storage.disk import SystemDisk
 from sordini.storage.log_manager import Identity, LogManager
 from sordini.storage.producer_state import ProducerState
 from sordini.storage.snapshots import encode_snapshot
-from tests.build import an_idempotent_batch, writable
-from tests.compat import rich_log
-from tests.compat.rich_log import name
-from tests.crash.store import OFTEN, PARTITION, SMALL, TOPIC_ID
 from tests.outside.tools import JavaTools
+from tests.support import rich_log
+from tests.support.builders import an_idempotent_batch, writable
+from tests.support.log_model import OFTEN, PARTITION, SMALL, TOPIC_ID
+from tests.support.rich_log import name
 
 TOOL: Final = "kafka.tools.DumpLogSegments"
 PADDED_BYTES: Final = 8 * 12 * 100

@@ -14,7 +14,16 @@ import pytest
 from sordini.protocol.records.compression import NO_CODEC, SNAPPY
 from sordini.protocol.records.legacy import entries, message_header, read_any
 from sordini.protocol.types import TopicPartition
-from tests.compat.old_formats import (
+from tests.compat.situations.batches import THEN, message
+from tests.compat.situations.definitions import Definitions
+from tests.compat.situations.waiting import until
+from tests.compat.situations.wire import Broker
+from tests.outside.java import ApacheKafkaProcess
+from tests.outside.needs import kafka_clients_jar, kafka_jars
+from tests.outside.processes import BrokerProcess, SordiniProcess
+from tests.outside.tools import JavaTools
+from tests.outside.versions import APACHE_KAFKA, OLDER_APACHE_KAFKA
+from tests.support.old_formats import (
     JUDGE,
     NOT_THE_SAME,
     SENT,
@@ -29,15 +38,6 @@ from tests.compat.old_formats import (
     records_of,
     wrapper,
 )
-from tests.compat.situations.batches import THEN, message
-from tests.compat.situations.definitions import Definitions
-from tests.compat.situations.waiting import until
-from tests.compat.situations.wire import Broker
-from tests.outside.java import ApacheKafkaProcess
-from tests.outside.needs import kafka_clients_jar, kafka_jars
-from tests.outside.processes import BrokerProcess, SordiniProcess
-from tests.outside.tools import JavaTools
-from tests.outside.versions import APACHE_KAFKA, OLDER_APACHE_KAFKA
 
 
 class Party(NamedTuple):

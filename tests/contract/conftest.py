@@ -13,8 +13,8 @@ from sordini.broker.clock import SystemClock
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.coordination.worker import Worker
 from sordini.replication.ports import Session, SessionState
-from tests.sim.cluster.zk import SimZk
-from tests.sim.cluster.zk_session import SimZkStore
+from tests.support.fake_zookeeper import SimZk
+from tests.support.fake_zookeeper_session import SimZkStore
 
 _chroots = itertools.count()
 

@@ -15,7 +15,7 @@ from sordini.storage import log_files, names, recovery, snapshots
 from sordini.storage.log import Log
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.segment import Segment
-from tests.crash.forgetful_disk import ForgetfulDisk, ForgetfulFile
+from tests.support.forgetful_disk import ForgetfulDisk, ForgetfulFile
 
 Planting = Callable[[], AbstractContextManager[None]]
 

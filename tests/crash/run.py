@@ -14,12 +14,12 @@ from sordini.storage import checkpoints, names
 from sordini.storage.errors import StorageError
 from sordini.storage.home import PASSING
 from sordini.storage.log import Log
-from tests.crash.forgetful_disk import Died, ForgetfulDisk
 from tests.crash.judge import judge
 from tests.crash.script import Death, Life, Script, Step, Strike
 from tests.crash.stop_rules import check_stopped
 from tests.crash.truth import Batch, Truth, Violation, require
 from tests.crash.world import World
+from tests.support.forgetful_disk import Died, ForgetfulDisk
 
 # What is only tidied up: when it fails, the next start does it.
 TIDYING = ("remove", "rmdir")

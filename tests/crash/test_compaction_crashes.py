@@ -10,10 +10,10 @@ import pytest
 
 from sordini.storage import leftovers, names
 from tests.crash.compaction import COMPACTED, Keyed, Line, lines, newest_values
-from tests.crash.forgetful_disk import Died, ForgetfulDisk
 from tests.crash.planted import patched, unsynced
-from tests.crash.store import PARTITION, a_manager
 from tests.crash.truth import Violation
+from tests.support.forgetful_disk import Died, ForgetfulDisk
+from tests.support.log_model import PARTITION, a_manager
 
 SHARES = (0.0, 0.5, 1.0)
 KEPT = range(2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.forgetful_disk import Died
-from tests.crash.store import Step, Store, a_disk, check_recovered, run
+from tests.support.forgetful_disk import Died
+from tests.support.log_model import Step, Store, a_disk, check_recovered, run
 
 BEGIN: list[Step] = [Store.open, Store.create]
 FILL: list[Step] = [Store.append] * 12

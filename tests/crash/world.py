@@ -15,10 +15,10 @@ from sordini.storage.log_manager import Identity, LogManager
 from sordini.storage.log_values import Appended
 from sordini.storage.producer_state import ProducerEntry
 from sordini.storage.replicated import append_fetched
-from tests.crash.forgetful_disk import ForgetfulDisk
 from tests.crash.judge import judge
 from tests.crash.script import Script
 from tests.crash.truth import Truth, require, split
+from tests.support.forgetful_disk import ForgetfulDisk
 
 BEGIN_MS = 1_700_000_000_000
 CODECS = (0, 0, 0, 1, 2, 3, 4)

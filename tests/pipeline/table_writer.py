@@ -27,7 +27,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sordini.pipeline.tables import Table, open_table
 from sordini.pipeline.tables.delta import DeltaLake
 from sordini.pipeline.tables.staging import FileSettings
-from tests.unit.pipeline.tables.frames import frame, plain_ids
+from tests.support.frames import frame, plain_ids
 
 CHANGES = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree"})
 MOMENTS_MAX = 200

@@ -13,7 +13,7 @@ from sordini.pipeline.jobs.job import Job
 from sordini.pipeline.jobs.status import reached
 from tests.pipeline.sent import KEEP
 from tests.pipeline.test_jobs import a_job, good, numbers, produce, run_load
-from tests.unit.pipeline.tables.frames import plain_rows as kind_rows
+from tests.support.frames import plain_rows as kind_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,7 +21,7 @@ from sordini.pipeline.jobs.job import Job, Sink
 from sordini.pipeline.jobs.status import status
 from tests.outside.needs import ROOT
 from tests.pipeline.test_jobs import BROKEN_EACH, JOB, KEEP, a_job, produce
-from tests.unit.pipeline.tables.frames import plain_rows
+from tests.support.frames import plain_rows
 
 SECONDS_MAX = 300
 SPARK = """\

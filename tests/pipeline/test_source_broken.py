@@ -10,12 +10,12 @@ import crc32c
 import pytest
 
 from sordini.protocol.records.compression import CODEC_NAMES
-from tests.build import a_batch
 from tests.outside.processes import SordiniProcess
 from tests.pipeline.batches import Batches, end
 from tests.pipeline.sent import KEEP, fill, rows
 from tests.pipeline.topics import Place
-from tests.process.wire import Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import Client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from sordini.pipeline.tables import Table, open_table
 from tests.outside.needs import ROOT
 from tests.pipeline.sent import KEEP, fill
 from tests.pipeline.topics import Place
-from tests.unit.pipeline.tables.frames import KINDS, plain_rows
+from tests.support.frames import KINDS, plain_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

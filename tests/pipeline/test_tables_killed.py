@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.outside.needs import ROOT
-from tests.unit.pipeline.tables.frames import KINDS
+from tests.support.frames import KINDS
 
 SECONDS_MAX = 300
 BEFORE = list(range(8))

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.outside.processes import SordiniProcess
-from tests.process.wire import Client
+from tests.support.wire_client import Client
 
 
 @pytest.fixture

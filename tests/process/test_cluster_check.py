@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from sordini.cli.__main__ import main
 from tests.outside.java import ZooKeeperProcess
 from tests.outside.processes import OutsideProcess, SordiniProcess
-from tests.process.wire import Client
+from tests.support.wire_client import Client
 
 SESSION_MS = 4_000
 """Long enough for a command on a busy machine."""

@@ -22,8 +22,8 @@ from sordini.cli.ping import NOT_SERVING
 from sordini.storage.disk import SystemDisk
 from tests.outside.ports import free_port
 from tests.process.faulty import Fault, FaultyBroker
-from tests.process.hostile_broker import HostileBroker
 from tests.process.test_command_faults import IS_LONG, TABLE, program
+from tests.support.hostile_broker import HostileBroker
 
 JOB = """\
 name: views

@@ -23,9 +23,9 @@ from sordini.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from sordini.protocol.records.batch import Record, read_header, read_records
-from tests.build import a_batch
 from tests.outside.processes import SordiniProcess
-from tests.process.wire import Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import Client
 
 Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]

@@ -14,9 +14,9 @@ from sordini.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.build import a_batch
 from tests.outside.processes import SordiniProcess
-from tests.process.wire import Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import Client
 
 Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]

@@ -22,10 +22,10 @@ from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.headers import request_header
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tests.build import a_batch
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
-from tests.process.wire import PATIENCE_S, Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import PATIENCE_S, Client
 
 Start = Callable[..., SordiniProcess]
 Ended = subprocess.CompletedProcess[str]

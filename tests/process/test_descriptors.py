@@ -10,9 +10,9 @@ from pathlib import Path
 
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tests.build import a_batch
 from tests.outside.processes import ProcessError, SordiniProcess
-from tests.process.wire import PATIENCE_S, Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import PATIENCE_S, Client
 
 HEALS_S = 90
 """The pauses between two attempts grow to half a minute while a busy machine takes its time over the first."""

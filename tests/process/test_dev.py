@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sordini.protocol.errors import ErrorCode
-from tests.build import a_batch
 from tests.outside.ports import free_port
 from tests.outside.processes import DevProcess
-from tests.process.wire import Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import Client
 
 Connect = Callable[..., Client]
 

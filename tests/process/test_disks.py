@@ -15,10 +15,10 @@ import pytest
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from tests.build import a_batch
 from tests.outside.failing import failing
 from tests.outside.processes import SordiniProcess
-from tests.process.wire import Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import Client
 
 Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]

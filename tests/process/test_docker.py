@@ -22,7 +22,6 @@ from urllib.request import urlopen
 import pytest
 
 from scripts import base_images
-from tests import worst_batches
 from tests.process.container import Container, why_not
 from tests.process.image import (
     BROKER,
@@ -37,7 +36,8 @@ from tests.process.image import (
     values,
 )
 from tests.process.test_compaction import produce
-from tests.process.wire import Client
+from tests.support import worst_batches
+from tests.support.wire_client import Client
 
 
 @cache
@@ -92,7 +92,9 @@ def test_what_is_copied_exists_and_is_not_hidden_from_docker() -> None:
         assert [path for path in hidden if not path.endswith(".pyc")] == []
 
 
-@pytest.mark.parametrize("path", [".git/config", "data/.lock", "tests/build.py", ".venv/bin/sordini", "Makefile"])
+@pytest.mark.parametrize(
+    "path", [".git/config", "data/.lock", "tests/support/builders.py", ".venv/bin/sordini", "Makefile"]
+)
 def test_what_is_not_copied_does_not_even_reach_the_builder(path: str) -> None:
     assert is_hidden(path)
     assert not is_hidden("broker/wiring/server.py")

@@ -25,7 +25,7 @@ from sordini.protocol.messages.sasl import SaslAuthenticateRequest
 from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
-from tests.process.wire import PATIENCE_S, Client
+from tests.support.wire_client import PATIENCE_S, Client
 
 Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]

@@ -16,9 +16,9 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.headers import request_header
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.build import a_batch
 from tests.outside.processes import SordiniProcess
-from tests.process.wire import PATIENCE_S, Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import PATIENCE_S, Client
 
 Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]

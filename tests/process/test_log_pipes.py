@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import a_batch
 from tests.outside.ports import is_listening
 from tests.outside.processes import SordiniProcess
-from tests.process.wire import PATIENCE_S, Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import PATIENCE_S, Client
 
 Connect = Callable[..., Client]
 

@@ -25,11 +25,11 @@ from sordini.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.build import a_batch
 from tests.outside.java import ZooKeeperProcess
 from tests.outside.ports import free_port
 from tests.outside.processes import OutsideProcess, SordiniProcess
-from tests.process.wire import Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import Client
 
 Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]

@@ -23,10 +23,10 @@ from sordini.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.build import a_batch
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
-from tests.process.wire import PATIENCE_S, Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import PATIENCE_S, Client
 
 Start = Callable[..., SordiniProcess]
 Labels = frozenset[tuple[str, str]]

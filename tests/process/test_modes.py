@@ -15,7 +15,7 @@ import pytest
 
 from tests.outside.ports import free_port
 from tests.process.test_compaction import TINY, produce
-from tests.process.wire import PATIENCE_S, Client
+from tests.support.wire_client import PATIENCE_S, Client
 
 PROGRAM = str(Path(sys.prefix) / "bin" / "sordini")
 SETTINGS = {**TINY, "log.dirs": "made/by/it/one,made/by/it/two", "log.flush.offset.checkpoint.interval.ms": 50}

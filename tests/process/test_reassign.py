@@ -15,13 +15,13 @@ from click.testing import CliRunner, Result
 
 from sordini.cli.__main__ import main
 from sordini.protocol.errors import ErrorCode
-from tests.build import a_batch
 from tests.cluster.applications import ConfluentProducing
 from tests.outside.ports import free_port
 from tests.outside.processes import DevProcess
 from tests.process.test_cluster_page import BLOCK, PAGE
 from tests.process.test_command_faults import interrupted, program
-from tests.process.wire import Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import Client
 
 PROGRESS = re.compile(r"\d+ of \d+ partitions left, .* to copy; broker 1 holds \d+ replica")
 Connect = Callable[..., Client]

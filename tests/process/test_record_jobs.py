@@ -26,11 +26,11 @@ from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.jobs import Check, Search
 from sordini.protocol.records.produced import CheckedBatches
-from tests import worst_batches
-from tests.build import RULES, a_batch
 from tests.outside.processes import SordiniProcess
 from tests.process.test_cleaning_children import PATIENCE_S, running
-from tests.process.wire import Client
+from tests.support import worst_batches
+from tests.support.builders import RULES, a_batch
+from tests.support.wire_client import Client
 
 Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]

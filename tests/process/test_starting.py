@@ -15,10 +15,10 @@ import pytest
 
 from sordini.broker.coordination.places import STORE_FILE
 from sordini.protocol.messages.produce import PartitionProduceResponse
-from tests.build import a_batch
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
-from tests.process.wire import Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import Client
 
 Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]

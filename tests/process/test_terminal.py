@@ -14,10 +14,10 @@ import threading
 from pathlib import Path
 
 from sordini.protocol.records.batch import Record
-from tests.build import a_batch
 from tests.outside.processes import SordiniProcess
-from tests.process.hostile_broker import HOSTILE, HostileBroker
-from tests.process.wire import PATIENCE_S, Client
+from tests.support.builders import a_batch
+from tests.support.hostile_broker import HOSTILE, HostileBroker
+from tests.support.wire_client import PATIENCE_S, Client
 
 PROGRAM = Path(__file__).with_name("all_commands.py")
 FORGED = "forged\\nsordini is well"

@@ -21,8 +21,8 @@ from sordini.replication.controller.machine.events import (
     MovesWanted,
     ShutdownWanted,
 )
-from tests.scenarios.controller_world import World
-from tests.scenarios.stories import assert_as_written
+from tests.support.controller_world import World
+from tests.support.transcripts import assert_as_written
 
 STORIES = sorted((Path(__file__).parent / "controller").glob("*.txt"))
 

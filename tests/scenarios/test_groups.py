@@ -14,8 +14,8 @@ from sordini.broker.groups import machine
 from sordini.broker.groups.events import Leaving
 from sordini.broker.groups.state import Protocol
 from sordini.protocol.errors import ErrorCode
-from tests.scenarios.groups_world import Client, World, describe
-from tests.scenarios.stories import assert_as_written
+from tests.support.groups_world import Client, World, describe
+from tests.support.transcripts import assert_as_written
 
 STORIES = sorted((Path(__file__).parent / "groups").glob("*.txt"))
 

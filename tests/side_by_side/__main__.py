@@ -21,7 +21,7 @@ from tests.side_by_side.brokers import OURS, THEIRS, Side, both
 from tests.side_by_side.cases import FULL, SMALL, Case, Size
 from tests.side_by_side.catalogue import CASES
 from tests.side_by_side.measure import Figures, attack
-from tests.worst_batches import MIB
+from tests.support.worst_batches import MIB
 
 HEAD = (
     "| attack | broker | answer | after s | CPU s | longest wait of a neighbour, ms | memory, MiB | afterwards |\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from uuid import uuid4
 
 from tests.outside.processes import BrokerProcess, ProcessError
-from tests.process.wire import Client
 from tests.side_by_side.brokers import Side, is_serving
 from tests.side_by_side.cases import await_leader, create
+from tests.support.wire_client import Client
 
 AS_IT_WAS = "serves"
 

@@ -13,7 +13,7 @@ from sordini.protocol.messages.api_versions import ApiVersionsRequest
 from sordini.protocol.messages.metadata import MetadataRequest
 from tests.outside.java import ApacheKafkaProcess, ZooKeeperProcess
 from tests.outside.processes import BrokerProcess, ProcessError, SordiniProcess
-from tests.process.wire import Client
+from tests.support.wire_client import Client
 
 OURS: Final = "Sordini"
 THEIRS: Final = "Apache Kafka 3.9.1"

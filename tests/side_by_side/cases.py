@@ -20,9 +20,9 @@ from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTop
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.messages.offset_fetch import OffsetFetchRequest
-from tests.largest_bodies import KNOWN_GROUPS, KNOWN_PARTITIONS, KNOWN_TOPICS, Shape, largest
-from tests.process.wire import Client
-from tests.worst_batches import MIB
+from tests.support.largest_bodies import KNOWN_GROUPS, KNOWN_PARTITIONS, KNOWN_TOPICS, Shape, largest
+from tests.support.wire_client import Client
+from tests.support.worst_batches import MIB
 
 ANSWER_S_MAX: Final = 30.0
 LEADER_S_MAX: Final = 10.0

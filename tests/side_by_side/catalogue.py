@@ -24,10 +24,6 @@ from sordini.protocol.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from sordini.protocol.records.compression import GZIP, LZ4, ZSTD
-from tests import worst_batches
-from tests.build import a_batch
-from tests.largest_bodies import KNOWN, REPEATED, UNKNOWN
-from tests.process.wire import Client
 from tests.side_by_side.cases import (
     CLOSED,
     NOT_DUE,
@@ -40,6 +36,10 @@ from tests.side_by_side.cases import (
     largest_of,
     prepared,
 )
+from tests.support import worst_batches
+from tests.support.builders import a_batch
+from tests.support.largest_bodies import KNOWN, REPEATED, UNKNOWN
+from tests.support.wire_client import Client
 
 OUTSIDE: Final = "../../x"
 REFUSED: Final = frozenset({"CLUSTER_AUTHORIZATION_FAILED"})

@@ -10,8 +10,8 @@ from bench.procfs import cpu_seconds, resident_bytes
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.api_versions import ApiVersionsRequest
 from tests.outside.processes import BrokerProcess
-from tests.process.wire import Client
 from tests.side_by_side.cases import Case, Size
+from tests.support.wire_client import Client
 
 NEIGHBOUR_PAUSE_S: Final = 0.003
 NEIGHBOUR_PATIENCE_S: Final = 60.0

@@ -13,7 +13,7 @@ import time
 
 from tests.sim.broker import SimBroker
 from tests.sim.scenario import Verdict, run_seed, scenario
-from tests.sim.trace import LINES_KEPT
+from tests.support.trace import LINES_KEPT
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTop
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from sordini.protocol.types import TopicId, TopicPartition
 from tests.sim.client import Connection
-from tests.sim.network import Address, SimNetwork
+from tests.support.simulated_network import Address, SimNetwork
 
 TIMEOUT_S = 5.0
 BACKOFF_S = 0.2

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
-from tests.sim.loop import SimLoop
-from tests.sim.network import Address, SimNetwork, SimSocket
+from tests.support.simulated_network import Address, SimNetwork, SimSocket
+from tests.support.virtual_loop import SimLoop
 
 RECEIVE_BYTES = 16_384
 FRAME_BYTES_MAX = 8 * 1024 * 1024

@@ -22,7 +22,7 @@ from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_heade
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from tests.sim.client import Connection, ProtocolViolation
 from tests.sim.history import History, Poll, Reset, Seen
-from tests.sim.network import Address, SimNetwork
+from tests.support.simulated_network import Address, SimNetwork
 
 REQUEST_TIMEOUT_S = 5.0
 BACKOFF_S = 0.1

@@ -13,10 +13,10 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from tests.crash.forgetful_disk import Died, ForgetfulDisk, ForgetfulFile
-from tests.crash.forgetful_nodes import Node
-from tests.sim.loop import SimClock, SimLoop, SimProcess
-from tests.sim.trace import Trace
+from tests.support.forgetful_disk import Died, ForgetfulDisk, ForgetfulFile
+from tests.support.forgetful_nodes import Node
+from tests.support.trace import Trace
+from tests.support.virtual_loop import SimClock, SimLoop, SimProcess
 
 T = TypeVar("T")
 OFFLOAD_MEAN_S = 0.004

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tests.sim.client import Connection
 from tests.sim.group_history import Expelled, GroupHistory
-from tests.sim.loop import SimLoop
+from tests.support.virtual_loop import SimLoop
 
 UNDISTURBED_S = 0.5
 """An answer that is not held up comes sooner."""

@@ -24,8 +24,8 @@ from tests.sim.client import Connection
 from tests.sim.group_client import MemberRules, TryAgain, partition_counts
 from tests.sim.group_history import GroupHistory, Joined, Left, Listed, Synced, Unanswered
 from tests.sim.hearing import Hearing
-from tests.sim.network import Address, SimNetwork
 from tests.sim.offsets_client import OffsetsClient, Who
+from tests.support.simulated_network import Address, SimNetwork
 
 SESSION_S = 10.0
 HEARTBEAT_S = 3.0

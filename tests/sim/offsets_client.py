@@ -24,7 +24,7 @@ from sordini.protocol.types import TopicPartition
 from tests.sim.client import Connection
 from tests.sim.group_client import TIMEOUT_S, TryAgain
 from tests.sim.group_history import Commit, GroupHistory, Outcome, Told
-from tests.sim.network import Address, SimNetwork
+from tests.support.simulated_network import Address, SimNetwork
 
 LATER = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 REFUSED = (

@@ -27,8 +27,8 @@ from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from tests.sim.client import Connection
 from tests.sim.history import History, Outcome, Send
-from tests.sim.loop import SimClock
-from tests.sim.network import Address, SimNetwork
+from tests.support.simulated_network import Address, SimNetwork
+from tests.support.virtual_loop import SimClock
 
 REQUEST_TIMEOUT_S = 3.0
 BACKOFF_S = 0.1

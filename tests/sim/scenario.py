@@ -24,10 +24,10 @@ from tests.sim.group_client import MemberRules
 from tests.sim.groups import TOPICS as GROUP_TOPICS
 from tests.sim.groups import Groups, member_rules
 from tests.sim.history import History, Poll
-from tests.sim.loop import Deadlock, Runaway, run
 from tests.sim.producer import Producer, ProducerRules
-from tests.sim.trace import LINES_KEPT
 from tests.sim.world import ADDRESS, Broker, World
+from tests.support.trace import LINES_KEPT
+from tests.support.virtual_loop import Deadlock, Runaway, run
 
 TOPICS = {"audit": 1, "ledger": 1, "orders": 2}
 RETENTION = {"retention.bytes", "retention.ms"}

@@ -12,7 +12,7 @@ from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.coordination.tree import Node, Tree
 from sordini.replication.ports import StoreUnusable
 from tests.sim.disk import SimDisk
-from tests.sim.loop import SimClock, SimProcess
+from tests.support.virtual_loop import SimClock, SimProcess
 
 
 class DurableNodes:

@@ -11,8 +11,8 @@ from tests.sim.assignments import assigned, assignment, share_out, subscribed, s
 from tests.sim.files import committed_in
 from tests.sim.group_client import MemberRules
 from tests.sim.groups import Groups
-from tests.sim.loop import SimLoop, run
 from tests.sim.world import World
+from tests.support.virtual_loop import SimLoop, run
 
 RULES = (MemberRules("g", ("work",)), MemberRules("g", ("work",)))
 COUNTS = {"work": 2}

@@ -7,10 +7,10 @@ import pytest
 
 from sordini.broker.network.ports import SliceError, SocketOptions
 from tests.sim.disk import SimDisk, SimPageCache
-from tests.sim.loop import Runaway, SimLoop, run
-from tests.sim.network import SimNetwork, SimSocket
-from tests.sim.pipe import LinkRules
-from tests.sim.trace import Trace
+from tests.support.simulated_network import SimNetwork, SimSocket
+from tests.support.simulated_pipe import LinkRules
+from tests.support.trace import Trace
+from tests.support.virtual_loop import Runaway, SimLoop, run
 
 HOST = "broker"
 PORT = 9092

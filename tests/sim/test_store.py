@@ -6,9 +6,9 @@ import pytest
 
 from sordini.replication.ports import NoNode, StoreUnusable
 from tests.sim.disk import SimDisk
-from tests.sim.loop import SimClock, SimLoop, SimProcess, run
 from tests.sim.store import DurableNodes, open_store
-from tests.sim.trace import Trace
+from tests.support.trace import Trace
+from tests.support.virtual_loop import SimClock, SimLoop, SimProcess, run
 
 
 def test_answered_writes_outlive_a_kill_and_ephemerals_do_not():

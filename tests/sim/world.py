@@ -18,10 +18,10 @@ from sordini.protocol.types import TopicPartition
 from tests.sim.disk import SimDisk
 from tests.sim.files import committed_in, dumps_of, partitions_in
 from tests.sim.history import Dump, History, Restart
-from tests.sim.loop import SimClock, SimLoop, SimProcess
-from tests.sim.network import Address, SimNetwork
 from tests.sim.store import DurableNodes, open_store
-from tests.sim.trace import LINES_KEPT, Trace, TraceLog
+from tests.support.simulated_network import Address, SimNetwork
+from tests.support.trace import LINES_KEPT, Trace, TraceLog
+from tests.support.virtual_loop import SimClock, SimLoop, SimProcess
 
 ADDRESS: Address = ("broker", 9092)
 LOG_DIRECTORIES = ("/data/a", "/data/b")

@@ -20,7 +20,7 @@ from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
 from sordini.protocol.declare import EMPTY, ArrayOf, Field, Kind, Struct, fields_of
 from sordini.protocol.headers import request_header
 from sordini.protocol.records.batch import build_batch
-from tests.build import an_idempotent_batch, some_records
+from tests.support.builders import an_idempotent_batch, some_records
 
 BITS: Final = {"b": 8, "h": 16, "H": 16, "i": 32, "I": 32, "q": 64}
 TOPICS: Final = ("fuzz-0", "fuzz-1", "fuzz-2", "fuzz.3", "fuzz_4", "fuzz-compacted", "fuzz-gone", "fuzz-new")

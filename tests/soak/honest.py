@@ -16,7 +16,7 @@ from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.batch import read_header, read_records
-from tests.build import a_batch, some_records
+from tests.support.builders import a_batch, some_records
 
 TOPIC: Final = "honest"
 """In no list of the generator's."""

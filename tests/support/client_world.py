@@ -39,7 +39,7 @@ from sordini.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from tests.build import a_batch
+from tests.support.builders import a_batch
 
 TOPIC = "orders"
 

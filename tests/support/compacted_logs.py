@@ -14,10 +14,10 @@ from sordini.storage.compaction.policy import Cleanable, CleanerConfig, LogFacts
 from sordini.storage.compaction.task import CleaningResult, SegmentSpan
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager
-from tests.build import a_batch, writable
-from tests.cleaning import CleaningHere, NoTime
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.builders import a_batch, writable
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.inline_cleaner import CleaningHere, NoTime
+from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 
 COMPACTED = SMALL._replace(
     segment_bytes=2_000,

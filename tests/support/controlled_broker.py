@@ -22,7 +22,7 @@ from sordini.replication.inter_broker import OLDEST
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.ports import Create
-from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker, answer_of, topic_id_of
+from tests.support.unit_broker import ADDRESS, ME, UnitBroker, a_broker, answer_of, topic_id_of
 
 
 class GovernedBroker:

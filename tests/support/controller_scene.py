@@ -12,7 +12,7 @@ from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.policy import Policy
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.metadata_store.configs import change_config
-from tests.unit.replication.controller.conftest import Brokers, Lines, StoppedClock
+from tests.unit.replication.conftest import Brokers, Lines, StoppedClock
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
 ORDERS = TopicPartition("orders", 0)

@@ -68,7 +68,7 @@ from sordini.replication.ports import (
     Operation,
     Set,
 )
-from tests.scenarios.controller_words import describe, operation_line, reply_line
+from tests.support.controller_words import describe, operation_line, reply_line
 
 
 class World:

@@ -16,9 +16,9 @@ from sordini.storage import names
 from sordini.storage.checkpoints import write_epochs, write_offsets
 from sordini.storage.log import Log
 from sordini.storage.snapshots import decode_snapshot, encode_snapshot
-from tests.build import an_idempotent_batch, writable
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.builders import an_idempotent_batch, writable
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 
 DATA: Final = "/data"
 DIRECTORY: Final = f"{DATA}/{PARTITION}"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sordini.protocol.types import BrokerId
 from sordini.replication.ports import Unreachable
-from tests.sim.loop import SimLoop, run
+from tests.support.virtual_loop import SimLoop, run
 
 
 class Sent(NamedTuple):

@@ -34,7 +34,7 @@ from sordini.replication.ports import (
 )
 
 if TYPE_CHECKING:
-    from tests.sim.cluster.zk_session import SimZkSession
+    from tests.support.fake_zookeeper_session import SimZkSession
 
 DELAY_LEAST_S = 0.0002
 DELAY_MEAN_S = 0.001

@@ -24,7 +24,7 @@ from sordini.replication.ports import (
     StoreUnusable,
     Watch,
 )
-from tests.sim.cluster.zk import SimZk, Stream, Work
+from tests.support.fake_zookeeper import SimZk, Stream, Work
 
 OVER = (SessionState.CLOSED, SessionState.EXPIRED)
 

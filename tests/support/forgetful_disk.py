@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from sordini.storage.disk import Buffer, File
-from tests.crash.forgetful_nodes import Node, after_power_loss, copied, name_of, parent_of
+from tests.support.forgetful_nodes import Node, after_power_loss, copied, name_of, parent_of
 
 T = TypeVar("T")
 

@@ -25,8 +25,8 @@ from sordini.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.broker.parts import UnitBroker, a_broker, answer_of
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.unit_broker import UnitBroker, a_broker, answer_of
 
 ONE_PARTITION = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
 SUBSCRIBED_TO_ORDERS = b"\x00\x00\x00\x00\x00\x01\x00\x06orders\xff\xff\xff\xff"

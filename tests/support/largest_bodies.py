@@ -20,8 +20,8 @@ from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.declare import ArrayOf, Kind, Struct, fields_of
 from sordini.protocol.decoding import cost_of
 from sordini.protocol.primitives import NUMBER_COST, NUMBERS_PER_ROW, Blob, Fixed, Text
-from tests.build import a_batch
-from tests.unit.broker.parts import topic_id_of
+from tests.support.builders import a_batch
+from tests.support.unit_broker import topic_id_of
 
 BODY_BYTES = 1 << 20
 KNOWN_TOPICS = tuple(f"t{number}" for number in range(20))

@@ -1,9 +1,9 @@
 """How long the loop is held by the largest requests: `make stall` prints the table.
 
-Each largest body (`tests/largest_bodies.py`) is served by a whole broker made of parts (memory for a disk), while
+Each largest body (`tests/support/largest_bodies.py`) is served by a whole broker made of parts (memory for a disk), while
 another client, one call a round of the loop, waits. Printed for each: CPU seconds in all, and the longest that the
 other client waited, in CPU time of this process: what else the machine does is not counted. Times are printed and
-never asserted: `tests/unit/broker/test_longest_requests.py` asserts counted calls.
+never asserted: `tests/unit/broker/requests/test_longest_requests.py` asserts counted calls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.protocol.headers import request_header
-from tests.largest_bodies import (
+from tests.support.controlled_broker import governed
+from tests.support.group_requests import a_stable_group, commit
+from tests.support.largest_bodies import (
     BODY_BYTES,
     KNOWN_GROUPS,
     KNOWN_PARTITIONS,
@@ -34,9 +36,7 @@ from tests.largest_bodies import (
     largest,
     shapes,
 )
-from tests.unit.broker.governed import governed
-from tests.unit.broker.group_calls import a_stable_group, commit
-from tests.unit.broker.parts import UnitBroker, a_broker
+from tests.support.unit_broker import UnitBroker, a_broker
 
 QUIET_ROUNDS = 50
 """Rounds of the loop without an answer after which timers fire: what waits for them holds nothing."""

@@ -37,13 +37,13 @@ from sordini.replication.replica_set import ReplicaSet
 from sordini.replication.replica_set import Surroundings as SetSurroundings
 from sordini.replication.terms import Peers
 from sordini.storage.log_config import LogConfig
-from tests.build import a_batch
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.opening import RecordsHere
-from tests.sim.loop import SimClock, SimLoop, elapse, run
-from tests.unit.broker.network.helpers import ListLog
-from tests.unit.broker.parts import a_peer, read_answer
-from tests.unit.replication.held import SETTINGS, checked, logs_on
+from tests.support.builders import a_batch
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.inline_record_jobs import RecordsHere
+from tests.support.network import ListLog
+from tests.support.partitions import SETTINGS, checked, logs_on
+from tests.support.unit_broker import a_peer, read_answer
+from tests.support.virtual_loop import SimClock, SimLoop, elapse, run
 
 LEADER = BrokerId(1)
 FOLLOWER = BrokerId(2)

@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Sequence
 
 from sordini.broker.network.ports import Buffer, SliceError, SocketOptions
-from tests.crash.forgetful_disk import ForgetfulFile
 from tests.sim.disk import page_reader
-from tests.sim.loop import SimLoop, SimProcess, current_process
-from tests.sim.pipe import FileReference, LinkRules, Pipe
-from tests.sim.trace import Trace
+from tests.support.forgetful_disk import ForgetfulFile
+from tests.support.simulated_pipe import FileReference, LinkRules, Pipe
+from tests.support.trace import Trace
+from tests.support.virtual_loop import SimLoop, SimProcess, current_process
 
 Address = tuple[str, int]
 FIRST_CLIENT_PORT = 40_000

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.sim.loop import SimLoop
+from tests.support.virtual_loop import SimLoop
 
 
 class LinkRules(NamedTuple):

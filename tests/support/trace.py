@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 
-from tests.sim.loop import SimLoop
+from tests.support.virtual_loop import SimLoop
 
 LINES_KEPT = 400
 BUGS = frozenset({"connection closed by a bug", "request failed", "abandoning a request failed", "answer cut off"})

@@ -21,7 +21,7 @@ from asyncio import base_events
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from tests.crash.forgetful_disk import Died
+from tests.support.forgetful_disk import Died
 
 T = TypeVar("T")
 STEPS_MAX = 3_000_000

@@ -24,10 +24,10 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
 )
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.batch import Record
-from tests.build import a_batch
 from tests.cluster.chaos.events import FAIL, INFO, OK, Hw, Recorder, Send
 from tests.cluster.chaos.working import Orders, Working, split
-from tests.process.wire import Client
+from tests.support.builders import a_batch
+from tests.support.wire_client import Client
 
 PATIENCE_SECONDS: Final = 6.0
 LOOK_SECONDS: Final = 0.2

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.build import a_batch, some_records
 from tests.cluster.chaos.checker import LAWS, violations, what_is_missing
 from tests.cluster.chaos.events import (
     FAIL,
@@ -37,6 +36,7 @@ from tests.cluster.chaos.files import committed_heads, index_problems, left_by
 from tests.cluster.chaos.laws import counted_duplicates
 from tests.cluster.chaos.outage_laws import availability, services
 from tests.cluster.chaos.replica_laws import digest, first_acknowledgements, silences
+from tests.support.builders import a_batch, some_records
 
 TP = "t-0"
 HEADS = [(0, 2, 0, 10), (2, 3, 0, 11), (3, 4, 2, 12)]

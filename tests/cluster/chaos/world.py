@@ -30,7 +30,7 @@ from tests.cluster.tree import Tree
 from tests.outside.java import ZooKeeperProcess
 from tests.outside.needs import ROOT
 from tests.outside.processes import OutsideProcess, ProcessError, SordiniProcess
-from tests.process.wire import Client
+from tests.support.wire_client import Client
 
 BROKERS: Final = (1, 2, 3)
 TOPICS: Final = 4

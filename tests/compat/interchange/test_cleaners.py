@@ -31,7 +31,7 @@ from sordini.storage.log_manager import Identity, LogManager
 from tests.compat.sent import CODECS
 from tests.outside.java import ApacheKafkaProcess
 from tests.outside.tools import JavaTools
-from tests.unit.storage.compacted import Reported, cleaning_of
+from tests.support.compacted_logs import Reported, cleaning_of
 
 THEIRS, OURS = "theirs", "ours"
 STAGED, SWAPPED = "staged", "swapped"

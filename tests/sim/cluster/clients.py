@@ -21,8 +21,8 @@ from tests.sim.cluster.states import States
 from tests.sim.consumer import BACKOFF_S, Consumer, ConsumerRules
 from tests.sim.consumer import _TryAgain as _ReadAgain
 from tests.sim.history import History
-from tests.sim.network import Address, SimNetwork
 from tests.sim.producer import Producer, ProducerRules
+from tests.support.simulated_network import Address, SimNetwork
 
 LATEST = -1
 OBSERVED_VERSION = 11

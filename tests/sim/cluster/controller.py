@@ -20,9 +20,9 @@ from tests.sim.cluster.commands import Sender, Told, leader_and_isr, stop_replic
 from tests.sim.cluster.delivery import Command, Delivery, Roughness
 from tests.sim.cluster.network import ClusterNetwork
 from tests.sim.cluster.states import States
-from tests.sim.loop import SimProcess
-from tests.sim.network import Address
-from tests.sim.trace import Trace
+from tests.support.simulated_network import Address
+from tests.support.trace import Trace
+from tests.support.virtual_loop import SimProcess
 
 CONTROLLER_ID = 100
 CONTROLLER: Address = ("controller", 9092)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from sordini.protocol.api import ApiKey
 from tests.sim.client import Connection
-from tests.sim.loop import SimProcess
-from tests.sim.network import Address, SimNetwork
+from tests.support.simulated_network import Address, SimNetwork
+from tests.support.virtual_loop import SimProcess
 
 TIMEOUT_S = 2.0
 BACKOFF_S = (0.02, 0.1)

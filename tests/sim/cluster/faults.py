@@ -10,7 +10,7 @@ from typing import Literal
 from tests.sim.cluster.controller import CONTROLLER
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.world import ClusterWorld
-from tests.sim.network import SimSocket
+from tests.support.simulated_network import SimSocket
 
 Fault = Literal[
     "kill",

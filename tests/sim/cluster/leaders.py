@@ -9,7 +9,7 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.types import TopicPartition
 from tests.sim.client import Connection
-from tests.sim.network import Address, SimNetwork
+from tests.support.simulated_network import Address, SimNetwork
 
 TIMEOUT_S = 1.0
 VERSION = 9

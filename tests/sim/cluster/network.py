@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 
 from sordini.broker.network.ports import SocketOptions
-from tests.sim.loop import SimLoop, current_process
-from tests.sim.network import CONNECT_TIMEOUT_MS, Address, SimNetwork, SimSocket
-from tests.sim.pipe import LinkRules
-from tests.sim.trace import Trace
+from tests.support.simulated_network import CONNECT_TIMEOUT_MS, Address, SimNetwork, SimSocket
+from tests.support.simulated_pipe import LinkRules
+from tests.support.trace import Trace
+from tests.support.virtual_loop import SimLoop, current_process
 
 CLIENTS = "clients"
 """The host of everything that is no simulated process."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Literal
 from sordini.broker.configuration.config import build_config
 from sordini.broker.wiring.server import Ports, Server, StartRefused
 from sordini.protocol.types import BrokerId
-from tests.cleaning import CleaningHere
-from tests.opening import RecordsHere
-from tests.sim.cluster.zk_session import SimZkStore
 from tests.sim.disk import SimDisk, SimPageCache
-from tests.sim.loop import SimClock, SimProcess
-from tests.sim.network import Address
-from tests.sim.trace import TraceLog
+from tests.support.fake_zookeeper_session import SimZkStore
+from tests.support.inline_cleaner import CleaningHere
+from tests.support.inline_record_jobs import RecordsHere
+from tests.support.simulated_network import Address
+from tests.support.trace import TraceLog
+from tests.support.virtual_loop import SimClock, SimProcess
 
 if TYPE_CHECKING:
     from tests.sim.cluster.world import ClusterWorld

@@ -23,9 +23,9 @@ from tests.sim.cluster.node import SESSION_TIMEOUT_MS
 from tests.sim.cluster.world import ClusterWorld
 from tests.sim.consumer import Consumer, ConsumerRules
 from tests.sim.history import History, Poll
-from tests.sim.loop import Deadlock, Runaway, run
 from tests.sim.producer import ProducerRules
-from tests.sim.trace import LINES_KEPT
+from tests.support.trace import LINES_KEPT
+from tests.support.virtual_loop import Deadlock, Runaway, run
 
 BROKERS = tuple(BrokerId(number) for number in (1, 2, 3))
 PROTOCOLS = ("3.9-IV0", "3.9-IV0", "2.7-IV2", "2.7-IV0", "2.8-IV1", "3.5-IV1", "2.7-IV1", "3.0-IV1")

@@ -10,8 +10,8 @@ from sordini.broker.network.ports import SocketOptions
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.headers import read_request_header, response_header
-from tests.sim.loop import SimLoop
-from tests.sim.network import Address, SimListeningSocket, SimNetwork, SimSocket
+from tests.support.simulated_network import Address, SimListeningSocket, SimNetwork, SimSocket
+from tests.support.virtual_loop import SimLoop
 
 RECEIVE_BYTES = 16_384
 

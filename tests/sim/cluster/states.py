@@ -9,7 +9,7 @@ from sordini.replication.cluster_model import Broker, Malformed, PartitionState,
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Create, Delete, NoNode, Set
 from tests.sim.cluster.commands import Told
-from tests.sim.cluster.zk import SimZk
+from tests.support.fake_zookeeper import SimZk
 
 CLUSTER = "c2ltdWxhdGlvbi4uLi4uLg"
 

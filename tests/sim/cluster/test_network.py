@@ -8,9 +8,9 @@ import pytest
 
 from sordini.broker.network.ports import SocketOptions
 from tests.sim.cluster.network import ClusterNetwork
-from tests.sim.loop import SimLoop, run
-from tests.sim.network import SimSocket
-from tests.sim.trace import Trace
+from tests.support.simulated_network import SimSocket
+from tests.support.trace import Trace
+from tests.support.virtual_loop import SimLoop, run
 
 ADDRESS = ("b", 9092)
 

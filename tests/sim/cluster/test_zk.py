@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from sordini.replication.ports import ConnectionLoss, SessionExpired, SessionState, WatchEvent
-from tests.sim.cluster.zk import SimZk
-from tests.sim.cluster.zk_session import SimZkSession, SimZkStore
-from tests.sim.loop import SimClock, SimLoop, SimProcess, run
-from tests.sim.trace import Trace
+from tests.support.fake_zookeeper import SimZk
+from tests.support.fake_zookeeper_session import SimZkSession, SimZkStore
+from tests.support.trace import Trace
+from tests.support.virtual_loop import SimClock, SimLoop, SimProcess, run
 
 TIMEOUT_S = 2.0
 

@@ -17,11 +17,11 @@ from tests.sim.cluster.network import ClusterNetwork
 from tests.sim.cluster.node import LOG_DIRECTORY, Node
 from tests.sim.cluster.service import Service
 from tests.sim.cluster.states import States
-from tests.sim.cluster.zk import SimZk
 from tests.sim.history import History
-from tests.sim.loop import SimClock, SimLoop
-from tests.sim.pipe import LinkRules
-from tests.sim.trace import LINES_KEPT, Trace
+from tests.support.fake_zookeeper import SimZk
+from tests.support.simulated_pipe import LinkRules
+from tests.support.trace import LINES_KEPT, Trace
+from tests.support.virtual_loop import SimClock, SimLoop
 
 STOP_S_MAX = 15.0
 RULES = LinkRules(short_chance=0.05)

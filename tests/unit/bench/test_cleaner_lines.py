@@ -8,7 +8,7 @@ from bench import cleaner_lines
 from bench.cleaner_lines import Cleaning
 from sordini.broker.process.logging import Logger
 from sordini.broker.wiring.cleaning import CleaningLines
-from tests.unit.storage.compacted import Compacting
+from tests.support.compacted_logs import Compacting
 
 BEGINNING = "[2026-11-21 23:59:59,900] INFO Cleaner 0: Beginning cleaning of log c-0 (kafka.log.LogCleaner)\n"
 MAPPED = "[2026-11-22 00:00:00,000] INFO Cleaner 0: Offset map for log c-0 complete. (kafka.log.LogCleaner)\n"

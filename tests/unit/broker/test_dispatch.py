@@ -22,8 +22,8 @@ from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from sordini.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from sordini.protocol.primitives import ROW_COST
-from tests.unit.broker.network.helpers import FakeSlice, ListLog
-from tests.unit.broker.parts import a_peer, read_answer
+from tests.support.network import FakeSlice, ListLog
+from tests.support.unit_broker import a_peer, read_answer
 
 COORDINATOR = ApiKey.FIND_COORDINATOR
 

@@ -6,8 +6,8 @@ import pytest
 
 from sordini.replication.controller.policy import UNCLEAN_KEY
 from sordini.replication.metadata_store.configs import change_config
-from tests.unit.broker.governed import GovernedBroker, governed, write_partition
-from tests.unit.broker.parts import ME, a_broker
+from tests.support.controlled_broker import GovernedBroker, governed, write_partition
+from tests.support.unit_broker import ME, a_broker
 
 
 async def settings(whole: GovernedBroker, entity: str, **values: str) -> None:

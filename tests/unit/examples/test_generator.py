@@ -15,7 +15,7 @@ from examples.activity.generator.site import Skewed
 from examples.activity.generator.tally import LATE_MINUTES, Tally
 from examples.activity.generator.visits import CLICK, EVENTS_PER_VISIT, KINDS, MINUTE_MS, SEARCH, VIEW, Plan, events
 from sordini.pipeline.schemas.named import NAMED
-from tests.unit.examples.in_memory import PLAN, sent_of, tally_of
+from tests.support.in_memory_site import PLAN, sent_of, tally_of
 
 SMALL = PLAN._replace(events=100)
 MANY = tuple(events(PLAN._replace(events=8_000)))

@@ -19,7 +19,7 @@ from examples.activity.report.figures import draw_lateness
 from examples.activity.report.findings import Findings, Tables, counted, differences, findings
 from examples.activity.report.page import Run, page
 from examples.running import Step
-from tests.unit.examples.in_memory import PLAN, sent_of, tables_of, tally_of
+from tests.support.in_memory_site import PLAN, sent_of, tables_of, tally_of
 
 SENT = sent_of(PLAN)
 COUNTS = tally_of(SENT).told()

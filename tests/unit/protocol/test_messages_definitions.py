@@ -20,7 +20,7 @@ from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
 from sordini.protocol.declare import EMPTY, NEVER, ArrayOf, Field, Kind, Struct, flexible_from
 from sordini.protocol.errors import ErrorCode
 from tests.outside.versions import APACHE_KAFKA, NEWEST_APACHE_KAFKA, OLDER_APACHE_KAFKA
-from tests.unit.protocol.samples import present_fields
+from tests.support.message_samples import present_fields
 
 OLDEST, OLD, NEW = OLDER_APACHE_KAFKA, APACHE_KAFKA, NEWEST_APACHE_KAFKA
 ROOT = Path(__file__).parents[3]

@@ -13,7 +13,7 @@ from sordini.protocol.api import APIS, BETWEEN_BROKERS, ApiKey
 from sordini.protocol.declare import ArrayOf, Field, Struct
 from sordini.protocol.messages.api_versions import ApiVersionsResponse
 from sordini.protocol.primitives import Fixed
-from tests.unit.protocol.samples import MESSAGES, every_version, present_fields, sample
+from tests.support.message_samples import MESSAGES, every_version, present_fields, sample
 
 with warnings.catch_warnings():  # It loads its definitions through a deprecated function of importlib.
     warnings.simplefilter("ignore")

@@ -15,7 +15,7 @@ from sordini.protocol.errors import MessageTooCostly, WireError
 from sordini.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.primitives import COST_MAX, ROW_COST, varint
-from tests.unit.protocol.samples import MESSAGES, every_version, messages, sample
+from tests.support.message_samples import MESSAGES, every_version, messages, sample
 
 LAW = settings(
     max_examples=12,

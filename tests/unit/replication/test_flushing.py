@@ -14,8 +14,8 @@ from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from sordini.replication.purgatory import Waiter
 from sordini.storage.log_config import LogConfig
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.replication.held import ME, NAME, SETTINGS, TOPIC_ID, checked, logs_on
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.partitions import ME, NAME, SETTINGS, TOPIC_ID, checked, logs_on
 
 RECORDS = 3
 """In every batch of `checked`."""

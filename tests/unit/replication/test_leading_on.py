@@ -10,8 +10,8 @@ from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.follower import Position
 from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.replication.held import ME, NAME, OTHER, TOPIC_ID, logs_on
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.partitions import ME, NAME, OTHER, TOPIC_ID, logs_on
 from tests.unit.replication.test_replica_set import ELSEWHERE, replicas_on
 from tests.unit.replication.test_replicating import checked
 

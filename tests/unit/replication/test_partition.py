@@ -9,8 +9,8 @@ from sordini.protocol.types import LeaderEpoch, Offset, TopicPartition
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from sordini.replication.purgatory import Waiter
-from tests.build import a_batch, an_idempotent_batch
-from tests.unit.replication.held import ME, OTHER, SETTINGS, TOPIC_ID, a_partition, checked
+from tests.support.builders import a_batch, an_idempotent_batch
+from tests.support.partitions import ME, OTHER, SETTINGS, TOPIC_ID, a_partition, checked
 
 
 def code_of(action) -> ErrorCode:

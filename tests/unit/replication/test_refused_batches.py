@@ -9,7 +9,7 @@ from sordini.protocol.records.batch import BatchHeader, read_header
 from sordini.protocol.types import TopicPartition
 from sordini.replication import refused_batches
 from sordini.replication.refused_batches import PRODUCERS_MAX, REFUSED_MS, Refusals
-from tests.build import a_batch, an_idempotent_batch
+from tests.support.builders import a_batch, an_idempotent_batch
 
 NAME = TopicPartition("orders", 0)
 OUT_OF_ORDER = BrokerError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "8 where 3 was due")

@@ -18,17 +18,8 @@ from sordini.replication.terms import PartitionSettings
 from sordini.storage.errors import StorageError
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import LogManager
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.replication.held import (
-    ME,
-    NAME,
-    OTHER,
-    OTHER_TOPIC_ID,
-    SETTINGS,
-    TOPIC_ID,
-    checked,
-    logs_on,
-)
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.partitions import ME, NAME, OTHER, OTHER_TOPIC_ID, SETTINGS, TOPIC_ID, checked, logs_on
 
 ELSEWHERE = TopicPartition("orders", 7)
 SEEN_MS = 1_000

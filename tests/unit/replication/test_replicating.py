@@ -16,9 +16,9 @@ from sordini.replication.partition import Partition
 from sordini.replication.ports import Grant, Refusal
 from sordini.replication.purgatory import Waiter
 from sordini.replication.terms import Peers
-from tests.build import a_batch
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.replication.held import ME, NAME, OTHER, SETTINGS, TOPIC_ID, checked, logs_on
+from tests.support.builders import a_batch
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.partitions import ME, NAME, OTHER, SETTINGS, TOPIC_ID, checked, logs_on
 
 THIRD = BrokerId(3)
 EVERYBODY = (ME, OTHER, THIRD)

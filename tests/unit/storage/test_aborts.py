@@ -8,9 +8,9 @@ import pytest
 
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.storage.log import Log
-from tests.build import an_idempotent_batch
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.builders import an_idempotent_batch
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 from tests.unit.storage.test_log import put
 
 DIRECTORY = "/data/orders-3"

@@ -12,8 +12,8 @@ from sordini.protocol.types import TopicPartition
 from sordini.storage.errors import StorageError
 from sordini.storage.home import REFUSED
 from sordini.storage.log_values import Appended
-from tests.build import an_idempotent_batch
-from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
+from tests.support.builders import an_idempotent_batch
+from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 from tests.unit.storage.test_log import a_log, code_of, log_file, put
 
 

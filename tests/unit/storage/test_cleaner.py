@@ -13,8 +13,8 @@ from sordini.storage.cleaner import FAILURES_MAX, FailureKind, LogCleaner, Worke
 from sordini.storage.compaction.policy import CleanerConfig
 from sordini.storage.compaction.task import CleaningResult, CleaningTask
 from sordini.storage.log import Log
-from tests.crash.store import PARTITION, TOPIC_ID
-from tests.unit.storage.compacted import COMPACTED, Compacting, fill, held_by, put_pairs, text_of
+from tests.support.compacted_logs import COMPACTED, Compacting, fill, held_by, put_pairs, text_of
+from tests.support.log_model import PARTITION, TOPIC_ID
 
 THREE = ("a1 b1|c1", "a2 d1|b2", "a3 e1", "f1")
 

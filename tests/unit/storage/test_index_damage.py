@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.storage.log import Log
-from tests.build import a_batch
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.builders import a_batch
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 from tests.unit.storage.test_log import put
 
 DIRECTORY = "/data/orders-3"

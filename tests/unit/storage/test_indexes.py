@@ -14,7 +14,7 @@ from sordini.storage.disk import File
 from sordini.storage.offset_index import DamagedIndex, OffsetIndex
 from sordini.storage.open_files import Handle, OpenFiles
 from sordini.storage.time_index import TimeIndex
-from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.support.forgetful_disk import ForgetfulDisk
 
 
 def a_handle(data: bytes = b"") -> tuple[ForgetfulDisk, Handle]:

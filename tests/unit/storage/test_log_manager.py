@@ -14,9 +14,9 @@ from sordini.storage import names
 from sordini.storage.errors import StorageError, WrongDirectory
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager
-from tests.build import a_batch
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.crash.store import OFTEN, PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
+from tests.support.builders import a_batch
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.log_model import OFTEN, PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 from tests.unit.storage.test_log import put
 
 CLUSTER = "c" * 22

@@ -24,9 +24,9 @@ from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import LogManager
 from sordini.storage.log_values import Appended
 from sordini.storage.old_formats import append_messages
-from tests.build import BASE_TIMESTAMP, RULES, a_batch, some_records, writable
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, some_records, writable
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 
 DIRECTORY = "/data/orders-3"
 WIDE = SMALL._replace(segment_bytes=100_000)

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from sordini.storage.open_files import Handle, OpenFiles, pinned_beyond
-from tests.crash.forgetful_disk import ForgetfulDisk
+from tests.support.forgetful_disk import ForgetfulDisk
 
 LIMIT = 8
 

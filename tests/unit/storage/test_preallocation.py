@@ -9,8 +9,8 @@ import pytest
 from sordini.protocol.types import TopicPartition
 from sordini.storage.log_manager import Identity, LogManager
 from sordini.storage.preallocation import SHARE
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.crash.store import PARTITION, SMALL, TOPIC_ID
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.log_model import PARTITION, SMALL, TOPIC_ID
 from tests.unit.storage.test_log import put
 
 MIB = 1 << 20

@@ -9,9 +9,9 @@ from sordini.protocol.types import NO_TOPIC_ID
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager
-from tests.build import an_idempotent_batch
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
+from tests.support.builders import an_idempotent_batch
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 from tests.unit.storage.test_log import put
 
 MARKER = "/data/.kafka_cleanshutdown"

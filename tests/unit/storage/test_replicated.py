@@ -15,9 +15,9 @@ from sordini.protocol.records.fetched import check_fetched
 from sordini.storage import batch_scan
 from sordini.storage.log import Log
 from sordini.storage.replicated import append_fetched
-from tests.build import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records, writable
-from tests.crash.forgetful_disk import Died, ForgetfulDisk
-from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.builders import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records, writable
+from tests.support.forgetful_disk import Died, ForgetfulDisk
+from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 
 
 def a_log(disk: ForgetfulDisk | None = None, **changes: object) -> Log:

@@ -12,8 +12,8 @@ from sordini.protocol.records.batch import Record
 from sordini.storage import batch_scan
 from sordini.storage.log_config import LogConfig
 from sordini.storage.retention import BUILT_IN, DeletePolicy, Retention, RetentionContext, SegmentAge
-from tests.build import a_batch
-from tests.crash.store import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.builders import a_batch
+from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 from tests.unit.storage.test_log import a_log, put
 
 KEEP = LogConfig(retention_ms=-1, retention_bytes=-1)

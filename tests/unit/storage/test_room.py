@@ -11,8 +11,8 @@ from sordini.protocol.types import TopicPartition
 from sordini.storage.errors import NoRoom
 from sordini.storage.log import Log
 from sordini.storage.room import HEALED_AFTER_MS
-from tests.crash.forgetful_disk import DISK_BYTES, ForgetfulDisk
-from tests.crash.store import SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.forgetful_disk import DISK_BYTES, ForgetfulDisk
+from tests.support.log_model import SMALL, TOPIC_ID, a_disk, a_manager
 from tests.unit.storage.test_log import put
 
 TICK_MS = 1_000

@@ -7,9 +7,9 @@ from collections import Counter
 from sordini.protocol.types import TopicPartition
 from sordini.storage.disk import File
 from sordini.storage.log_manager import LogManager
-from tests.build import a_batch, an_idempotent_batch
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.crash.store import OFTEN, PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.builders import a_batch, an_idempotent_batch
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.log_model import OFTEN, PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 from tests.unit.storage.test_log import put
 
 LARGE = SMALL._replace(segment_bytes=400_000, segment_index_bytes=4_096, index_interval_bytes=4_096)

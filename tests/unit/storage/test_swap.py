@@ -10,9 +10,9 @@ from sordini.storage.compaction.swap import OutdatedResult, portions, stage, swa
 from sordini.storage.compaction.task import CleaningFigures, CleaningResult, Replacement
 from sordini.storage.errors import StorageError
 from sordini.storage.leftovers import clear_leftovers
-from tests.crash.forgetful_disk import Died, ForgetfulDisk
-from tests.crash.store import a_disk
-from tests.unit.storage.compacted import Compacting, Held, cleaning_of, held_by
+from tests.support.compacted_logs import Compacting, Held, cleaning_of, held_by
+from tests.support.forgetful_disk import Died, ForgetfulDisk
+from tests.support.log_model import a_disk
 
 FIGURES = CleaningFigures(0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
 

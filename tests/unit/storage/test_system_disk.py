@@ -14,7 +14,7 @@ import pytest
 
 from sordini.storage.disk import NEWEST_BYTES_MAX, SystemDisk, make_private_file
 from sordini.storage.log_manager import Identity, LogManager
-from tests.crash.store import PARTITION, SMALL, TOPIC_ID, contents
+from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, contents
 from tests.unit.storage.test_log import put
 
 

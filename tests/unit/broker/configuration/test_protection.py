@@ -189,8 +189,8 @@ SHOWN = {
     "max.connections": ("unit/broker/network/test_connections", "test_past_max_connections_peers_wait"),
     "max.connections.per.ip": ("unit/broker/network/test_connections", "test_past_max_connections_per_ip_a_connection"),
     "max.connections.per.ip.overrides": ("process/test_limits", "test_an_address_has_so_many_connections"),
-    "replication.quota.window.num": ("unit/broker/test_replica_quotas", "test_"),
-    "replication.quota.window.size.seconds": ("unit/broker/test_replica_quotas", "test_"),
+    "replication.quota.window.num": ("unit/broker/configuration/test_replica_quotas", "test_"),
+    "replication.quota.window.size.seconds": ("unit/broker/configuration/test_replica_quotas", "test_"),
 }
 
 

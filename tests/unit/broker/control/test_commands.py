@@ -34,10 +34,10 @@ from sordini.replication.terms import Peers
 from sordini.storage.checkpoints import read_offsets
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.names import HIGH_WATERMARKS
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.broker.network.helpers import ListLog
-from tests.unit.broker.parts import ME, OTHER, topic_id_of
-from tests.unit.replication.held import logs_on
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.network import ListLog
+from tests.support.partitions import logs_on
+from tests.support.unit_broker import ME, OTHER, topic_id_of
 
 ORDERS = TopicPartition("orders", 0)
 BILLS = TopicPartition("bills", 0)

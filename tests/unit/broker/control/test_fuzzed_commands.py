@@ -24,7 +24,7 @@ from sordini.storage import names
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager
 from tests.soak.generator import BETWEEN, TOPICS, Generator
-from tests.unit.broker.parts import CLUSTER_ID, ME, OTHER, UnitBroker, a_broker
+from tests.support.unit_broker import CLUSTER_ID, ME, OTHER, UnitBroker, a_broker
 
 REQUESTS = int(os.environ.get("SORDINI_FUZZED", "300"))
 SEEDS = range(2)

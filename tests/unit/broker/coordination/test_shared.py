@@ -7,8 +7,8 @@ import pytest
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.coordination.shared import Lease
 from sordini.replication.ports import SessionExpired, SessionState
-from tests.unit.broker.network.helpers import StillClock
-from tests.unit.broker.parts import inline
+from tests.support.network import StillClock
+from tests.support.unit_broker import inline
 
 
 async def test_the_end_of_a_lease_ends_its_own_sessions_and_nobody_elses() -> None:

@@ -20,8 +20,8 @@ from sordini.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tests.unit.broker.group_calls import a_coordinator, a_stable_group, heartbeat, join_request
-from tests.unit.broker.parts import Timer, UnitBroker, answer_of
+from tests.support.group_requests import a_coordinator, a_stable_group, heartbeat, join_request
+from tests.support.unit_broker import Timer, UnitBroker, answer_of
 
 ABOUT_SESSIONS: dict[ApiKey, tuple[int, Any, Callable[[Any], Any], Any, Any]] = {
     ApiKey.DELETE_GROUPS: (

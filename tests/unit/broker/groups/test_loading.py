@@ -17,9 +17,9 @@ from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.records.produced import CheckedBatches
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.broker.group_calls import ONE_PARTITION, a_coordinator, commit, committed, fetch
-from tests.unit.broker.parts import UnitBroker, a_broker
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.group_requests import ONE_PARTITION, a_coordinator, commit, committed, fetch
+from tests.support.unit_broker import UnitBroker, a_broker
 
 Pair = tuple[bytes | None, bytes | None]
 

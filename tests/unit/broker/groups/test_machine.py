@@ -23,7 +23,7 @@ from sordini.broker.groups.sessions import GRACE_MS_MIN
 from sordini.broker.groups.state import Caller, Group, GroupState
 from sordini.broker.groups.transition import Turn
 from sordini.protocol.errors import ErrorCode
-from tests.scenarios.groups_world import Client, World
+from tests.support.groups_world import Client, World
 
 
 def settled(*names: str, static: str = "") -> World:

@@ -1,6 +1,6 @@
 """What holds for a group's machine whatever happens, in whatever order.
 
-The world (`tests/scenarios/groups_world.py`) checks after every step that the group is sound, that every request was
+The world (`tests/support/groups_world.py`) checks after every step that the group is sound, that every request was
 answered once or waits in one place, that the generation did not go back, and that the records folded are the group.
 """
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sordini.broker.groups.events import GroupLimits, Leaving
 from sordini.broker.groups.state import GroupState, Protocol
 from sordini.protocol.errors import ErrorCode
-from tests.scenarios.groups_world import Client, World
+from tests.support.groups_world import Client, World
 
 NAMES = ("A", "B", "C", "D")
 INSTANCES = {"C": "c", "D": "d"}

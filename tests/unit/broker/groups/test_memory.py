@@ -13,8 +13,8 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
 from sordini.protocol.messages.join_group import JoinGroupRequestProtocol
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.broker.group_calls import (
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.group_requests import (
     a_coordinator,
     a_stable_group,
     commit,
@@ -24,7 +24,7 @@ from tests.unit.broker.group_calls import (
     join_request,
     leave,
 )
-from tests.unit.broker.parts import UnitBroker
+from tests.support.unit_broker import UnitBroker
 
 SMALL = {"sordini.group.memory.bytes.max": "100000"}
 

@@ -22,8 +22,8 @@ from sordini.replication.cluster_model import (
     UpdateMetadata,
 )
 from sordini.replication.metadata_store.topics import create_topic
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.broker.group_calls import (
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.group_requests import (
     ONE_PARTITION,
     a_coordinator,
     a_stable_group,
@@ -37,7 +37,7 @@ from tests.unit.broker.group_calls import (
     join_request,
     sync_request,
 )
-from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
+from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
 
 OFFSETS = TopicPartition(OFFSETS_TOPIC, 0)
 

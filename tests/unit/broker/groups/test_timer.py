@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sordini.broker.groups.timer import DRAIN_S, LATE_MS, DueTimer
-from tests.unit.broker.network.helpers import StillClock
-from tests.unit.broker.parts import Timers
+from tests.support.network import StillClock
+from tests.support.unit_broker import Timers
 
 
 class Desk:

@@ -24,10 +24,10 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.follower import EpochEnd, Start
 from sordini.replication.partition import Partition
-from tests.build import a_batch
-from tests.unit.broker.network.helpers import StillClock
-from tests.unit.broker.parts import Timers, a_broker, a_peer, answer_of, read_answer
-from tests.unit.replication.fetching.pair import LeaderSide, topic_id_of
+from tests.support.builders import a_batch
+from tests.support.network import StillClock
+from tests.support.replica_pair import LeaderSide, topic_id_of
+from tests.support.unit_broker import Timers, a_broker, a_peer, answer_of, read_answer
 
 ME, NEAR, FAR = (BrokerId(number) for number in (1, 2, 3))
 ALL = (ME, NEAR, FAR)

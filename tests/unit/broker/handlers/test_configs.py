@@ -20,7 +20,7 @@ from sordini.protocol.messages import alter_configs, incremental_alter_configs
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from sordini.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from sordini.replication.metadata_store import paths
-from tests.unit.broker.parts import ME, UnitBroker, a_broker
+from tests.support.unit_broker import ME, UnitBroker, a_broker
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND = range(3)

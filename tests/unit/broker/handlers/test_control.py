@@ -31,7 +31,7 @@ from sordini.replication.cluster_model import (
     StopReplica,
     UpdateMetadata,
 )
-from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, a_peer, answer_of, topic_id_of
+from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, a_peer, answer_of, topic_id_of
 
 NAME = TopicPartition("orders", 0)
 ROUNDS_MAX = 1000

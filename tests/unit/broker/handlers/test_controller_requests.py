@@ -32,8 +32,8 @@ from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.requests import ControllerRequests
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.metadata_store.registration import ensure_base_paths
-from tests.unit.broker.network.helpers import ListLog, StillClock
-from tests.unit.broker.parts import ME, OTHER, a_peer, answer_of, inline, topic_id_of
+from tests.support.network import ListLog, StillClock
+from tests.support.unit_broker import ME, OTHER, a_peer, answer_of, inline, topic_id_of
 
 ORDERS = TopicPartition("orders", 0)
 ALTER, SHUTDOWN, ALLOCATE = ApiKey.ALTER_PARTITION, ApiKey.CONTROLLED_SHUTDOWN, ApiKey.ALLOCATE_PRODUCER_IDS

@@ -21,7 +21,7 @@ from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from sordini.protocol.types import BrokerId
 from sordini.replication.metadata_store import paths
 from sordini.replication.metadata_store.topics import create_topic
-from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker, a_peer, answer_of, led, topic_id_of
+from tests.support.unit_broker import ADDRESS, ME, UnitBroker, a_broker, a_peer, answer_of, led, topic_id_of
 
 FIVE = {"offsets.topic.num.partitions": "5"}
 

@@ -19,9 +19,9 @@ from sordini.protocol.messages.fetch import (
 )
 from sordini.protocol.records.batch import read_header
 from sordini.protocol.types import TopicPartition
-from tests.build import a_batch, an_idempotent_batch
-from tests.unit.broker.parts import ME, UnitBroker, a_broker, answer_of, joined, topic_id_of
-from tests.unit.replication.held import checked
+from tests.support.builders import a_batch, an_idempotent_batch
+from tests.support.partitions import checked
+from tests.support.unit_broker import ME, UnitBroker, a_broker, answer_of, joined, topic_id_of
 
 FETCH = ApiKey.FETCH
 BATCH = a_batch(leader_epoch=0)

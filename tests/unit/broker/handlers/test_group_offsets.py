@@ -21,7 +21,7 @@ from sordini.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.unit.broker.group_calls import (
+from tests.support.group_requests import (
     a_coordinator,
     a_stable_group,
     codes,
@@ -33,7 +33,7 @@ from tests.unit.broker.group_calls import (
     leave,
     old_fetch,
 )
-from tests.unit.broker.parts import UnitBroker, topic_id_of
+from tests.support.unit_broker import UnitBroker, topic_id_of
 
 
 @pytest.mark.parametrize("version", range(10))

@@ -15,8 +15,8 @@ from sordini.protocol.messages.join_group import JoinGroupRequestProtocol
 from sordini.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from sordini.protocol.messages.list_groups import ListGroupsRequest
 from sordini.protocol.messages.sync_group import SyncGroupRequest
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.broker.group_calls import (
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.group_requests import (
     ONE_PARTITION,
     SUBSCRIBED_TO_ORDERS,
     a_coordinator,
@@ -29,7 +29,7 @@ from tests.unit.broker.group_calls import (
     leave,
     sync_request,
 )
-from tests.unit.broker.parts import UnitBroker, a_broker
+from tests.support.unit_broker import UnitBroker, a_broker
 
 READ_DELETE_DESCRIBE = 0b1_0100_1000
 

@@ -16,7 +16,7 @@ from sordini.protocol.messages.join_group import JoinGroupRequestProtocol
 from sordini.protocol.messages.list_groups import ListGroupsRequest
 from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from sordini.protocol.primitives import STRING_BYTES_MAX
-from tests.unit.broker.group_calls import (
+from tests.support.group_requests import (
     a_coordinator,
     a_stable_group,
     codes,
@@ -27,7 +27,7 @@ from tests.unit.broker.group_calls import (
     join,
     sync_request,
 )
-from tests.unit.broker.parts import a_broker
+from tests.support.unit_broker import a_broker
 
 TOPIC, BROKER = 2, 4
 LONGEST = "x" * STRING_BYTES_MAX

@@ -26,6 +26,7 @@ from sordini.replication.cluster_model import (
     UpdateMetadata,
 )
 from sordini.replication.metadata_store import paths
+from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, a_peer, topic_id_of
 from tests.unit.broker.handlers.test_control import (
     KEYS,
     TWO_LISTENERS,
@@ -36,7 +37,6 @@ from tests.unit.broker.handlers.test_control import (
     codes,
 )
 from tests.unit.broker.handlers.test_markers import begun, end, marker
-from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, a_peer, topic_id_of
 
 GOOD = TopicPartition("orders", 0)
 NO_NAMES = ("x" * 300, "a\nb", "a b", "../../x", "a/b", "..", ".", "", "nul\0", "\u00e4")

@@ -21,10 +21,10 @@ from sordini.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResult,
 )
-from tests.build import a_batch
-from tests.crash.forgetful_disk import DISK_BYTES, ForgetfulDisk
-from tests.unit.broker.parts import UnitBroker, a_broker
-from tests.unit.replication.held import checked
+from tests.support.builders import a_batch
+from tests.support.forgetful_disk import DISK_BYTES, ForgetfulDisk
+from tests.support.partitions import checked
+from tests.support.unit_broker import UnitBroker, a_broker
 
 DIRS = ApiKey.DESCRIBE_LOG_DIRS
 TWO = {"log.dirs": "/one,/two"}

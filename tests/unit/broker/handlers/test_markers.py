@@ -23,9 +23,9 @@ from sordini.protocol.types import LeaderEpoch, Offset
 from sordini.replication.follower import Position
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
-from tests.build import an_idempotent_batch
-from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, answer_of
-from tests.unit.replication.held import checked
+from tests.support.builders import an_idempotent_batch
+from tests.support.partitions import checked
+from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, answer_of
 
 KEY = ApiKey.WRITE_TXN_MARKERS
 PRODUCER = 7

@@ -9,7 +9,7 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from sordini.protocol.types import NO_TOPIC_ID
-from tests.unit.broker.parts import ADDRESS, ME, UnitBroker, a_broker, a_peer, topic_id_of
+from tests.support.unit_broker import ADDRESS, ME, UnitBroker, a_broker, a_peer, topic_id_of
 
 METADATA = ApiKey.METADATA
 

@@ -17,9 +17,9 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.build import BASE_TIMESTAMP, a_batch, an_idempotent_batch
-from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker
-from tests.unit.replication.held import checked
+from tests.support.builders import BASE_TIMESTAMP, a_batch, an_idempotent_batch
+from tests.support.partitions import checked
+from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker
 
 LIST = ApiKey.LIST_OFFSETS
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3

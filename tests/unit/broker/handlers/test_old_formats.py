@@ -11,9 +11,9 @@ from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import NO_TIMESTAMP, Record
 from sordini.protocol.records.compression import GZIP
 from sordini.replication.purgatory import Waiter
-from tests.build import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records
+from tests.support.builders import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records
+from tests.support.unit_broker import ME, UnitBroker, a_broker
 from tests.unit.broker.handlers import test_fetch, test_offsets, test_produce
-from tests.unit.broker.parts import ME, UnitBroker, a_broker
 
 VERSIONS = {0: "0.9.0", 1: "0.10.2"}
 

@@ -13,7 +13,7 @@ from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, D
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
 from sordini.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from tests.unit.broker.parts import ADDRESS, CLUSTER_ID, ME, UnitBroker, a_broker
+from tests.support.unit_broker import ADDRESS, CLUSTER_ID, ME, UnitBroker, a_broker
 
 
 async def test_a_client_says_what_it_is() -> None:

@@ -31,9 +31,9 @@ from sordini.protocol.types import TopicPartition
 from sordini.replication.controller.machine.elections import Election
 from sordini.replication.controller.machine.events import ElectionsWanted
 from sordini.replication.metadata_store import paths
-from tests.build import a_batch, an_idempotent_batch
-from tests.unit.broker.governed import GovernedBroker, a_governed_broker, governed, write_partition
-from tests.unit.broker.parts import OTHER, UnitBroker, a_broker, answer_of, known_broker, topic_id_of
+from tests.support.builders import a_batch, an_idempotent_batch
+from tests.support.controlled_broker import GovernedBroker, a_governed_broker, governed, write_partition
+from tests.support.unit_broker import OTHER, UnitBroker, a_broker, answer_of, known_broker, topic_id_of
 
 CREATE, ELECT = ApiKey.CREATE_PARTITIONS, ApiKey.ELECT_LEADERS
 MOVE, LIST = ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.LIST_PARTITION_REASSIGNMENTS

@@ -21,9 +21,9 @@ from sordini.protocol.records.batch import read_header
 from sordini.protocol.types import LeaderEpoch, Offset
 from sordini.replication.leader import Term
 from sordini.replication.purgatory import Waiter
-from tests.build import a_batch, an_idempotent_batch
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
+from tests.support.builders import a_batch, an_idempotent_batch
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
 
 PRODUCE = ApiKey.PRODUCE
 

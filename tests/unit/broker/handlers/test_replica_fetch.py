@@ -23,9 +23,9 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.partition import Partition
 from sordini.replication.replica_quota import ReplicaQuota
-from tests.unit.broker.network.helpers import StillClock
-from tests.unit.broker.parts import Timers, a_peer, read_answer
-from tests.unit.replication.fetching.pair import LeaderSide, topic_id_of
+from tests.support.network import StillClock
+from tests.support.replica_pair import LeaderSide, topic_id_of
+from tests.support.unit_broker import Timers, a_peer, read_answer
 
 ME, OTHER, THIRD, STRANGER = (BrokerId(number) for number in (1, 2, 3, 9))
 ALL = (ME, OTHER, THIRD)

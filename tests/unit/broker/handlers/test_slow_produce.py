@@ -16,10 +16,10 @@ from sordini.protocol.messages.produce import PartitionProduceData, ProduceReque
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.jobs import Check, Convert, Job, Search
 from sordini.protocol.records.legacy import entries
-from tests import worst_batches
-from tests.build import a_batch
+from tests.support import worst_batches
+from tests.support.builders import a_batch
+from tests.support.unit_broker import UnitBroker, a_broker, answer_of
 from tests.unit.broker.handlers.test_produce import codes_of, end_of, request, rows_of
-from tests.unit.broker.parts import UnitBroker, a_broker, answer_of
 
 PRODUCE = ApiKey.PRODUCE
 CHECKED = {"sordini.validate.compressed": "true"}

@@ -13,9 +13,9 @@ from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.storage.file_slice import FileSlice
-from tests.build import a_batch, an_idempotent_batch
-from tests.unit.broker.governed import GovernedBroker, a_governed_broker
-from tests.unit.broker.parts import UnitBroker, answer_of, read_answer, topic_id_of
+from tests.support.builders import a_batch, an_idempotent_batch
+from tests.support.controlled_broker import GovernedBroker, a_governed_broker
+from tests.support.unit_broker import UnitBroker, answer_of, read_answer, topic_id_of
 
 FETCH, PRODUCE = ApiKey.FETCH, ApiKey.PRODUCE
 FILE_DELETE_DELAY_MS = 60_000

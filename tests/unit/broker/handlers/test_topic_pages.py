@@ -20,7 +20,7 @@ from sordini.protocol.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from sordini.protocol.types import BrokerId
-from tests.unit.broker.parts import a_broker, a_peer, led, topic_id_of
+from tests.support.unit_broker import a_broker, a_peer, led, topic_id_of
 
 PAGES = ApiKey.DESCRIBE_TOPIC_PARTITIONS
 XYZ = {"x": 3, "y": 2, "z": 1}

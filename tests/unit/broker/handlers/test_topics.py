@@ -8,7 +8,7 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.unit.broker.parts import OTHER, UnitBroker, a_broker, known_broker, topic_id_of
+from tests.support.unit_broker import OTHER, UnitBroker, a_broker, known_broker, topic_id_of
 
 CREATE, DELETE = ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS
 HASTY = 1

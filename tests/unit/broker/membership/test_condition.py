@@ -30,8 +30,8 @@ from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.ports import ConnectionLoss, Session, SessionExpired, StoreUnusable
-from tests.unit.broker.network.helpers import ListLog, StillClock
-from tests.unit.broker.parts import ADDRESS, CLUSTER_ID, ME, OTHER, Timers, UnitBroker, a_broker, led
+from tests.support.network import ListLog, StillClock
+from tests.support.unit_broker import ADDRESS, CLUSTER_ID, ME, OTHER, Timers, UnitBroker, a_broker, led
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
 OTHER_CLUSTER_ID = "z" * 21 + "g"

@@ -13,9 +13,9 @@ from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.ports import Session
 from sordini.storage.checkpoints import write_meta
 from sordini.storage.errors import WrongDirectory
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.unit.broker.network.helpers import StillClock
-from tests.unit.broker.parts import CLUSTER_ID, inline
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.network import StillClock
+from tests.support.unit_broker import CLUSTER_ID, inline
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from sordini.replication.controller.policy import Policy
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import DuplicateBrokerId, Registration, ensure_base_paths
 from sordini.replication.ports import ConnectionLoss, Session, SessionExpired, SessionState, StoreUnusable
-from tests.unit.broker.network.helpers import ListLog, StillClock
-from tests.unit.broker.parts import CLUSTER_ID, Timers, inline
-from tests.unit.replication.controller.conftest import Brokers
+from tests.support.network import ListLog, StillClock
+from tests.support.unit_broker import CLUSTER_ID, Timers, inline
+from tests.unit.replication.conftest import Brokers
 
 ME = Broker(BrokerId(4), 0, (Endpoint("PLAINTEXT", "h", 9092),))
 NODE = paths.broker(ME.broker_id)

@@ -15,8 +15,8 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, Endpoint, Malformed
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import Registration, ensure_base_paths
-from tests.unit.broker.network.helpers import ListLog, StillClock
-from tests.unit.broker.parts import ME, OTHER, inline
+from tests.support.network import ListLog, StillClock
+from tests.support.unit_broker import ME, OTHER, inline
 
 WARNING = "clock of another broker differs from this one's"
 THIRD = BrokerId(3)

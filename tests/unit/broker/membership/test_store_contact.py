@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sordini.broker.membership.store_contact import Contact, StoreContact
-from tests.unit.broker.network.helpers import ListLog, StillClock
-from tests.unit.broker.parts import Timers
+from tests.support.network import ListLog, StillClock
+from tests.support.unit_broker import Timers
 
 SESSION_MS = 6_000
 

@@ -14,9 +14,9 @@ from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.protocol.types import BrokerId
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Session, SessionState, StoreUnusable
-from tests.unit.broker.network.helpers import ListLog, StillClock
-from tests.unit.broker.parts import CLUSTER_ID, Timers, inline
-from tests.unit.broker.test_membership import ME, NODE, Life, a_life, joined
+from tests.support.network import ListLog, StillClock
+from tests.support.unit_broker import CLUSTER_ID, Timers, inline
+from tests.unit.broker.membership.test_membership import ME, NODE, Life, a_life, joined
 
 LOST = "coordination store does not have this cluster's tree"
 OTHER = "lkjihgfedcba9876543210"

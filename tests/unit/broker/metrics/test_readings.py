@@ -26,9 +26,9 @@ from sordini.protocol.messages.metadata import MetadataRequest
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.types import TopicPartition
 from sordini.replication.leader import Term
-from tests.build import a_batch
-from tests.unit.broker.network.helpers import WarmCache
-from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker
+from tests.support.builders import a_batch
+from tests.support.network import WarmCache
+from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker
 
 NOBODY: Any = None  # Only counted.
 FAMILIES = {family.name: family for family in (*BROKER_FAMILIES, *LOG_FAMILIES)}

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from sordini.broker.network.limits import ConnectionLimits
-from tests.unit.broker.network.helpers import (
+from tests.support.network import (
     FETCH,
     METADATA,
     PRODUCE,

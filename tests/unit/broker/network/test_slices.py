@@ -10,7 +10,7 @@ import pytest
 
 from sordini.broker.network.limits import ConnectionLimits
 from sordini.broker.network.transport import SLICE_COPIED_BYTES_MAX
-from tests.unit.broker.network.helpers import (
+from tests.support.network import (
     FETCH,
     Bench,
     FakeFile,

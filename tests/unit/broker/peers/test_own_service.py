@@ -14,7 +14,7 @@ from sordini.protocol.errors import WireError
 from sordini.protocol.headers import read_request_header, response_header
 from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from sordini.replication.ports import Unreachable
-from tests.unit.broker.parts import a_peer
+from tests.support.unit_broker import a_peer
 
 REQUEST = ControlledShutdownRequest(broker_id=1, broker_epoch=9)
 ANSWER = ControlledShutdownResponse(error_code=7)

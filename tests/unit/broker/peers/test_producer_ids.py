@@ -25,10 +25,10 @@ from sordini.replication.metadata_store.producer_id_blocks import (
     BlocksInStore,
     ProducerIdBlocks,
 )
-from tests.sim.loop import SimLoop, elapse
-from tests.unit.broker.network.helpers import ListLog, StillClock
-from tests.unit.broker.parts import CLUSTER_ID, ME, OTHER, inline
-from tests.unit.broker.peers.fakes import FakeLinks, Sent, in_virtual_time, refused, silence
+from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, refused, silence
+from tests.support.network import ListLog, StillClock
+from tests.support.unit_broker import CLUSTER_ID, ME, OTHER, inline
+from tests.support.virtual_loop import SimLoop, elapse
 from tests.unit.broker.peers.test_isr_in_store import Fickle
 
 BROKER_EPOCH = 77

@@ -16,7 +16,7 @@ from sordini.broker.process.log_writer import LogWriter
 from sordini.broker.process.logging import CALLS_CHARACTERS_MAX, LogFile, Logger
 from sordini.storage.disk import SystemDisk
 
-SOURCES = Path(__file__).resolve().parents[3] / ".import"
+SOURCES = Path(__file__).resolve().parents[4] / ".import"
 
 
 def lines_of(level: str, *calls: tuple[str, str, dict[str, object]]) -> list[str]:

@@ -18,9 +18,18 @@ import pytest
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.declare import Struct
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.largest_bodies import KNOWN, KNOWN_TOPICS, UNKNOWN, Shape, cost_of_all, first_and_last, largest, shapes_of
-from tests.longest_requests import a_busy_broker, frame_of, measure
-from tests.unit.broker.parts import UnitBroker
+from tests.support.largest_bodies import (
+    KNOWN,
+    KNOWN_TOPICS,
+    UNKNOWN,
+    Shape,
+    cost_of_all,
+    first_and_last,
+    largest,
+    shapes_of,
+)
+from tests.support.longest_requests import a_busy_broker, frame_of, measure
+from tests.support.unit_broker import UnitBroker
 
 BODY_BYTES = 40 * 1024
 CALLS_MAX = 80_000
@@ -106,15 +115,17 @@ async def test_no_request_of_any_shape_holds_the_loop_for_more_than_a_slice(key:
 
 
 def worst_batches() -> dict[str, bytes]:
-    """The dearest record sets, by name, where the tests have a builder of them (`tests/worst_batches.py`)."""
-    if importlib.util.find_spec("tests.worst_batches") is None:
+    """The dearest record sets, by name, where the tests have a builder of them (`tests/support/worst_batches.py`)."""
+    if importlib.util.find_spec("tests.support.worst_batches") is None:
         return {}
-    builders = importlib.import_module("tests.worst_batches")
+    builders = importlib.import_module("tests.support.worst_batches")
     found = {f"bomb {codec}": builders.bomb(codec) for codec in builders.EVERY_COMPRESSION}
     return found | {f"tiny records {codec}": builders.tiny_records(None, codec) for codec in builders.EVERY_CODEC}
 
 
-@pytest.mark.skipif(importlib.util.find_spec("tests.worst_batches") is None, reason="there is no builder of them here")
+@pytest.mark.skipif(
+    importlib.util.find_spec("tests.support.worst_batches") is None, reason="there is no builder of them here"
+)
 async def test_no_record_set_holds_the_loop_for_more_than_a_slice() -> None:
     async with a_busy_broker() as broker:
         for name, records in worst_batches().items():

@@ -6,7 +6,7 @@ from sordini.broker.topics import metadata_cache
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId
-from tests.unit.broker.parts import ME, OTHER, known_broker, led, topic_id_of
+from tests.support.unit_broker import ME, OTHER, known_broker, led, topic_id_of
 
 OLD_ID = topic_id_of("old")
 NEW_ID = topic_id_of("new")

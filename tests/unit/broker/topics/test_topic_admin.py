@@ -17,7 +17,7 @@ from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTop
 from sordini.protocol.types import BrokerId
 from sordini.replication.metadata_store.configs import read_config
 from sordini.replication.ports import NoNode
-from tests.unit.broker.parts import ME, OTHER, UnitBroker, a_broker, known_broker, led, topic_id_of
+from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, known_broker, led, topic_id_of
 
 PATIENT = 3_600_000
 HASTY = 1

@@ -15,8 +15,8 @@ from sordini.replication.cluster_model import Broker, Conventions, Endpoint
 from sordini.replication.controller.policy import Balance
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import EndpointTaken, ensure_base_paths
-from tests.unit.broker.network.helpers import StillClock
-from tests.unit.broker.parts import inline
+from tests.support.network import StillClock
+from tests.support.unit_broker import inline
 
 ME = Broker(BrokerId(1), 0, (Endpoint("PLAINTEXT", "a", 9092),))
 

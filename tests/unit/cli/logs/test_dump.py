@@ -28,8 +28,8 @@ from sordini.storage.checkpoints import write_offsets
 from sordini.storage.disk import SystemDisk
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.segment import Segment
-from tests.build import a_batch, some_records
-from tests.crash.store import a_disk
+from tests.support.builders import a_batch, some_records
+from tests.support.log_model import a_disk
 
 NAME = f"{0:020d}.log"
 DOCUMENT_000 = (

@@ -19,10 +19,10 @@ from sordini.protocol.records.batch import HEADER_SIZE, Record, assemble_batch, 
 from sordini.protocol.records.compression import GZIP, NO_CODEC
 from sordini.protocol.records.control import ABORT, Marker, build_marker
 from sordini.protocol.records.legacy import write_messages
-from tests.build import a_batch, some_records
-from tests.compat.rich_log import aborts, offset_index, time_index
-from tests.crash.store import a_disk
-from tests.unit.cli.logs.damaged_logs import BASES, DATA, DIRECTORY, END, a_store
+from tests.support.builders import a_batch, some_records
+from tests.support.damaged_logs import BASES, DATA, DIRECTORY, END, a_store
+from tests.support.log_model import a_disk
+from tests.support.rich_log import aborts, offset_index, time_index
 
 
 def told(*paths: str) -> tuple[str, dict]:  # type: ignore[type-arg] - whatever JSON holds.

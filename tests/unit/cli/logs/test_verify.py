@@ -19,11 +19,8 @@ from sordini.protocol.types import TopicPartition
 from sordini.storage import names
 from sordini.storage.checkpoints import write_epochs, write_offsets
 from sordini.storage.disk import SystemDisk
-from tests.build import a_batch, some_records
-from tests.compat.rich_log import at_offset
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.crash.store import PARTITION, SMALL, a_manager, contents
-from tests.unit.cli.logs.damaged_logs import (
+from tests.support.builders import a_batch, some_records
+from tests.support.damaged_logs import (
     BASES,
     DAMAGES,
     DATA,
@@ -36,6 +33,9 @@ from tests.unit.cli.logs.damaged_logs import (
     path,
     positions,
 )
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.log_model import PARTITION, SMALL, a_manager, contents
+from tests.support.rich_log import at_offset
 
 NOW_MS = 10_000_000
 

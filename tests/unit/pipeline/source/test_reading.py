@@ -12,7 +12,7 @@ from sordini.pipeline.source.options import SourceOptions, read_options
 from sordini.pipeline.source.planning import DataLost, Range
 from sordini.pipeline.source.reading import Piece, read_logs
 from sordini.protocol.types import TopicPartition
-from tests.build import a_batch
+from tests.support.builders import a_batch
 
 PARTITION = TopicPartition("t", 0)
 

@@ -19,7 +19,7 @@ from sordini.pipeline.tables.delta import DeltaLake
 from sordini.pipeline.tables.delta_notes import NOTES_KEY, last_note
 from sordini.pipeline.tables.iceberg_place import Place
 from sordini.pipeline.tables.table import LostPosition
-from tests.unit.pipeline.tables.frames import LocalFrame, frame, plain_ids
+from tests.support.frames import LocalFrame, frame, plain_ids
 
 pytestmark = [
     # Of pyiceberg: its catalogs keep a connection to SQLite for as long as they live.

@@ -10,7 +10,7 @@ import pytest
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import Table, WrongBatch, open_table
 from sordini.pipeline.tables.table import SchemaConflict
-from tests.unit.pipeline.tables.frames import KINDS, frame, plain_ids, plain_rows
+from tests.support.frames import KINDS, frame, plain_ids, plain_rows
 
 Opener = Callable[..., Table]
 

@@ -13,7 +13,7 @@ from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import Table, TableError, open_table
 from sordini.pipeline.tables.ledger import Ledger
 from sordini.pipeline.tables.manifest import Commit, Listed, read_manifest
-from tests.unit.pipeline.tables.frames import frame, plain_ids
+from tests.support.frames import frame, plain_ids
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from sordini.pipeline.tables.delta import RemoteOutputs as DeltaOutputs
 from sordini.pipeline.tables.folders import LocalOutputs, local_path
 from sordini.pipeline.tables.iceberg import RemoteOutputs as IcebergOutputs
 from sordini.pipeline.tables.staging import OPEN_FILES_MAX, FileSettings, Outputs, Plan, Staged, write
-from tests.unit.pipeline.tables.frames import batch
+from tests.support.frames import batch
 
 
 def plan(folder: Path, rows: pa.RecordBatch, *partition_by: str, **more: Any) -> Plan:

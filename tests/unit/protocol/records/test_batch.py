@@ -22,7 +22,7 @@ from sordini.protocol.records.batch import (
     stamp_append_time,
 )
 from sordini.protocol.records.compression import CODEC_NAMES
-from tests.build import a_batch, an_idempotent_batch, some_records, writable
+from tests.support.builders import a_batch, an_idempotent_batch, some_records, writable
 
 with warnings.catch_warnings():
     # kafka-python reads its own resources in a way that Python calls deprecated.

@@ -10,7 +10,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import stamp
 from sordini.protocol.records.fetched import check_fetched
-from tests.build import a_batch, some_records, writable
+from tests.support.builders import a_batch, some_records, writable
 
 
 def three_batches() -> bytes:

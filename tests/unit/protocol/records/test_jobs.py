@@ -29,9 +29,9 @@ from sordini.protocol.records.legacy import down_convert, write_messages
 from sordini.protocol.records.old_produced import Misplaced, OldMessages, PlacedMessages
 from sordini.protocol.records.produced import CheckedBatches, check_produced
 from sordini.protocol.records.times import first_from
-from tests import worst_batches
-from tests.build import BASE_TIMESTAMP, RULES
-from tests.opening import as_if_sent
+from tests.support import worst_batches
+from tests.support.builders import BASE_TIMESTAMP, RULES
+from tests.support.inline_record_jobs import as_if_sent
 
 RECORDS = st.lists(
     st.tuples(st.integers(0, 5_000), st.none() | st.binary(max_size=8), st.none() | st.binary(max_size=40)),

@@ -16,7 +16,7 @@ from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, read_header, stamp
 from sordini.protocol.records.compression import compress, decompress
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
-from tests.build import a_batch, some_records, writable
+from tests.support.builders import a_batch, some_records, writable
 
 BOUND = 1 << 20
 

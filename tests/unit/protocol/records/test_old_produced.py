@@ -19,7 +19,7 @@ from sordini.protocol.records.batch import Record, build_batch, crc_is_right, re
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
 from sordini.protocol.records.old_produced import OldMessages
 from sordini.protocol.records.produced import CheckedBatches, ProduceRules, check_produced, take_own
-from tests.build import BASE_TIMESTAMP, RULES, a_batch, an_idempotent_batch, some_records, writable
+from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, an_idempotent_batch, some_records, writable
 
 NOW = BASE_TIMESTAMP + 5000
 OLD_CODECS = (NO_CODEC, GZIP, SNAPPY, LZ4)

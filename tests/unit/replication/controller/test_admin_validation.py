@@ -21,7 +21,7 @@ from sordini.replication.controller.machine import admin_validation
 from sordini.replication.controller.machine.admin_validation import Declined
 from sordini.replication.controller.machine.elections import Election
 from sordini.replication.controller.machine.events import ElectionsWanted, MovesWanted
-from tests.scenarios.controller_world import World
+from tests.support.controller_world import World
 
 ORDERS = TopicPartition("orders", 0)
 LIVE = (1, 2, 3)

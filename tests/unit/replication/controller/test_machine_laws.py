@@ -20,7 +20,7 @@ from sordini.replication.controller.machine.events import (
     ShutdownWanted,
 )
 from sordini.replication.metadata_store import paths
-from tests.scenarios.controller_world import World
+from tests.support.controller_world import World
 
 BROKERS = (1, 2, 3)
 TOPICS = ("a", "b")

@@ -16,9 +16,9 @@ from sordini.replication.controller.policy import UNCLEAN_KEY, Balance, Policy
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.metadata_store.configs import change_config
 from sordini.replication.metadata_store.registration import ensure_base_paths
-from tests.sim.loop import Deadlock, SimLoop, elapse, run
-from tests.unit.replication.controller.conftest import StoppedClock, inline
-from tests.unit.replication.controller.scene import ORDERS, TOPIC_ID, Scene, ids
+from tests.support.controller_scene import ORDERS, TOPIC_ID, Scene, ids
+from tests.support.virtual_loop import Deadlock, SimLoop, elapse, run
+from tests.unit.replication.conftest import StoppedClock, inline
 
 
 async def without_in_sync(scene: Scene, settings: Mapping[str, str], policy: Policy = Policy()) -> KnownState:  # noqa: B008

@@ -7,7 +7,7 @@ import pytest
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller.machine import unclean
 from sordini.replication.controller.machine.events import UncleanRuled
-from tests.scenarios.controller_world import World
+from tests.support.controller_world import World
 
 ORDERS = TopicPartition("orders", 0)
 

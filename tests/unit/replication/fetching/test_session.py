@@ -12,7 +12,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, Offset
 from sordini.replication.fetching.messages import FetchSettings, fetch_request
 from sordini.replication.fetching.session import EPOCH_MAX, ClientSession, Delta, Place, Wish
-from tests.unit.replication.fetching.pair import topic_id_of
+from tests.support.replica_pair import topic_id_of
 
 PLACES = [Place(topic, topic_id_of(topic), index) for topic in ("a", "b") for index in (0, 1)]
 NAMELESS = Place("old", NO_TOPIC_ID, 0)

@@ -18,7 +18,7 @@ from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.cluster_identity import judge, mismatch, unknown_topics
 from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.ports import Check, NoNode
-from tests.unit.replication.controller.conftest import Brokers, Lines, StoppedClock
+from tests.unit.replication.conftest import Brokers, Lines, StoppedClock
 
 OURS, THEIRS = "0123456789abcdefghijkl", "lkjihgfedcba9876543210"
 Settled = Callable[[Any], Awaitable[None]]

@@ -19,7 +19,7 @@ from sordini.replication.metadata_store.configs import (
     read_config,
 )
 from sordini.replication.ports import ConnectionLoss, NoNode, SessionState, Watch
-from tests.unit.replication.controller.conftest import Lines, StoppedClock
+from tests.unit.replication.conftest import Lines, StoppedClock
 
 ENTITY = "topics/orders"
 PATH = paths.config(ENTITY)

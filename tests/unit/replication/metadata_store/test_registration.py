@@ -26,7 +26,7 @@ from sordini.replication.metadata_store.registration import (
     refuse_taken_endpoints,
 )
 from sordini.replication.ports import StoreUnusable
-from tests.unit.broker.network.helpers import ListLog
+from tests.support.network import ListLog
 
 BROKER = Broker(BrokerId(4), 0, (Endpoint("PLAINTEXT", "h", 9092),))
 

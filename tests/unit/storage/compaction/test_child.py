@@ -12,7 +12,7 @@ from typing import Any
 
 from sordini.storage import names
 from sordini.storage.compaction.task import CleaningResult, CleaningTask
-from tests.unit.storage.compaction.history import DIRECTORY, History
+from tests.support.compaction_history import DIRECTORY, History
 
 
 def a_task(folder: Path) -> CleaningTask:

@@ -10,7 +10,7 @@ from sordini.protocol.records.batch import Record
 from sordini.protocol.records.control import COMMIT, read_marker
 from sordini.protocol.records.copying import delete_horizon_ms
 from sordini.storage import names
-from tests.unit.storage.compaction.history import DIRECTORY, RETENTION_MS, Found, History
+from tests.support.compaction_history import DIRECTORY, RETENTION_MS, Found, History
 
 
 def a_history(*keys: bytes) -> History:

@@ -9,8 +9,8 @@ import pytest
 from sordini.storage import names
 from sordini.storage.compaction.cleaning import clean
 from sordini.storage.compaction.pacing import Pace
-from tests.crash.forgetful_disk import Died, ForgetfulDisk
-from tests.unit.storage.compaction.history import DIRECTORY, History, StillClock
+from tests.support.compaction_history import DIRECTORY, History, StillClock
+from tests.support.forgetful_disk import Died, ForgetfulDisk
 
 
 def a_history() -> History:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sordini.protocol.records.batch import CURRENT_MAGIC, Record
 from sordini.protocol.records.copying import delete_horizon_ms
-from tests.unit.storage.compaction.history import RETENTION_MS, Found, History
+from tests.support.compaction_history import RETENTION_MS, Found, History
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d" * 63, b"d" * 64, b"e" * 200, b"", None])
 VALUES = st.one_of(st.none(), st.integers(0, 99).map(lambda number: b"%d" % number), st.just(b"v" * 70))

@@ -16,7 +16,7 @@ from sordini.storage.compaction.task import SegmentSpan
 from sordini.storage.compaction.transactions import Transactions
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.segment import Segment
-from tests.unit.storage.compaction.history import INTERVAL_BYTES, History, StillClock
+from tests.support.compaction_history import INTERVAL_BYTES, History, StillClock
 
 
 def a_history(*keys: bytes) -> History:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from sordini.pipeline.source.client.extent import extent
-from tests.build import a_batch
+from tests.support.builders import a_batch
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=8)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sordini.pipeline.source.decode import Aborted, BrokenRecords, Decoder, decode
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
-from tests.unit.pipeline.source.decode.logs import TIME, wanted, with_wrong_crc
+from tests.support.decoded_logs import TIME, wanted, with_wrong_crc
 
 
 class Transaction(NamedTuple):

@@ -16,7 +16,7 @@ from sordini.protocol.records.batch import HEADER_SIZE, BatchHeader, Record, ass
 from sordini.protocol.records.compression import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD, compress
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
 from sordini.protocol.records.legacy import write_messages
-from tests.unit.pipeline.source.decode.logs import (
+from tests.support.decoded_logs import (
     ALL,
     CODECS,
     TIME,

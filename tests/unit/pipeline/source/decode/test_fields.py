@@ -9,7 +9,7 @@ from sordini.pipeline.source.decode import BrokenRecords
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import HEADER_SIZE, BatchHeader, Record, build_batch, read_header, read_records
 from sordini.protocol.records.varint import varint
-from tests.unit.pipeline.source.decode.logs import TIME, Row, decoded, records, with_right_crc
+from tests.support.decoded_logs import TIME, Row, decoded, records, with_right_crc
 
 
 def by_the_letter(batch: bytes) -> list[Row] | int:

@@ -11,7 +11,7 @@ from sordini.pipeline.source.decode import framing
 from sordini.pipeline.source.decode.framing import Body, find_starts
 from sordini.protocol.records.batch import HEADER_SIZE, Record, build_batch
 from sordini.protocol.records.varint import read_varint
-from tests.unit.pipeline.source.decode.logs import TIME, decoded, judged
+from tests.support.decoded_logs import TIME, decoded, judged
 
 
 def laid_out(batches: list[bytes]) -> tuple[np.ndarray, list[Body]]:
