@@ -53,7 +53,7 @@ PART = "controller"
 PARTITIONS_PER_TOPIC = 100
 REPLICAS = 3
 HEAD = (
-    "| event | s | memory at most, MiB | writes | commands | partitions told |\n| --- | --: | --: | --: | --: | --: |"
+    "| event | s | memory at most, MiB | writes | commands | partitions named |\n| --- | --: | --: | --: | --: | --: |"
 )
 
 
@@ -136,7 +136,7 @@ def costs(size: Size) -> Iterator[tuple[str, Cost]]:
     machine = Machine()
     brokers = {BrokerId(number): _broker(number, number) for number in range(size.brokers)}
     elected = _elected(brokers, size.partitions // PARTITIONS_PER_TOPIC)
-    yield "elected: everything is sent to everybody", machine.feed(elected)
+    yield "elected: everything is sent to all brokers", machine.feed(elected)
     for name, make in _happenings(brokers):
         yield name, machine.feed(*make(machine.known()))
 
@@ -148,15 +148,15 @@ def _happenings(brokers: dict[BrokerId, Broker]) -> list[tuple[str, Callable[[Cl
     leaving = BrokerId(lost + 1)
     fresh = _topic("fresh", len(brokers), 7)
     return [
-        ("a leader asks for one in-sync set", lambda cluster: [_shrink(cluster, 1)]),
-        (f"a leader asks for {PARTITIONS_PER_TOPIC} in-sync sets", lambda cluster: [_shrink(cluster, 100)]),
+        ("AlterPartition of one partition", lambda cluster: [_shrink(cluster, 1)]),
+        (f"AlterPartition of {PARTITIONS_PER_TOPIC} partitions", lambda cluster: [_shrink(cluster, 100)]),
         (
             f"a topic of {PARTITIONS_PER_TOPIC} partitions is created",
             lambda cluster: [TopicsListed(frozenset({*cluster.topics, "fresh"}), {"fresh": fresh})],
         ),
         ("a broker is lost", lambda _: [BrokersChanged(frozen(others))]),
-        ("it is back", lambda _: [BrokersChanged(frozen(again))]),
-        ("it is in sync again, as its leaders ask", lambda cluster: _rejoin(cluster, lost)),
+        ("it registers again", lambda _: [BrokersChanged(frozen(again))]),
+        ("it is in sync again: AlterPartition of its leaders", lambda cluster: _rejoin(cluster, lost)),
         ("the preferred elections that it can win", lambda cluster: [_preferred(cluster, lost)]),
         ("a controlled shutdown", lambda _: [ShutdownWanted(leaving, None)]),
         (f"{PARTITIONS_PER_TOPIC} partitions are given other replicas", lambda _: [_moves(fresh, len(brokers))]),
@@ -202,7 +202,7 @@ def _shrink(cluster: Cluster, count: int) -> IsrChangesWanted:
 
 
 def _rejoin(cluster: Cluster, broker: BrokerId) -> list[Event]:
-    """Every leader of a partition in which the broker is out of sync asks for it."""
+    """AlterPartition of every leader whose partition the broker is out of sync in."""
     changes: dict[BrokerId, list[IsrChange]] = {}
     for name, topic in cluster.topics.items():
         for partition, (state, version) in topic.states.items():

@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
 
 FIGURES = (
-    ("created, everybody tells of it, all acknowledge", "s", "created"),
+    ("created, in the metadata of all brokers, all acknowledge", "s", "created"),
     ("", "CPU of the three, s", "created_cpu"),
     (f"one broker killed (session of {SESSION_MS // 1_000} s): all led by others, all acknowledge", "s", "failed_over"),
     ("", "CPU of the two, s", "failed_over_cpu"),

@@ -147,7 +147,7 @@ def delete_in_motion(broker: Broker) -> Any:
         return seen | {"rebalancing": broker.ask("DeleteGroups", 2, groups_names=[group.id])}
 
 
-@situation("a member that joined may leave before it has synced, and the group goes on")
+@situation("a member may leave between JoinGroup and SyncGroup, and the group continues")
 def leaves_before_sync(broker: Broker) -> Any:
     with Group(broker, "corner-leave") as group:
         leader, follower = group.member(b"a"), group.member(b"b")

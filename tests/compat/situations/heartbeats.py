@@ -126,7 +126,7 @@ def leave_batch(broker: Broker) -> Any:
         return {"answer": answer, "told": first.heartbeat(), "rejoined": first.join()}
 
 
-@situation("LeaveGroup of nobody")
+@situation("LeaveGroup without members")
 def leave_nobody(broker: Broker) -> Any:
     with Group(broker, "leave-nobody") as group:
         seen = {"no such group": broker.ask("LeaveGroup", 5, group_id=broker.name("leave-nowhere"), members=[])}

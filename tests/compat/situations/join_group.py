@@ -84,7 +84,7 @@ def empty_group_id(broker: Broker) -> Any:
         return seen | {"with a member id": group.member().join(group_id="", member_id="x")}
 
 
-@situation("JoinGroup: the first member leads and alone is told who the others are")
+@situation("JoinGroup: the first member leads, and only its response lists the members")
 def first_leads(broker: Broker) -> Any:
     with Group(broker, "join-leader") as group:
         members = [group.member(b"a"), group.member(b"b"), group.member(b"c")]

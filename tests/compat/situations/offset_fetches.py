@@ -201,7 +201,7 @@ def forget_subscribed(broker: Broker) -> Any:
         return seen | {"nobody there": _forget(broker, group.id, {used: [0]}), "in the end": group.committed(used)}
 
 
-@situation("OffsetDelete while the group rebalances, and with metadata that nobody can read")
+@situation("OffsetDelete while the group rebalances, and with metadata that cannot be decoded")
 def forget_unreadable(broker: Broker) -> Any:
     topic = broker.create("forget-unreadable")
     with Group(broker, "forget-unreadable") as group:

@@ -16,7 +16,7 @@ def let_in(broker: Broker) -> Any:
     return seen
 
 
-@situation("a static leader that comes back to a Stable group, in v5 to v9")
+@situation("a static leader that returns to a Stable group, in v5 to v9")
 def leader_back(broker: Broker) -> Any:
     seen = {}
     for version in range(5, 10):
@@ -28,7 +28,7 @@ def leader_back(broker: Broker) -> Any:
     return seen
 
 
-@situation("a static follower that comes back to a Stable group causes no rebalance")
+@situation("a static follower that returns to a Stable group causes no rebalance")
 def follower_back(broker: Broker) -> Any:
     seen = {}
     for version in (5, 9):
@@ -40,7 +40,7 @@ def follower_back(broker: Broker) -> Any:
     return seen
 
 
-@situation("a static member that comes back with other metadata for the same protocol")
+@situation("a static member that returns with other metadata for the same protocol")
 def back_changed(broker: Broker) -> Any:
     with Group(broker, "static-changed") as group:
         leader = group.member(b"a", instance="one")
@@ -61,7 +61,7 @@ def back_with_other_protocols(broker: Broker) -> Any:
         return {"told": leader.heartbeat(), "leader": leader.join(), "back": back.receive()}
 
 
-@situation("a static member that comes back while the assignment is awaited")
+@situation("a static member that returns while the assignment is awaited")
 def back_before_sync(broker: Broker) -> Any:
     with Group(broker, "static-before-sync") as group:
         leader = group.member(b"a", instance="one")
@@ -119,7 +119,7 @@ def fenced_syncing(broker: Broker) -> Any:
         return {"old": old_answer, "leader": leader.join(), "new": new.receive()}
 
 
-@situation("a static member's requests with an instance id nobody has")
+@situation("a static member's requests with an unknown instance id")
 def unknown_instance(broker: Broker) -> Any:
     topic = broker.create("static-unknown")
     with Group(broker, "static-unknown") as group:
@@ -189,7 +189,7 @@ def leave_by_instance(broker: Broker) -> Any:
         }
 
 
-@situation("a static member that left may come back as a new one")
+@situation("a static member that left may rejoin as a new one")
 def left_and_back(broker: Broker) -> Any:
     with Group(broker, "static-back") as group:
         one = group.member(b"a", instance="one")
