@@ -73,7 +73,7 @@ class Cost(NamedTuple):
     memory_bytes: int
     writes: int
     commands: int
-    told: int
+    partitions_named: int
     """Partitions named by all commands together."""
 
 
@@ -86,7 +86,7 @@ class Machine:
     def feed(self, *given: Event) -> Cost:
         """Take events and all that follows from them."""
         events = deque(given)
-        seconds, memory, writes, commands, told = 0.0, 0, 0, 0, 0
+        seconds, memory, writes, commands, partitions_named = 0.0, 0, 0, 0, 0
         while events:
             next_event = events.popleft()
             memory = max(memory, _traced(self.cluster, next_event))
@@ -101,11 +101,11 @@ class Machine:
                     events.append(Wrote(tuple((write, _granted(write)) for write in action.writes)))
                 elif isinstance(action, Send):
                     commands += 1
-                    told += len(getattr(action.command, "partitions", ()))
-        return Cost(seconds, memory, writes, commands, told)
+                    partitions_named += len(getattr(action.command, "partitions", ()))
+        return Cost(seconds, memory, writes, commands, partitions_named)
 
     def known(self) -> Cluster:
-        assert self.cluster is not None, "nobody has been elected yet"
+        assert self.cluster is not None, "no controller has been elected yet"
         return self.cluster
 
 
@@ -115,13 +115,14 @@ def rows(size: Size, say: Say) -> list[str]:
     found = [HEAD]
     for name, cost in costs(size):
         say(f"{name}: {cost.seconds:.3f} s")
-        found.append(told(name, cost))
+        found.append(row_of(name, cost))
     return found
 
 
-def told(name: str, cost: Cost) -> str:
+def row_of(name: str, cost: Cost) -> str:
     memory = cost.memory_bytes / 2**20
-    return f"| {name} | {cost.seconds:.4f} | {memory:,.1f} | {cost.writes:,} | {cost.commands:,} | {cost.told:,} |"
+    counts = (cost.writes, cost.commands, cost.partitions_named)
+    return f"| {name} | {cost.seconds:.4f} | {memory:,.1f} | " + " | ".join(f"{one:,}" for one in counts) + " |"
 
 
 def note(size: Size) -> str:
@@ -188,7 +189,7 @@ def _elected(brokers: dict[BrokerId, Broker], topics: int) -> Elected:
 
 
 def _shrink(cluster: Cluster, count: int) -> IsrChangesWanted:
-    """The leader of the first partitions of one topic goes on without its last follower."""
+    """The leader of the first partitions of one topic removes its last follower from the in-sync sets."""
     topic = next(iter(cluster.topics.values()))
     changes: list[IsrChange] = []
     leader = topic.states[0].state.leader
@@ -210,8 +211,8 @@ def _rejoin(cluster: Cluster, broker: BrokerId) -> list[Event]:
                 change = IsrChange(partition, (*state.isr, broker), state.leader_epoch, version, topic=name)
                 changes.setdefault(state.leader, []).append(change)
     return [
-        IsrChangesWanted(leader, cluster.brokers[leader].epoch, tuple(asked))
-        for leader, asked in sorted(changes.items())
+        IsrChangesWanted(leader, cluster.brokers[leader].epoch, tuple(wanted))
+        for leader, wanted in sorted(changes.items())
     ]
 
 
