@@ -268,6 +268,33 @@ def test_constructors_take_few_collaborators() -> None:
     none_of(findings, f"more than {COLLABORATORS_MAX} means a noun is missing: name it and pass it as one")
 
 
+# Words of our own for things that have a name; STYLE.md, Words, has what to write instead.
+OUR_OWN_WORDS = frozenset(
+    "anew anybody condemned everybody hear heard hears look looks myself nobody parked parting reign reigned reigns "
+    "somebody surroundings tell tells told turn turns whoever wish wished wishes".split()
+)
+PARTS_OF_A_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def identifiers(path: Path) -> Iterator[tuple[int, str]]:
+    """Every name that the file defines or uses, and that of the module itself, with its line."""
+    yield 1, path.stem
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        if token.type == tokenize.NAME:
+            yield token.start[0], token.string
+
+
+def test_names_are_the_field_s_words() -> None:
+    findings = [
+        f"{path.relative_to(ROOT)}:{line} {name}"
+        for path in tracked()
+        if path.suffix == ".py"
+        for line, name in sorted(set(identifiers(path)))
+        if OUR_OWN_WORDS & {part.lower() for part in PARTS_OF_A_NAME.findall(name)}
+    ]
+    none_of(findings, "STYLE.md, Words, has the field's word for it")
+
+
 def test_nothing_is_left_for_later() -> None:
     mark = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|\bNotImplementedError\b")
     findings = [
