@@ -81,10 +81,10 @@ def main() -> int:
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
         start(places, running)
-        tell(f"three brokers are ready at {places.bootstrap}; Ctrl-C stops them")
+        say(f"three brokers are ready at {places.bootstrap}; Ctrl-C stops them")
         watch(places, running)
     except KeyboardInterrupt:
-        tell("stopping")
+        say("stopping")
         return 0 if stop(running) else 1
     finally:
         stop(running)
@@ -171,7 +171,7 @@ def launch(process: Process, places: Places, running: dict[str, subprocess.Popen
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is for this script, which stops the others in order.
         )
-    tell(f"{process.name} is process {running[process.name].pid} and writes {places.directory / log.name}")
+    say(f"{process.name} is process {running[process.name].pid} and writes {places.directory / log.name}")
     return begin
 
 
@@ -218,8 +218,8 @@ def watch(places: Places, running: dict[str, subprocess.Popen[bytes]]) -> None:
         for name, process in list(running.items()):
             if process.poll() is not None:
                 del running[name]
-                tell(f"{name} has ended with status {process.returncode}; the others go on. To start it again:")
-                tell(f"  {command_line(places, name)}")
+                say(f"{name} has ended with status {process.returncode}; the others go on. To start it again:")
+                say(f"  {command_line(places, name)}")
 
 
 def command_line(places: Places, name: str) -> str:
@@ -248,11 +248,11 @@ def stop(running: dict[str, subprocess.Popen[bytes]]) -> bool:
         # A JVM that is told to end says by which signal it did.
         in_order = in_order and status in (0, 128 + signal.SIGTERM)
         del running[name]
-        tell(f"{name} has ended with status {status}")
+        say(f"{name} has ended with status {status}")
     return in_order
 
 
-def tell(line: str) -> None:
+def say(line: str) -> None:
     print(line, flush=True)
 
 

@@ -78,8 +78,8 @@ class KafkaPythonProducing(Producing):
             producer.send(self.topic, value).add_callback(self._sent).add_errback(self._failed)
         producer.close(_SECONDS_MAX)
 
-    def _sent(self, told: Any) -> None:
-        self.acknowledged.append((told.partition, told.offset))
+    def _sent(self, reported: Any) -> None:
+        self.acknowledged.append((reported.partition, reported.offset))
 
     def _failed(self, error: BaseException) -> None:
         self.errors.append(f"send: {error!r}")

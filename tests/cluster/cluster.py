@@ -221,7 +221,9 @@ class Cluster:
         wanted = set(partitions)
         for broker, process in self.brokers.items():
             self.wait(
-                lambda one=process: not one.is_running or wanted <= _told_by(one, {topic for topic, _ in wanted}),
+                lambda one=process: (
+                    not one.is_running or wanted <= partitions_known_to(one, {topic for topic, _ in wanted})
+                ),
                 f"{broker} knows of {sorted(wanted)}",
             )
 
@@ -318,7 +320,7 @@ def frozen(process: OutsideProcess) -> Iterator[None]:
         os.kill(process.pid, signal.SIGCONT)
 
 
-def _told_by(process: BrokerProcess, topics: Iterable[str]) -> set[Partition]:
+def partitions_known_to(process: BrokerProcess, topics: Iterable[str]) -> set[Partition]:
     """The partitions of these topics that a broker's metadata has."""
     rows = [MetadataRequestTopic(name=topic) for topic in topics]
     with Client("127.0.0.1", process.port) as client:

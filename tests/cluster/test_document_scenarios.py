@@ -55,11 +55,11 @@ def pair(ours: Cluster, request: pytest.FixtureRequest) -> Partition:
 
 def write(cluster: Cluster, partition: Partition, name: str, count: int, *, acks: str = "all") -> list[bytes]:
     """Records one after the other, each acknowledged before the next; their values."""
-    told: list[int] = []
+    reported: list[int] = []
 
     def delivered(error: object, message: Message) -> None:
         assert error is None, error
-        told.append(message.offset() or 0)
+        reported.append(message.offset() or 0)
 
     settings = {"acks": acks, "linger.ms": 0, "log_level": 0, "topic.metadata.refresh.fast.interval.ms": 50}
     producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
@@ -67,7 +67,7 @@ def write(cluster: Cluster, partition: Partition, name: str, count: int, *, acks
     for value in values:
         producer.produce(partition[0], value, partition=partition[1], on_delivery=delivered)
         assert producer.flush(SECONDS_MAX) == 0
-    assert told == sorted(told)
+    assert reported == sorted(reported)
     return values
 
 
@@ -177,7 +177,9 @@ def test_two_leaders_in_quick_succession_leave_equal_logs_behind(ours: Cluster, 
     assert_only_what_was_alone_is_gone(read(ours, pair), values)
 
 
-def test_with_all_in_sync_gone_nobody_leads_until_one_of_them_is_back(ours: Cluster, pair: Partition) -> None:
+def test_with_all_in_sync_replicas_offline_there_is_no_leader_until_one_of_them_returns(
+    ours: Cluster, pair: Partition
+) -> None:
     """The text's first strategy, which it settles on: wait, rather than lose."""
     values = write(ours, pair, "on-both", 10)
     ours.kill(2)

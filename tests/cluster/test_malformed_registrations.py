@@ -22,7 +22,9 @@ def depose(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("data", REGISTRATIONS.values(), ids=REGISTRATIONS)
-def test_a_controller_reigns_on_and_another_is_elected_once_beside(quick_to_forget: Cluster, data: bytes) -> None:
+def test_a_controller_stays_active_and_another_is_elected_beside_malformed_registrations(
+    quick_to_forget: Cluster, data: bytes
+) -> None:
     cluster = quick_to_forget
     epoch = cluster.tree.controller_epoch()
     with registered(cluster, {"9": data}):

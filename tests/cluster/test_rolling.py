@@ -68,9 +68,9 @@ class Applications(NamedTuple):
     def __str__(self) -> str:
         consuming = self.consuming
         counts = f"{len(self.producing.acknowledged)} acknowledged, {len(consuming.seen)} read"
-        told = [f"{self.name} reads what it wrote: {counts}, {consuming.assignments} assignments"]
-        told += [one.tail() for one in (self.producing, consuming) if isinstance(one, JavaApplication)]
-        return "\n".join(told)
+        reported = [f"{self.name} reads what it wrote: {counts}, {consuming.assignments} assignments"]
+        reported += [one.tail() for one in (self.producing, consuming) if isinstance(one, JavaApplication)]
+        return "\n".join(reported)
 
 
 def made(client: str, bootstrap: str, topic: str, directory: Path) -> Applications:
@@ -137,12 +137,12 @@ def elect(cluster: Cluster, partitions: list[Partition]) -> dict[str, str]:
     wanted = [TopicPartition(*one) for one in partitions]
     cluster.admin.list_topics(timeout=SECONDS_MAX)  # The client forgets a controller only when it is told.
     try:
-        told = cluster.admin.elect_leaders(ElectionType.PREFERRED, wanted).result(SECONDS_MAX)
+        reported = cluster.admin.elect_leaders(ElectionType.PREFERRED, wanted).result(SECONDS_MAX)
     except KafkaException as problem:
         if problem.args[0].code() != KafkaError.NOT_CONTROLLER:
             raise
         return {"everything": str(problem)}
-    errors = {str(one): error for one, error in told.items() if error is not None}
+    errors = {str(one): error for one, error in reported.items() if error is not None}
     return {one: str(error) for one, error in errors.items() if error.code() != KafkaError.ELECTION_NOT_NEEDED}
 
 
@@ -182,8 +182,8 @@ def sordini(cluster: Cluster, *words: str) -> str:
 def test_a_stop_says_what_it_costs_and_a_broker_that_is_gone_is_drained(three: Cluster, tmp_path: Path) -> None:
     three.create("lent", [[3, 1], [1, 3]], SAFE)
     overrides = three.ours(3).overrides.items()
-    told = sordini(three, "stop", *(word for key, value in overrides for word in ("--override", f"{key}={value}")))
-    first, costs, last = told.splitlines()
+    reported = sordini(three, "stop", *(word for key, value in overrides for word in ("--override", f"{key}={value}")))
+    first, costs, last = reported.splitlines()
     assert re.match(
         r"sordini: broker 3 holds \d+ replicas and leads \d+ of them; other brokers lead \d+ of these", first
     )

@@ -170,7 +170,7 @@ def asked(fetch: object) -> int:
     return int(getattr(fetch, "replica_id", -1) if state is None else state.replica_id)
 
 
-def test_before_divergence_was_told_by_fetch_our_follower_asks_for_the_epochs_end(stage: Stage) -> None:
+def test_before_fetch_reported_divergence_our_follower_requests_the_epochs_end(stage: Stage) -> None:
     peer, ours = stage.peer(OLD), stage.ours("2.7-IV0")
     peer.register(stage.tree)
     wait_for_greeting(peer, ours)
@@ -223,8 +223,8 @@ def appoint(tree: Tree, peer: Peer, ours: SordiniProcess, setting: Setting) -> N
         for broker, port in ((OURS, ours.port), (PEER, peer.port))
     ]
     with Client("127.0.0.1", ours.port) as client:
-        told = UpdateMetadataRequest(**of_the_controller(tree), live_brokers=live)
-        assert client.ask(ApiKey.UPDATE_METADATA, setting.update_metadata, told).error_code == 0
+        reported = UpdateMetadataRequest(**of_the_controller(tree), live_brokers=live)
+        assert client.ask(ApiKey.UPDATE_METADATA, setting.update_metadata, reported).error_code == 0
     command(tree, ours, setting, LeaderAndIsrLiveLeader(broker_id=OURS, port=ours.port), isr=[OURS, PEER], is_new=True)
 
 

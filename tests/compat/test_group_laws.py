@@ -21,7 +21,7 @@ class Story:
         self.exchanges: list[Exchange] = []
         self.now_s = 0.0
 
-    def tell(self, api: str, request: dict[str, Any], answer: dict[str, Any], *, asked: int | None = None) -> None:
+    def record(self, api: str, request: dict[str, Any], answer: dict[str, Any], *, asked: int | None = None) -> None:
         self.now_s += 1
         passed = 2 * len(self.exchanges) + 1
         self.exchanges.append(
@@ -30,28 +30,28 @@ class Story:
 
     def join(self, member: str, generation: int, code: int = 0) -> None:
         answer = {"error_code": code, "generation_id": generation, "member_id": member}
-        self.tell("JoinGroup", {"member_id": member}, answer)
+        self.record("JoinGroup", {"member_id": member}, answer)
 
     def sync(self, member: str, generation: int, partitions: list[int], plan: list[list[int]] | None = None) -> None:
         planned = [{"assignment": assignment(one)} for one in plan or []]
         request = {"member_id": member, "generation_id": generation, "assignments": planned}
-        self.tell("SyncGroup", request, {"error_code": 0, "assignment": assignment(partitions)})
+        self.record("SyncGroup", request, {"error_code": 0, "assignment": assignment(partitions)})
 
     def heartbeat(self, member: str, code: int) -> None:
-        self.tell("Heartbeat", {"member_id": member}, {"error_code": code})
+        self.record("Heartbeat", {"member_id": member}, {"error_code": code})
 
     def leave(self, member: str) -> None:
-        self.tell("LeaveGroup", {"members": [{"member_id": member}]}, {"error_code": 0})
+        self.record("LeaveGroup", {"members": [{"member_id": member}]}, {"error_code": 0})
 
     def commit(self, member: str, generation: int, offset: int, code: int = 0, asked: int | None = None) -> None:
         parts = [{"partition_index": 0, "committed_offset": offset}]
         request = {"member_id": member, "generation_id_or_member_epoch": generation, "topics": [{"partitions": parts}]}
         answer = {"topics": [{"partitions": [{"partition_index": 0, "error_code": code}]}]}
-        self.tell("OffsetCommit", request, answer, asked=asked)
+        self.record("OffsetCommit", request, answer, asked=asked)
 
     def fetch(self, offset: int) -> None:
         parts = [{"partition_index": 0, "committed_offset": offset, "error_code": 0}]
-        self.tell("OffsetFetch", {}, {"groups": [{"error_code": 0, "topics": [{"partitions": parts}]}]})
+        self.record("OffsetFetch", {}, {"groups": [{"error_code": 0, "topics": [{"partitions": parts}]}]})
 
     def broken(self, partitions: int = 2, unanswered: Sequence[Unanswered] = ()) -> list[str]:
         return broken_laws(self.exchanges, TOPIC, partitions, SESSION_S, unanswered)

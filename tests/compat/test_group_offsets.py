@@ -164,8 +164,8 @@ def test_confluent_kafka_commits_beside_its_reading(bootstrap: str, make_topic: 
     topic = make_topic()
     fill(bootstrap, topic, 0, 10)
     answered: list[tuple[RdError | None, list[RdPartition]]] = []
-    told = {"on_commit": lambda error, partitions: answered.append((error, partitions))}
-    with closing(rd_consumer(bootstrap, topic, **told)) as consumer:
+    reported = {"on_commit": lambda error, partitions: answered.append((error, partitions))}
+    with closing(rd_consumer(bootstrap, topic, **reported)) as consumer:
         assert rd_values(consumer, 4) == [0, 1, 2, 3]
         consumer.commit(offsets=[RdPartition(topic, 0, 4)], asynchronous=True)
         eventually(lambda: consumer.poll(0.05) is None and bool(answered), "the commit is answered")

@@ -112,7 +112,7 @@ def test_no_two_situations_have_one_name() -> None:
     assert len(sentences) == len(set(sentences)) >= 250
 
 
-def test_members_are_told_apart_by_numbers_in_the_order_of_their_first_appearance() -> None:
+def test_members_are_numbered_in_the_order_of_their_first_appearance() -> None:
     first, second = f"a-{uuid4()}", f"a-{uuid4()}"
     seen = {"leader": second, "members": [{"member_id": first}, {"member_id": second}], "other": "run0-a"}
     wanted = {"leader": "a-m1", "members": [{"member_id": "a-m2"}, {"member_id": "a-m1"}], "other": "P-a"}

@@ -251,4 +251,4 @@ def seen_wrong(history: History) -> Iterator[str]:
     for files in history.filess:
         if not cache_bounds(files):
             yield f"I10 broker {files.node} has the epoch cache {files.epochs} of {files.tp}"
-    yield from (f"{one.law} {one.told}" for one in history.founds)
+    yield from (f"{one.law} {one.detail}" for one in history.founds)

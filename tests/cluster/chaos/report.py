@@ -34,7 +34,7 @@ any partition in its second half, each of which must not be 0, and the longest s
 
 def summary(outcome: Outcome) -> str:
     """For the terminal."""
-    first = _told(outcome.first_acks)
+    first = summary_of(outcome.first_acks)
     counts = (
         f"{len(outcome.slots)} faults, {outcome.offered:,} writes offered, {outcome.acknowledged:,} acknowledged, "
         f"{outcome.unclear:,} unclear, {outcome.refused:,} refused, {outcome.polled:,} read along, "
@@ -55,7 +55,7 @@ def summary(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _told(seconds: list[float]) -> str:
+def summary_of(seconds: list[float]) -> str:
     """Median, 99th percentile and longest."""
     if not seconds:
         return "-"
@@ -102,7 +102,7 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "refused": outcome.refused,
         "read_along": outcome.polled,
         "allowed_duplicates": outcome.duplicates_allowed,
-        "first_ack_seconds": _told(outcome.first_acks),
+        "first_ack_seconds": summary_of(outcome.first_acks),
         "silence_seconds": _middle_and_most(outcome.silences),
         "in_sync_seconds": round(outcome.full, 1),
         "zookeeper_away": _with_all_up(outcome.outages),
@@ -111,7 +111,7 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "violations": outcome.broken,
         "faults": [
             f"{one.t0 - began:.1f} s, {one.t1 - one.t0:.1f} s long, {silence:.1f} s of silence: "
-            f"{Kind[one.kind].value}: {one.told}"
+            f"{Kind[one.kind].value}: {one.detail}"
             for one, silence in zip(outcome.slots, outcome.silences, strict=True)
         ],
     }

@@ -57,7 +57,7 @@ def broken_laws(
 
 
 def unknown_members(exchanges: list[Exchange], session_timeout_s: float) -> Iterator[str]:
-    heard_at_s: dict[str, float] = {}
+    answered_at_s: dict[str, float] = {}
     left_at: dict[str, int] = {}
     for one in exchanges:
         for member in _leaving(one):
@@ -68,14 +68,14 @@ def unknown_members(exchanges: list[Exchange], session_timeout_s: float) -> Iter
                 # An answer to a waiting JoinGroup or SyncGroup starts the session anew, as a heartbeat does.
                 waited = one.api in {"JoinGroup", "SyncGroup"}
                 at_s = one.answered_at_s if waited else one.asked_at_s
-                heard_at_s[member] = max(at_s, heard_at_s.get(member, 0))
+                answered_at_s[member] = max(at_s, answered_at_s.get(member, 0))
             elif (
                 code != UNKNOWN_MEMBER_ID
                 or left_at.get(member, one.answered) < one.answered
-                or member not in heard_at_s
+                or member not in answered_at_s
             ):
                 continue
-            elif (silent_s := one.asked_at_s - heard_at_s[member]) < session_timeout_s:
+            elif (silent_s := one.asked_at_s - answered_at_s[member]) < session_timeout_s:
                 yield f"{one.api} of {member} was answered UNKNOWN_MEMBER_ID {silent_s:.2f} s after it was heard of"
 
 

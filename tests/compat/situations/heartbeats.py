@@ -127,7 +127,7 @@ def leave_batch(broker: Broker) -> Any:
 
 
 @situation("LeaveGroup without members")
-def leave_nobody(broker: Broker) -> Any:
+def leave_without_members(broker: Broker) -> Any:
     with Group(broker, "leave-nobody") as group:
         seen = {"no such group": broker.ask("LeaveGroup", 5, group_id=broker.name("leave-nowhere"), members=[])}
         group.settle(group.member())

@@ -141,8 +141,8 @@ def follower_changed(broker: Broker) -> Any:
         follower.protocols = {"range": b"c"}
         follower.send_join()
         group.wait_for_state("PreparingRebalance")
-        told = leader.heartbeat()
-        return {"leader is told": told, "leader": leader.join(), "follower": follower.receive()}
+        reported = leader.heartbeat()
+        return {"leader is told": reported, "leader": leader.join(), "follower": follower.receive()}
 
 
 @situation("JoinGroup again of the leader begins a rebalance though it changes nothing")

@@ -109,7 +109,7 @@ def during_rebalance(broker: Broker) -> Any:
 
 
 @situation("a pending SyncGroup ends with a rebalance when a member joins")
-def told_while_waiting(broker: Broker) -> Any:
+def rebalanced_while_waiting(broker: Broker) -> Any:
     with Group(broker, "sync-told") as group:
         leader, second, third = group.member(b"a"), group.member(b"b"), group.member(b"c")
         group.gather(leader, second)
