@@ -1,4 +1,4 @@
-"""A simple consumer that commits one offset after the other and looks each time at what is told of it."""
+"""A simple consumer that commits one offset after the other and fetches it each time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RETRIABLE: Final = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 }
-"""What a client may be told in passing; anything else would reach its application."""
+"""Retriable errors; any other would reach the client's application."""
 _PATIENCE_SECONDS: Final = 15.0
 _RETRY_SECONDS: Final = 0.1
 
@@ -75,12 +75,12 @@ class Committer(Worker):
         return offset
 
     def _finds_coordinator(self, client: Client) -> bool:
-        """Whether the coordinator tells what it has, which is never less than what somebody was told before."""
+        """Whether the coordinator returns its offset, which is never lower than one returned before."""
         seen, code = self._fetch(client)
         if not self._has_passed(code):
             return False
         if seen < self._least:
-            self.violations.append(f"{self._group}: {seen} is told after {self._least}")
+            self.violations.append(f"{self._group}: {seen} is returned after {self._least}")
         self._least = seen
         return True
 

@@ -118,4 +118,4 @@ def _disorder(history: History, final: Seen) -> list[str]:
 
 def _phantoms(history: History, final: Seen) -> list[str]:
     known = {one.value for one in history.sent}.union(*(one.values for one in history.transactions))
-    return [f"I11 nobody sent {value!r}" for value in sorted(_values(final) - known)]
+    return [f"I11 {value!r} was not sent" for value in sorted(_values(final) - known)]

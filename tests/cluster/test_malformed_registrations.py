@@ -1,7 +1,7 @@
-"""Registrations that nobody can read, or that lead nowhere, while ours is the controller (experiment A11).
+"""Malformed or unreachable registrations while ours is the controller (experiment A11).
 
 Among brokers of Apache Kafka one such node ends all failure detection, and with the next election begins a storm of
-hundreds of controller epochs a second. Here it costs the broker it belongs to its place, and nobody else anything.
+hundreds of controller epochs a second. Here only the broker with that registration is left out.
 """
 
 from __future__ import annotations

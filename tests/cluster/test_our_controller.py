@@ -214,7 +214,7 @@ def test_a_move_that_cannot_end_is_cancelled_and_leaves_everything_as_it_was(rul
     assert {leader for leader, _, _ in witness.states("cancelled", 0)} == {1}
     assert reassign(ruled, partition, None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     assert reassign(ruled, partition, [1, 9]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    if ruled.is_ours(RULER):  # An Apache Kafka 2.7.2 leaves its copy to a broker that hears of both at once.
+    if ruled.is_ours(RULER):  # An Apache Kafka 2.7.2 keeps the replica of a broker that gets both commands at once.
         ruled.wait(lambda: not folders(ruled, 3, "cancelled"), "3 has removed what it had of the partition")
     assert_kept(ruled, [partition], history)
 

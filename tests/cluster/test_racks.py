@@ -163,7 +163,7 @@ def test_a_consumer_at_a_follower_gets_what_is_produced_while_it_waits(cluster: 
     assert (at["leader"], at["broker"]) == (1, 2)
 
 
-@pytest.mark.skipif(not EVERYTHING, reason="takes as long as a session with the store lives")
+@pytest.mark.skipif(not EVERYTHING, reason="takes as long as a session timeout")
 def test_a_consumer_goes_back_to_the_leader_when_the_follower_is_gone(cluster: Cluster) -> None:
     cluster.create("left", [[1, 2]])
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
@@ -208,7 +208,7 @@ def test_a_topic_lies_in_different_racks_and_status_says_where(cluster: Cluster)
         == held
     )
     assert sum(row["leads"] for row in reported["brokers"]) == len(reported["partitions"])
-    cluster.wait(lambda: [row["lag"] for row in status(cluster)["brokers"]] == [0, 0, 0], "nobody is behind")
+    cluster.wait(lambda: [row["lag"] for row in status(cluster)["brokers"]] == [0, 0, 0], "no replica is behind")
     assert "0 without a leader, 0 under-replicated" in status(cluster, "--check")
 
 
@@ -247,7 +247,7 @@ def test_status_tells_who_is_gone_and_how_far_a_follower_is_behind(cluster: Clus
 @pytest.mark.skipif(not EVERYTHING, reason="waits as long as a broker has for its answers")
 def test_status_tells_who_is_there_and_says_nothing(cluster: Cluster) -> None:
     cluster.create("silent", [[2, 1, 3], [1, 2, 3]])
-    cluster.wait(lambda: not any(row["lag"] for row in status(cluster)["brokers"]), "nobody is behind")
+    cluster.wait(lambda: not any(row["lag"] for row in status(cluster)["brokers"]), "no replica is behind")
     with frozen(cluster.brokers[2]):
         reported = status(cluster)
     assert [row["state"] for row in reported["brokers"]] == ["up", "silent", "up"]

@@ -119,7 +119,7 @@ def wait(condition: Callable[[], bool], what: str, peer: Peer, ours: SordiniProc
 
 
 def wait_for_greeting(peer: Peer, ours: SordiniProcess) -> None:
-    """Until ours, as the controller, has told the peer of the cluster."""
+    """Until ours, as the controller, has sent the cluster's metadata to the peer."""
     ours.wait_until(ours.is_ready, SECONDS_MAX, "be ready")
     wait(lambda: peer.has(ApiKey.UPDATE_METADATA), "the peer is greeted", peer, ours)
 
@@ -140,7 +140,7 @@ def test_our_controller_commands_in_the_versions_of_its_setting(stage: Stage, se
     peer.register(stage.tree)
     wait_for_greeting(peer, ours)
     create(ours, "doomed", [PEER, OURS])
-    wait(lambda: peer.has(ApiKey.STOP_REPLICA), "the peer is told to stop", peer, ours)
+    wait(lambda: peer.has(ApiKey.STOP_REPLICA), "the peer gets StopReplica", peer, ours)
     assert peer.seen(*BY_CONTROLLER, ApiKey.API_VERSIONS) == {
         (ApiKey.LEADER_AND_ISR, setting.leader_and_isr, str(OURS)),
         (ApiKey.UPDATE_METADATA, setting.update_metadata, str(OURS)),

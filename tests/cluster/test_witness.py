@@ -1,4 +1,4 @@
-"""Who lends clusters, and who tells what was written to them: each finds what is planted for it."""
+"""The lending of clusters, and the reader of ZooKeeper's log: each finds what is planted for it."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Crowd:
             self.all_members.append(process)
 
     def lose_some(self) -> None:
-        """One or two processes are killed, or told to stop, which they do in their own time."""
+        """One or two processes are killed, or stopped by a signal."""
         for process in self._choose.sample(self.alive, self._choose.choice((1, 2))):
             if self._choose.random() < 0.4:
                 process.kill()
@@ -150,7 +150,7 @@ def test_every_partition_always_gets_one_owner_and_no_live_member_is_unknown(
     runs = [run for process in crowd.all_members for run in process.runs()]
     assert list(wrong_reads(runs, accepted_offsets(exchanges, TOPIC, unanswered), feed.ends)) == []
     generations = [one.answer["generation_id"] for one in exchanges if one.api == "JoinGroup"]
-    assert max(generations) > rests, "the schedule shook nobody"
+    assert max(generations) > rests, "the schedule caused no rebalance"
 
 
 def committed_ends(admin: KafkaAdminClient) -> dict[tuple[str, int], int]:

@@ -75,7 +75,7 @@ def test_segments_are_printed_in_the_tool_s_words(tools: JavaTools, tmp_path: Pa
         path = tmp_path / name(1000 * number, ".log")
         path.write_bytes(data)
         theirs, ours, errors, _ = both(tools, [path], *options)
-        if "Exception" in errors:  # It died of the damage; until then it said the same, half a line aside.
+        if "Exception" in errors:  # It ended with the damage; until then it said the same, half a line aside.
             said = theirs.rpartition("\n")[0].removesuffix("\n")
             assert ours.startswith(said), what
             assert len(said) > 500, what

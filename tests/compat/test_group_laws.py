@@ -15,7 +15,7 @@ TOPIC = "t"
 
 
 class Story:
-    """Exchanges in the order in which they are told: each is asked and answered before the next, 1 s apart."""
+    """Exchanges in the order of the calls: each is answered before the next request, 1 s later."""
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
@@ -90,7 +90,7 @@ def test_a_living_member_called_unknown_breaks_the_law_and_an_expired_one_does_n
     story.join("a", 1)
     story.now_s += SESSION_S
     story.heartbeat("a", 25)
-    story.heartbeat("never heard of", 25)
+    story.heartbeat("unknown", 25)
     assert story.broken() == []
 
 
@@ -164,7 +164,7 @@ def test_reading_may_repeat_from_a_commit_and_nothing_else() -> None:
     committed = {partition: {3}}
     right = [Run("a", partition, 0, 5, is_after_rebalance=True), Run("b", partition, 3, 8, is_after_rebalance=True)]
     assert list(wrong_reads(right, committed, {partition: 8})) == []
-    assert "nobody read [8, 9]" in next(wrong_reads(right, committed, {partition: 10}))
+    assert "[8, 9] of" in next(wrong_reads(right, committed, {partition: 10}))
     elsewhere = [right[0], Run("b", partition, 4, 8, is_after_rebalance=True)]
     assert "took up ('t', 0) at 4" in next(wrong_reads(elsewhere, committed, {partition: 8}))
     gap = [right[0], Run("a", partition, 6, 8, is_after_rebalance=False)]

@@ -1,4 +1,4 @@
-"""kafka-python 3: idempotent and acks=all unless told otherwise."""
+"""kafka-python 3: idempotent and acks=all by default."""
 
 from __future__ import annotations
 

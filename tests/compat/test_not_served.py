@@ -1,6 +1,6 @@
 """What is not served yet is refused in the way at which each of today's clients stops with a clear error.
 
-Each wait here is far shorter than the client's own timeout, so that a client that asks again and again fails the test.
+Each wait here is far shorter than the client's own timeout, so that a client that keeps retrying fails the test.
 """
 
 from __future__ import annotations

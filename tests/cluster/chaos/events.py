@@ -92,7 +92,7 @@ class Hw(NamedTuple):
 
 
 class State(NamedTuple):
-    """A partition's state node, as it was when somebody looked."""
+    """A partition's state node, as it was when it was read."""
 
     tp: str
     leader: int

@@ -33,7 +33,7 @@ TORN_BYTES_MAX: Final = 400
 
 
 class Faults:
-    """What can be done to one world. `told` says what was done last."""
+    """What can be done to one world. `detail` says what was done last."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -68,7 +68,7 @@ class Faults:
         }
 
     def _leader(self, chance: random.Random) -> int:
-        """Who leads some partition; somebody when nobody does."""
+        """The leader of some partition; any broker when there is no leader."""
         state = self._world.state(chance.choice(self._world.partitions))
         return chance.choice(BROKERS) if state is None or state.leader < 0 else state.leader
 
@@ -139,7 +139,7 @@ class Faults:
             self._network.slow(hit, SLOW_KILOBITS)
             yield
         else:
-            self.detail = f"broker {hit} hears and says nothing for {FLAP_SHARE:.0%} of the time"
+            self.detail = f"broker {hit} is cut off for {FLAP_SHARE:.0%} of the time"
             self._flap(hit, slot.seconds)
             yield
         self._network.heal()
@@ -156,7 +156,7 @@ class Faults:
 
     @contextmanager
     def _election(self, slot: Slot, chance: random.Random) -> Iterator[None]:
-        """The preferred replicas shall lead, or others are preferred from now on; whoever leads is killed meanwhile."""
+        """Preferred leaders are elected, or others become preferred; the leader is killed meanwhile."""
         world, tree = self._world, self._world.tree
         hit = self._leader(chance)
         if slot.choice % 2:

@@ -37,7 +37,7 @@ record waits for its replicas says so, too."""
 
 
 class Links:
-    """One connection to each broker, made anew when one was lost."""
+    """One connection to each broker, opened again when it was lost."""
 
     def __init__(self, addresses: list[str]) -> None:
         self._addresses = addresses

@@ -20,7 +20,7 @@ once with all brokers up, once with a broker killed in the middle. At the end ev
 against the laws of `tests/cluster/chaos/checker.py`. Each row is one run, its file beside this page has every fault of
 it: `make chaos ARGS="--seeds 1-1 --minutes 10 --report"`. Rewritten by that command.
 
-*unclear* is what a client was told neither yes nor no of; *first ack* is the time from the end of a fault, restarts
+*unclear* are writes without an answer; *first ack* is the time from the end of a fault, restarts
 included, to the first acknowledged record of each partition: median, 99th percentile, longest; *in sync* is the time
 from the last fault until every replica was; *silence* is the longest time, during a fault and its heal, without an
 acknowledged record of some partition: median and longest of the faults. *ZooKeeper away* is the minute without

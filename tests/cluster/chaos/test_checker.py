@@ -127,7 +127,7 @@ PLANTED: list[tuple[str, list[NamedTuple]]] = [
 
 @pytest.mark.parametrize(("law", "planted"), PLANTED, ids=[f"{law}-{index}" for index, (law, _) in enumerate(PLANTED)])
 def test_each_planted_anomaly_is_reported(law: str, planted: list[NamedTuple]) -> None:
-    """A record that was read last anew, or a group's last offset, takes the place of the former."""
+    """A record that was read again last, or a group's last offset, replaces the former."""
     replaced = tuple(type(one) for one in planted if isinstance(one, LastRead | Committed))
     kept = [one for one in a_run() if not isinstance(one, replaced)]
     assert law in {line.split()[0] for line in violations(History([*kept, *planted]))}

@@ -233,7 +233,7 @@ class World:
         return broker.is_ready()
 
     def revive(self) -> None:
-        """Start whoever does not run, and wait until all serve. Who does not come back in time is noted."""
+        """Start the brokers that do not run, and wait until all serve. A broker that does not in time is noted."""
         for broker in self.brokers.values():
             if not broker.is_running:
                 broker.launch()

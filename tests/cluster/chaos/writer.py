@@ -61,7 +61,7 @@ class Writer:
         return Producer({**PRODUCER, "bootstrap.servers": ",".join(self._orders.bootstrap)})
 
     def _end(self) -> None:
-        """Wait for what is under way. Of what is then still open nobody knows what became of it."""
+        """Wait for what is under way. The outcome of what is then still open is unknown."""
         with contextlib.suppress(KafkaException):
             self._producer.flush(FLUSH_SECONDS)
         for send in self._open.values():

@@ -124,7 +124,7 @@ def _refused(process: ApacheKafkaProcess | SordiniProcess) -> str:
 
 @dataclass
 class Acknowledged:
-    """What producers were told is safe."""
+    """What was acknowledged to producers."""
 
     records: dict[int, bytes] = field(default_factory=dict)
     """Value by offset, of `once-0`."""
@@ -242,7 +242,7 @@ def _transact(bootstrap: str, acknowledged: Acknowledged, over: Event) -> None:
                 producer.commit_transaction(2)
                 ended = acknowledged.committed, values
     except KafkaException:
-        # The broker is gone in the middle of one: nobody knows what became of it.
+        # The broker is killed in the middle of one: its outcome is unknown.
         pass
     producer.purge()
 

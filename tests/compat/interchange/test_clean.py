@@ -1,4 +1,4 @@
-"""Directories that were stopped in order: Apache Kafka goes on with ours, and we with its, as with one's own."""
+"""Directories after an orderly stop: Apache Kafka continues with ours, and Sordini with Apache Kafka's."""
 
 from __future__ import annotations
 

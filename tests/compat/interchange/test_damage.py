@@ -253,7 +253,7 @@ def test_a_log_that_lost_nothing_of_its_records_serves_them_as_before(
     assert {partition: opened.view(partition) for partition in views} == views
     directory.stop()
     assert_trimmed(directory)
-    # What was made anew is good for the next start, of whichever broker.
+    # What was rebuilt is valid for the next start of either broker.
     again = directory.open()
     assert again.findings == []
     assert {partition: again.view(partition) for partition in views} == views

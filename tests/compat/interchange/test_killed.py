@@ -1,4 +1,4 @@
-"""Directories of brokers that were killed under load: what was acknowledged is there, whoever starts on them next."""
+"""Directories of brokers that were killed under load: acknowledged records are there, whichever broker starts on them next."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ DIFFERENCES: list[Difference] = [
             "no epoch/base_offset": -1,
             "no id/base_offset": 0,
             "id -2/base_offset": 1,
-            "an id nobody was given/base_offset": 2,
+            "an unassigned id/base_offset": 2,
         },
         "A producer id without an epoch or a sequence is half an identity: Apache Kafka stores the batch, we refuse.",
     ),

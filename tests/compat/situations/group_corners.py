@@ -67,7 +67,7 @@ def old_rebalance_in_time(broker: Broker) -> Any:
     with group:
         end = time.monotonic() + SHORT_MS / 1_000
         reported = until(lambda: first.heartbeat(0), lambda _: time.monotonic() > end)
-        return {"told": reported, "first": first.join(0), "second": second.receive()}
+        return {"heartbeat": reported, "first": first.join(0), "second": second.receive()}
 
 
 @situation("JoinGroup v0 takes the session timeout for the rebalance timeout too, and is too late")
@@ -75,7 +75,7 @@ def old_rebalance_too_late(broker: Broker) -> Any:
     group, first, second = _two_of_version_0(broker, "corner-v0-too-late", SHORT_MS)
     with group:
         reported = until(lambda: first.heartbeat(0), lambda seen: seen["error_code"] == UNKNOWN_MEMBER_ID)
-        return {"told": reported, "second": second.receive()}
+        return {"heartbeat": reported, "second": second.receive()}
 
 
 @situation("JoinGroup with a rebalance timeout of nothing and of less")
@@ -154,7 +154,7 @@ def leaves_before_sync(broker: Broker) -> Any:
         group.gather(leader, follower)
         return {
             "left": follower.leave(),
-            "told": leader.heartbeat(),
+            "heartbeat": leader.heartbeat(),
             "sync of what is over": leader.sync({leader: b"0", follower: b"1"}),
             "rejoined": leader.join(),
         }

@@ -1,4 +1,4 @@
-"""JoinGroup: who is let in, who leads, and by which protocol."""
+"""JoinGroup: admission, the leader, and the selected protocol."""
 
 from typing import Any
 
@@ -142,7 +142,7 @@ def follower_changed(broker: Broker) -> Any:
         follower.send_join()
         group.wait_for_state("PreparingRebalance")
         reported = leader.heartbeat()
-        return {"leader is told": reported, "leader": leader.join(), "follower": follower.receive()}
+        return {"heartbeat of the leader": reported, "leader": leader.join(), "follower": follower.receive()}
 
 
 @situation("JoinGroup again of the leader begins a rebalance though it changes nothing")
@@ -152,7 +152,7 @@ def leader_again(broker: Broker) -> Any:
         group.settle(leader, follower)
         leader.send_join()
         group.wait_for_state("PreparingRebalance")
-        return {"told": follower.heartbeat(), "follower": follower.join(), "leader": leader.receive()}
+        return {"heartbeat": follower.heartbeat(), "follower": follower.join(), "leader": leader.receive()}
 
 
 @situation("JoinGroup again while the leader's assignment is awaited")

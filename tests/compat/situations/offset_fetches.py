@@ -198,7 +198,7 @@ def forget_subscribed(broker: Broker) -> Any:
         group.settle(member)
         seen = {"both": _forget(broker, group.id, {used: [0], unused: [0]}), "left": _fetch(broker, group.id, None, 8)}
         member.leave()
-        return seen | {"nobody there": _forget(broker, group.id, {used: [0]}), "in the end": group.committed(used)}
+        return seen | {"unknown group": _forget(broker, group.id, {used: [0]}), "in the end": group.committed(used)}
 
 
 @situation("OffsetDelete while the group rebalances, and with metadata that cannot be decoded")

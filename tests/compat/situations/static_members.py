@@ -58,7 +58,7 @@ def back_with_other_protocols(broker: Broker) -> Any:
         back = group.member(instance="two", protocols={"sticky": b"s"})
         back.send_join()
         group.wait_for_state("PreparingRebalance")
-        return {"told": leader.heartbeat(), "leader": leader.join(), "back": back.receive()}
+        return {"heartbeat": leader.heartbeat(), "leader": leader.join(), "back": back.receive()}
 
 
 @situation("a static member that returns while the assignment is awaited")
@@ -69,7 +69,7 @@ def back_before_sync(broker: Broker) -> Any:
         back = group.member(b"b", instance="two")
         back.send_join()
         group.wait_for_state("PreparingRebalance")
-        return {"told": leader.heartbeat(), "leader": leader.join(), "back": back.receive()}
+        return {"heartbeat": leader.heartbeat(), "leader": leader.join(), "back": back.receive()}
 
 
 def _everything(member: Member, topic: str) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def unknown_instance(broker: Broker) -> Any:
     with Group(broker, "static-unknown") as group:
         member = group.member(b"a")
         group.settle(member)
-        member.instance = "nobody"
+        member.instance = "unknown"
         return _everything(member, topic)
 
 
@@ -180,10 +180,10 @@ def leave_by_instance(broker: Broker) -> Any:
 
         return {
             "with a wrong id": leave("two", "x"),
-            "nobody": leave("three"),
+            "unknown": leave("three"),
             "by instance": leave("two"),
             "again": leave("two"),
-            "told": one.heartbeat(),
+            "heartbeat": one.heartbeat(),
             "by both": leave("one", one.member_id),
             "state": group.state(),
         }

@@ -110,7 +110,7 @@ def during_rebalance(broker: Broker) -> Any:
 
 @situation("a pending SyncGroup ends with a rebalance when a member joins")
 def rebalanced_while_waiting(broker: Broker) -> Any:
-    with Group(broker, "sync-told") as group:
+    with Group(broker, "sync-rebalanced") as group:
         leader, second, third = group.member(b"a"), group.member(b"b"), group.member(b"c")
         group.gather(leader, second)
         second.send_sync()
