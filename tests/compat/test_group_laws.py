@@ -166,6 +166,6 @@ def test_reading_may_repeat_from_a_commit_and_nothing_else() -> None:
     assert list(wrong_reads(right, committed, {partition: 8})) == []
     assert "[8, 9] of" in next(wrong_reads(right, committed, {partition: 10}))
     elsewhere = [right[0], Run("b", partition, 4, 8, is_after_rebalance=True)]
-    assert "took up ('t', 0) at 4" in next(wrong_reads(elsewhere, committed, {partition: 8}))
+    assert "resumed ('t', 0) at 4" in next(wrong_reads(elsewhere, committed, {partition: 8}))
     gap = [right[0], Run("a", partition, 6, 8, is_after_rebalance=False)]
     assert "went on at 6" in next(wrong_reads(gap, committed, {partition: 5}))
