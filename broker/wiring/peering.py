@@ -14,6 +14,7 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.replica_quotas import ReplicaQuotas, replica_quotas
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.control_wire import ControlWire
+from sordini.broker.coordinators.producer_id_manager import BlocksInStore, ProducerIdBlocks
 from sordini.broker.dispatch import Dispatcher, Spawn
 from sordini.broker.network.ports import Log, Network, Peer, SocketOptions
 from sordini.broker.peers.alter_partition import AlterPartitions
@@ -28,7 +29,6 @@ from sordini.broker.wiring.following import fetchers_of
 from sordini.protocol.types import BrokerId
 from sordini.replication.fetching.fetchers import Fetchers
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
-from sordini.replication.metadata_store.producer_id_blocks import BlocksInStore, ProducerIdBlocks
 from sordini.replication.ports import IsrChanges, Session
 from sordini.replication.terms import Peers
 

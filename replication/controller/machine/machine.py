@@ -31,7 +31,7 @@ from sordini.replication.controller.machine import (
     requested_elections,
     restored_epochs,
     shutdowns,
-    unclean,
+    unclean_elections,
     zk_reassignment,
 )
 from sordini.replication.controller.machine.events import (
@@ -103,7 +103,7 @@ def step(cluster: Cluster | None, event: Event) -> tuple[Cluster | None, list[Ac
         case BalanceDue():
             requested_elections.balance(turn, event)
         case UncleanRuled():
-            unclean.rule(turn, event)
+            unclean_elections.rule(turn, event)
         case MovesWanted():
             reassignment.begin(turn, event.targets)
         case MovesNoted():

@@ -10,6 +10,13 @@ from typing import Any
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordinators.producer_id_manager import (
+    RETRY_PAUSE_S,
+    TRIES_MAX,
+    WAIT_S_MAX,
+    BlocksInStore,
+    ProducerIdBlocks,
+)
 from sordini.broker.peers.controller import ControllerLink
 from sordini.broker.peers.producer_ids import BlocksOfController
 from sordini.broker.topics.metadata_cache import MetadataCache
@@ -18,13 +25,6 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from sordini.replication.metadata_store import paths
-from sordini.replication.metadata_store.producer_id_blocks import (
-    RETRY_PAUSE_S,
-    TRIES_MAX,
-    WAIT_S_MAX,
-    BlocksInStore,
-    ProducerIdBlocks,
-)
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, refused, silence
 from tests.support.network import ListLog, StillClock
 from tests.support.unit_broker import CLUSTER_ID, ME, OTHER, inline

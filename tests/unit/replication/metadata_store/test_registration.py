@@ -10,12 +10,12 @@ import pytest
 
 from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from sordini.broker.coordinators.producer_id_manager import BlocksInStore, ProducerIdBlocks
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.configs import NOTES_KEPT_MS, ConfigChanges, read_config
-from sordini.replication.metadata_store.producer_id_blocks import BlocksInStore, ProducerIdBlocks
 from sordini.replication.metadata_store.registration import (
     DuplicateBrokerId,
     EndpointTaken,
