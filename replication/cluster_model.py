@@ -1,7 +1,7 @@
-"""The values the controller thinks in: brokers, topics, the state of partitions, and what it commands.
+"""The cluster as the controller and its brokers model it: brokers, topics, partition states, and the three commands.
 
-Frozen and comparable; nothing here decides. Wire and znode forms of these values live elsewhere
-(`znodes.py`, and the broker's handlers for requests).
+Frozen and comparable values; nothing here decides. Their znode form is in `metadata_store/znodes.py`, their wire form
+in the broker's `control` and `handlers`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-EPOCH_OF_DELETION = LeaderEpoch(-2)
+EPOCH_DURING_DELETION = LeaderEpoch(-2)
 """In a StopReplica: the topic is being deleted, so the receiver does not compare leader epochs."""
 
 
@@ -26,7 +26,7 @@ def frozen(mapping: Mapping[Key, Value]) -> Mapping[Key, Value]:
 
 
 class Endpoint(NamedTuple):
-    """Where one listener of a broker is reached from outside."""
+    """The advertised address of one listener of a broker."""
 
     listener: str
     host: str
@@ -36,7 +36,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker that is registered; `epoch` is the transaction that created its node, so each life has its own."""
+    """A registered broker; `epoch` is the transaction that created its node, so each incarnation has its own."""
 
     broker_id: BrokerId
     epoch: int
@@ -46,7 +46,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
-    """What /brokers/topics/T says: which brokers hold each partition. `version` is that node's."""
+    """The content of /brokers/topics/T: the replicas of each partition. `version` is that of the node."""
 
     name: str
     replicas: Mapping[int, tuple[BrokerId, ...]]
@@ -55,23 +55,23 @@ class TopicAssignment:
     removing: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=lambda: frozen({}))
     version: int = 0
 
-    def is_moving(self, partition: int) -> bool:
-        """Whether a reassignment of the partition is under way (KIP-455)."""
+    def is_reassigning(self, partition: int) -> bool:
+        """Whether a reassignment of the partition is ongoing (KIP-455)."""
         return bool(self.adding.get(partition) or self.removing.get(partition))
 
-    def origin(self, partition: int) -> tuple[BrokerId, ...]:
-        """The replicas without those that a move under way adds: what it began with."""
+    def origin_replicas(self, partition: int) -> tuple[BrokerId, ...]:
+        """The replicas without those that an ongoing reassignment adds."""
         adding = self.adding.get(partition, ())
         return tuple(replica for replica in self.replicas[partition] if replica not in adding)
 
-    def end(self, partition: int) -> tuple[BrokerId, ...]:
-        """The replicas without those that a move under way removes: what it ends with."""
+    def target_replicas(self, partition: int) -> tuple[BrokerId, ...]:
+        """The replicas without those that an ongoing reassignment removes."""
         removing = self.removing.get(partition, ())
         return tuple(replica for replica in self.replicas[partition] if replica not in removing)
 
 
-class Plan(NamedTuple):
-    """How a topic's node says that a partition is on the move: all that hold it until the end, who comes, who goes."""
+class ReplicaAssignment(NamedTuple):
+    """One partition's assignment: all its replicas, and those of them that a reassignment adds and removes."""
 
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...]
@@ -79,8 +79,8 @@ class Plan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NotedMoves:
-    """What is left to be done of /admin/reassign_partitions. `version` is that node's."""
+class ZkReassignments:
+    """The incomplete reassignments of /admin/reassign_partitions. `version` is that of the node."""
 
     targets: Mapping[TopicPartition, tuple[BrokerId, ...]]
     version: int
@@ -88,14 +88,14 @@ class NotedMoves:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Who leads a partition and who is in sync; `controller_epoch` says which controller decided it."""
+    """A partition's leader and ISR; `controller_epoch` is that of the controller that decided it."""
 
     leader: BrokerId | None
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
     controller_epoch: int
     recovering: bool = False
-    """Led by a replica that was not in sync, and not yet recovered from that (KIP-704)."""
+    """The leader was not in sync when it was elected, and has not recovered yet (KIP-704)."""
 
 
 class KnownState(NamedTuple):
@@ -106,7 +106,7 @@ class KnownState(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """One partition as a command tells it."""
+    """One partition as a command carries it."""
 
     topic_partition: TopicPartition
     topic_id: TopicId
@@ -117,18 +117,18 @@ class PartitionInfo(NamedTuple):
     removing: tuple[BrokerId, ...] = ()
     offline_replicas: tuple[BrokerId, ...] = ()
     is_new: bool = False
-    """Just created: its replicas may be made even while some log directory of the receiver is offline."""
+    """Just created: its replicas may be created even while a log directory of the receiver is offline."""
 
 
 class Replica(NamedTuple):
-    """One copy of a partition."""
+    """One replica of a partition."""
 
     broker_id: BrokerId
     topic_partition: TopicPartition
 
 
 class DeletedPartition(NamedTuple):
-    """A partition that brokers must forget (leader -2 on the wire)."""
+    """A partition that brokers remove from their metadata (leader -2 on the wire)."""
 
     topic_partition: TopicPartition
     topic_id: TopicId
@@ -142,7 +142,7 @@ class StoppedReplica(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsr:
-    """Become leader or follower of these; only sent to brokers that hold them."""
+    """Become leader or follower of these; sent only to brokers with a replica."""
 
     controller_id: BrokerId
     controller_epoch: int
@@ -150,12 +150,12 @@ class LeaderAndIsr:
     partitions: tuple[PartitionInfo, ...]
     live_leaders: tuple[Broker, ...]
     is_survey: bool = False
-    """Sent because the broker left a note about its log directories. Known to the controller only, not on the wire."""
+    """Sent to find out which replicas are offline (see `log_directories`). Known to the controller, not on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadata:
-    """What clients may be told. Partitions are a change to what was told before, live brokers replace it."""
+    """The metadata for clients. Partitions are changes to those sent before, live brokers replace them."""
 
     controller_id: BrokerId
     controller_epoch: int
@@ -186,8 +186,8 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic the controller knows: the assignment, and the states of the partitions that have one."""
+class TopicState:
+    """A topic as the controller knows it: the assignment, and the states of the partitions that have one."""
 
     assignment: TopicAssignment
     states: Mapping[int, KnownState]
@@ -195,19 +195,19 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """How far a topic's deletion has come. It is done when nothing is left in either set."""
+    """The progress of a topic's deletion, which is complete when both sets are empty."""
 
-    waiting: frozenset[tuple[BrokerId, int]]
-    """Replicas told to delete themselves, as (broker, partition)."""
+    pending: frozenset[tuple[BrokerId, int]]
+    """Replicas whose deletion was commanded, as (broker, partition)."""
     blocked: frozenset[tuple[BrokerId, int]]
-    """Replicas on brokers that are away or refused; tried again when their broker comes back."""
+    """Replicas on brokers that are not live or failed to delete them; repeated when the broker registers again."""
 
 
-class Conventions(NamedTuple):
-    """What all brokers of a cluster must have in common by their settings."""
+class ClusterSettings(NamedTuple):
+    """Settings that all brokers of a cluster must have in common."""
 
     inter_broker_listener: str | None = None
-    """The listener by which brokers reach each other; who has no such one is no broker of the cluster. None: any."""
+    """inter.broker.listener.name; a broker without that listener is not one of the cluster. None: any."""
     uses_topic_ids: bool = True
     """inter.broker.protocol.version is 2.8 or later: topics have ids, in their nodes and on the wire (KIP-516)."""
     feature_version: int = 2
@@ -215,32 +215,32 @@ class Conventions(NamedTuple):
     marks_recovery: bool = True
     """inter.broker.protocol.version is 3.2 or later: an unclean leader is marked as recovering (KIP-704)."""
     deletes_topics: bool = True
-    """delete.topic.enable: otherwise a wish to delete a topic is dropped."""
+    """delete.topic.enable: otherwise a request to delete a topic is dropped."""
 
 
-ANY_CONVENTIONS = Conventions()
-"""Those of inter.broker.protocol.version 3.3 and later, on whatever listener."""
+DEFAULT_CLUSTER_SETTINGS = ClusterSettings()
+"""Those of inter.broker.protocol.version 3.3 and later, on any listener."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """All that a reigning controller knows."""
+class ClusterState:
+    """The state of the controller's machine: the cluster as the active controller knows it."""
 
     controller_id: BrokerId
     epoch: int
     brokers: Mapping[BrokerId, Broker]
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, TopicState]
     deletions: Mapping[str, Deletion] = field(default_factory=lambda: frozen({}))
     shutting_down: frozenset[BrokerId] = frozenset()
-    """Brokers that are about to leave: alive, and no longer to lead or to be in sync."""
+    """Brokers in controlled shutdown: registered, but not eligible to lead or to join an ISR."""
     offline: frozenset[Replica] = frozenset()
-    """Replicas of living brokers that lie in log directories that failed."""
-    conventions: Conventions = ANY_CONVENTIONS
-    noted_moves: NotedMoves | None = None
-    """Moves that a tool asked for by a node of the store; None when there is no such node."""
+    """Replicas of live brokers in failed log directories."""
+    cluster_settings: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
+    zk_reassignments: ZkReassignments | None = None
+    """Reassignments that a tool requested by a node of the store; None when there is no such node."""
 
     def electable(self, topic_partition: TopicPartition) -> frozenset[BrokerId]:
-        """Brokers that may lead a partition, as far as they themselves are concerned, or join its in-sync set."""
+        """Brokers whose own condition allows them to lead the partition or to join its ISR."""
         return frozenset(
             broker
             for broker in self.brokers
@@ -249,7 +249,7 @@ class Cluster:
 
 
 class Malformed(NamedTuple):
-    """A node that cannot be understood: it is skipped and reported, never a reason to fail."""
+    """A node that cannot be decoded: it is skipped and logged, never a reason to fail."""
 
     path: str
     reason: str

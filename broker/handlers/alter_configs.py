@@ -41,17 +41,17 @@ Later = Callable[[Call, Awaitable[Any]], Pending]
 RESOURCES_MAX = 10_000
 """Resources that one request may change."""
 EDITS_MAX = 2_000
-"""Settings of one resource that one request may change: many times as many as there are."""
+"""Settings of one resource that one request may change: many times the number of settings."""
 CHANGE_STEPS = 20
-"""What it takes to change one, or to say why it is not."""
+"""Steps to change one resource, or to reject it."""
 EDIT_STEPS = 2
-"""What each of its settings takes beside."""
+"""Steps of each of its settings."""
 
 AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 
 
 class AlterConfigsHandler:
-    """Each resource is changed, or refused, by itself."""
+    """Each resource is changed, or rejected, by itself."""
 
     def __init__(self, admin: ConfigAdmin, metadata: MetadataCache, later: Later, slices: Slices) -> None:
         self._slices = slices
@@ -123,7 +123,7 @@ class AlterConfigsHandler:
         wanted = dict.fromkeys(request.resource_types) if call.version >= 1 else [ResourceKind.CLIENT_METRICS]
         for kind in wanted:
             if kind not in found:
-                raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"there is no resource type {kind}")
+                raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"unknown resource type {kind}")
         response = ListConfigResourcesResponse()
         for kind, names in found.items():
             for name in names if not wanted or kind in wanted else ():
@@ -151,7 +151,7 @@ def _steps_of(wanted: AlterConfigsResource | IncrementalAlterConfigsResource) ->
 
 
 def _edit(entry: AlterableConfig | IncrementallyAlterableConfig) -> Edit:
-    """What a request says of one key; that of the older kind sets it."""
+    """The edit of one key; in an AlterConfigs request it is a set."""
     operation = Operation.SET if isinstance(entry, AlterableConfig) else entry.config_operation
     return Edit(entry.name, operation, entry.value)
 

@@ -1,4 +1,4 @@
-"""DescribeCluster: who is there."""
+"""DescribeCluster: the live brokers and the controller."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ClusterHandler:
         if request.endpoint_type == CONTROLLERS:
             raise BrokerError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this listener is for brokers, not controllers")
         if request.endpoint_type != BROKERS:
-            raise BrokerError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there is no endpoint type {request.endpoint_type}")
+            raise BrokerError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"unknown endpoint type {request.endpoint_type}")
         brokers = []
         for broker in self._metadata.brokers.values():
             address = broker.endpoints.get(call.peer.listener)
@@ -55,5 +55,5 @@ class ClusterHandler:
     @staticmethod
     def refuse_describe(request: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
         wanted = "a controller" if request.endpoint_type == CONTROLLERS else f"endpoint type {request.endpoint_type}"
-        message = f"this listener is a broker's, {wanted} cannot be asked for here"
+        message = f"this is a broker's listener: {wanted} cannot be described here"
         return DescribeClusterResponse(error_code=code, error_message=message)

@@ -1,6 +1,6 @@
-"""DescribeConfigs: every setting of a topic or of this broker, with where its value comes from (KIP-226, KIP-569).
+"""DescribeConfigs: the settings of a topic or of this broker, with their sources (KIP-226, KIP-569).
 
-Requests that name one of `condition_keys` for a broker are answered with how it is, too, as soon as that is known.
+A request that names one of `condition_keys` for a broker is also answered with its condition, once that is known.
 """
 
 from __future__ import annotations
@@ -48,20 +48,19 @@ FAMILIES = (
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
 )
-"""Keys for one thing, the finest first: it goes before the others where it is set."""
+"""Keys of one setting, the finest unit first, which takes precedence where it is set."""
 
 DESCRIPTION_STEPS = 200
 PACKING_STEPS = 10
 DESCRIPTIONS_MAX = 2_000
-"""Most that one request may have described which are not alike, as topics of the same settings are: each is some dozens
-of rows."""
+"""Distinct descriptions in one response; resources with the same settings share one. Each has some dozens of rows."""
 NOT_SERVED = "Apache Kafka's, without effect here."
 
 FAMILY_OF = {key: family for family in FAMILIES for key in family}
 
 
-class Described(NamedTuple):
-    """One setting and what gives it its value; the first synonym is the one in force."""
+class DescribedSetting(NamedTuple):
+    """One setting and its sources; the first synonym takes effect."""
 
     key: str
     value: str | None
@@ -71,19 +70,19 @@ class Described(NamedTuple):
     meaning: str
 
 
-class Known(NamedTuple):
-    """What one request has had described so far."""
+class Descriptions(NamedTuple):
+    """What has been described for one request so far."""
 
-    described: dict[Hashable, dict[str, Described]]
-    """All settings, by what resources that are alike have in common."""
+    described: dict[Hashable, dict[str, DescribedSetting]]
+    """All settings, by a key that resources with the same settings share."""
     packed: dict[Hashable, Packed]
-    """Rows of the answer as bytes, by that and by the keys that are asked for."""
+    """Encoded rows, by that key and the requested keys."""
     condition: Mapping[str, str | None]
-    """How the broker is, for those who name the keys."""
+    """The broker's condition, if one of its keys is requested."""
 
 
-class Itself(NamedTuple):
-    """How a broker's word on its own condition comes into an answer."""
+class ConditionSource(NamedTuple):
+    """How the broker's own condition is added to a response."""
 
     condition: Condition
     later: Callable[[Call, Awaitable[Any]], Pending]
@@ -91,7 +90,7 @@ class Itself(NamedTuple):
 
 
 class ConfigsHandler:
-    """Describes; nothing here changes a setting."""
+    """Serves DescribeConfigs."""
 
     def __init__(
         self,
@@ -100,10 +99,10 @@ class ConfigsHandler:
         metadata: MetadataCache,
         config_of: Callable[[str], TopicConfig],
         loggers: LoggerLevels,
-        itself: Itself,
+        condition_source: ConditionSource,
     ) -> None:
-        """`config_of` finds a topic's resolved configuration."""
-        self._itself = itself
+        """`config_of` returns a topic's resolved configuration."""
+        self._condition_source = condition_source
         self._loggers = loggers
         self._broker_id = broker_id
         self._dynamic = dynamic
@@ -117,79 +116,83 @@ class ConfigsHandler:
         request: DescribeConfigsRequest = call.body
         yield from check_mentions((resource.resource_type, resource.resource_name) for resource in request.resources)
         if (yield from _asks_for_condition(request)):
-            return self._itself.later(call, self._with_condition(call))
+            return self._condition_source.later(call, self._with_condition(call))
         return (yield from self._described(call, {}))
 
     async def _with_condition(self, call: Call) -> DescribeConfigsResponse:
-        return await self._itself.slices.through(self._described(call, await self._itself.condition.values()))
+        return await self._condition_source.slices.through(
+            self._described(call, await self._condition_source.condition.values())
+        )
 
     def _described(self, call: Call, condition: Mapping[str, str | None]) -> Work[DescribeConfigsResponse]:
-        """The answer; `condition` has the values of `condition_keys` where one of them is asked for."""
+        """The response; `condition` has the values of `condition_keys` if one of them is requested."""
         request: DescribeConfigsRequest = call.body
         response = DescribeConfigsResponse()
-        known = Known({}, {}, condition)
+        known = Descriptions({}, {}, condition)
         for resource in request.resources:
             response.results.append((yield from self._describe(call, resource, known)))
         return response
 
-    def _describe(self, call: Call, resource: DescribeConfigsResource, known: Known) -> Work[DescribeConfigsResult]:
-        """One resource; what is known already of another one that is alike is not described again."""
+    def _describe(
+        self, call: Call, resource: DescribeConfigsResource, known: Descriptions
+    ) -> Work[DescribeConfigsResult]:
+        """One resource; the description of another resource with the same settings is reused."""
         yield 1
         result = DescribeConfigsResult(
             error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         try:
-            alike, describe = self._description(resource)
+            shared_key, describe = self._description(resource)
         except BrokerError as error:
             result.error_code, result.error_message = error.code, str(error)
             return result
-        # An empty list asks for everything, as null does.
+        # An empty list requests all keys, as null does.
         wanted: set[str] | None = None
         if resource.configuration_keys:
             wanted = set()
             for key in resource.configuration_keys:
                 wanted.add(key)
                 yield 1
-        place = (alike, None if wanted is None else frozenset(wanted))
-        if place not in known.packed:
+        packed_key = (shared_key, None if wanted is None else frozenset(wanted))
+        if packed_key not in known.packed:
             if len(known.packed) >= DESCRIPTIONS_MAX:
                 raise BrokerError(
-                    ErrorCode.INVALID_REQUEST, f"one request may have {DESCRIPTIONS_MAX} resources described at most"
+                    ErrorCode.INVALID_REQUEST, f"a request may describe at most {DESCRIPTIONS_MAX} different resources"
                 )
-            if alike not in known.described:
-                known.described[alike] = {one.key: one for one in describe()}
+            if shared_key not in known.described:
+                known.described[shared_key] = {one.key: one for one in describe()}
                 yield DESCRIPTION_STEPS
-            found = known.described[alike]
+            found = known.described[shared_key]
             rows = [_row(one, call.body) for key, one in found.items() if wanted is None or key in wanted]
             if resource.resource_type == ResourceKind.BROKER and wanted is not None:
                 rows += [_row(_of_condition(*item), call.body) for item in known.condition.items() if item[0] in wanted]
-            known.packed[place] = schema.pack(
+            known.packed[packed_key] = schema.pack(
                 DescribeConfigsResponse, call.version, DescribeConfigsResult, "configs", rows
             )
             yield PACKING_STEPS + len(rows)
-        result.configs = cast("list[DescribeConfigsResourceResult]", known.packed[place])
+        result.configs = cast("list[DescribeConfigsResourceResult]", known.packed[packed_key])
         return result
 
-    def _description(self, resource: DescribeConfigsResource) -> tuple[Hashable, Callable[[], list[Described]]]:
-        """What describes a resource, and by what resources are alike for it. Raises BrokerError: there is none."""
+    def _description(self, resource: DescribeConfigsResource) -> tuple[Hashable, Callable[[], list[DescribedSetting]]]:
+        """The key that resources with the same settings share, and the description. Raises BrokerError if unknown."""
         kind, name = resource.resource_type, resource.resource_name
         if kind == ResourceKind.TOPIC:
             check_topic_name(name)
             if name not in self._metadata.topics:
-                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
             topic = self._config_of(name)
             return (kind, *sorted(topic.overrides.items())), lambda: _of_topic(topic)
         if kind not in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{describe_kind(kind)} are not kept here")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{describe_kind(kind)} are not supported")
         if name or kind == ResourceKind.BROKER_LOGGER:
             check_broker_name(name, self._broker_id)
         return (kind, bool(name)), self._of_loggers if kind == ResourceKind.BROKER_LOGGER else partial(
             self._broker, name
         )
 
-    def _broker(self, name: str) -> list[Described]:
+    def _broker(self, name: str) -> list[DescribedSetting]:
         if name == "":
-            # What all brokers have in common is only what was set of it.
+            # The brokers' common defaults contain only what was set.
             source = ConfigSource.DYNAMIC_DEFAULT_BROKER
             common = self._dynamic.entries(source)
             return [describe_entry(key, [Synonym(key, common[key], source)]) for key in sorted(common)]
@@ -198,10 +201,10 @@ class ConfigsHandler:
             [self._own_key(key) for key in SETTINGS] + [describe_entry(key, list(self._found(key))) for key in foreign]
         )
 
-    def _of_loggers(self) -> list[Described]:
-        meaning = "The least level of lines that are written."
+    def _of_loggers(self) -> list[DescribedSetting]:
+        meaning = "The lowest level that is logged."
         return [
-            Described(
+            DescribedSetting(
                 logger,
                 level,
                 [Synonym(logger, level, ConfigSource.DYNAMIC_BROKER_LOGGER)],
@@ -212,14 +215,14 @@ class ConfigsHandler:
             for logger, level in self._loggers.levels().items()
         ]
 
-    def _own_key(self, key: str) -> Described:
+    def _own_key(self, key: str) -> DescribedSetting:
         synonyms = self._dynamic.synonyms(FAMILY_OF.get(key, (key,)))
-        # What goes before a key that is not set is its family's value, and not its own.
-        # Where nothing of the family is set, a coarser key still has its own default.
+        # What precedes a key that is not set is its family's value, not its own.
+        # If no key of the family is set, a coarser key still has its own default.
         synonyms = list(dropwhile(lambda synonym: synonym.name != key, synonyms)) or self._dynamic.synonyms((key,))
         field, declared = SETTINGS[key]
         value = value_text(self._broker_id if key == "broker.id" else getattr(self._dynamic.config, field))
-        return Described(key, value, synonyms, declared.rule.kind, not declared.is_dynamic, declared.meaning)
+        return DescribedSetting(key, value, synonyms, declared.rule.kind, not declared.is_dynamic, declared.meaning)
 
     def _found(self, key: str) -> Iterator[Synonym]:
         for source in LAYERS:
@@ -253,37 +256,41 @@ def _asks_for_condition(request: DescribeConfigsRequest) -> Work[bool]:
     return False
 
 
-def _of_condition(key: str, value: str | None) -> Described:
-    return Described(key, value, [], ValueKind.STRING, True, MEANINGS[key])
+def _of_condition(key: str, value: str | None) -> DescribedSetting:
+    return DescribedSetting(key, value, [], ValueKind.STRING, True, MEANINGS[key])
 
 
-def _of_topic(topic: TopicConfig) -> list[Described]:
+def _of_topic(topic: TopicConfig) -> list[DescribedSetting]:
     return [describe_topic_key(topic, key) for key in sorted(TOPIC_SETTINGS)]
 
 
-def describe_entry(key: str, found: list[Synonym]) -> Described:
-    """An entry of a dynamic layer by itself. What nobody here knows may be a secret."""
+def describe_entry(key: str, found: list[Synonym]) -> DescribedSetting:
+    """An entry of a dynamic layer. An unknown one may be a secret."""
     if key in SETTINGS:
         declared = SETTINGS[key][1]
-        return Described(key, found[0].value, found, declared.rule.kind, not declared.is_dynamic, declared.meaning)
+        return DescribedSetting(
+            key, found[0].value, found, declared.rule.kind, not declared.is_dynamic, declared.meaning
+        )
     protection = find(key)
     if protection is not None:
         base = protection.key
         default = [Synonym(base, DEFAULTS[base], ConfigSource.DEFAULT)] if base in DEFAULTS else []
         is_read_only = protection.change in (Change.NOWHERE, Change.LISTENER)
-        return Described(key, found[0].value, found + default, protection.rule.kind, is_read_only, NOT_SERVED)
+        return DescribedSetting(key, found[0].value, found + default, protection.rule.kind, is_read_only, NOT_SERVED)
     kind = ValueKind.STRING if key in WITHOUT_EFFECT else ValueKind.PASSWORD
-    return Described(key, found[0].value, found, kind, True, "Not a key of this broker's.")
+    return DescribedSetting(key, found[0].value, found, kind, True, "Not a key of this broker.")
 
 
-def describe_topic_key(topic: TopicConfig, key: str) -> Described:
+def describe_topic_key(topic: TopicConfig, key: str) -> DescribedSetting:
     """One topic setting."""
     declared = TOPIC_SETTINGS[key]
-    return Described(key, value_text(topic[key]), topic.synonyms(key), declared.rule.kind, False, declared.meaning)
+    return DescribedSetting(
+        key, value_text(topic[key]), topic.synonyms(key), declared.rule.kind, False, declared.meaning
+    )
 
 
-def _row(described: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    """One setting as the answer has it; of a secret nobody is told more than that there is one."""
+def _row(described: DescribedSetting, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    """One setting as a row of the response; the value of a secret is left out."""
     source = described.synonyms[0].source if described.synonyms else ConfigSource.DEFAULT
     is_secret = described.kind is ValueKind.PASSWORD
     synonyms = [

@@ -1,6 +1,6 @@
-"""What other brokers ask of the controller: AlterPartition, ControlledShutdown, AllocateProducerIds.
+"""Requests of other brokers to the controller: AlterPartition, ControlledShutdown and AllocateProducerIds.
 
-Served to brokers alone: whoever makes the routes guards them.
+Served to brokers only: the routes are guarded where they are registered.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from sordini.protocol.messages.controlled_shutdown import (
 )
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import KnownState
-from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested
 from sordini.replication.controller.requests import ControllerRequests
 
 Later = Callable[[Call, Awaitable[Any]], Pending]
-Verdicts = Mapping[IsrChange, KnownState | ErrorCode]
+Results = Mapping[IsrChange, KnownState | ErrorCode]
 
 _WITH_EPOCHS = 3
-"""The first that says in which life a member was seen (KIP-903)."""
+"""The first version with the broker epochs of the ISR (KIP-903)."""
 _EPOCH_UNKNOWN = -1
 
 
 class ControllerRequestsHandler:
-    """Turns requests into questions to the controller of this process."""
+    """Hands requests to the controller of this process."""
 
     def __init__(self, requests: ControllerRequests, later: Later, slices: Slices) -> None:
         self._slices = slices
@@ -62,15 +62,15 @@ class ControllerRequestsHandler:
             async for topic in self._slices.paced(request.topics)
         ]
         flat = tuple(change for _, some in changes for change in some)
-        verdicts = await self._requests.alter_partitions(
-            IsrChangesWanted(BrokerId(request.broker_id), request.broker_epoch, flat)
+        results = await self._requests.alter_partitions(
+            IsrChangesRequested(BrokerId(request.broker_id), request.broker_epoch, flat)
         )
         return AlterPartitionResponse(
             topics=[
                 AlteredTopicData(
                     topic_name=topic.topic_name,
                     topic_id=topic.topic_id,
-                    partitions=[_altered(change, verdicts) async for change in self._slices.paced(some)],
+                    partitions=[_altered(change, results) async for change in self._slices.paced(some)],
                 )
                 async for topic, some in self._slices.paced(changes)
             ]
@@ -109,18 +109,18 @@ def _change(topic: TopicData, row: PartitionData, version: int) -> IsrChange:
     )
 
 
-def _altered(change: IsrChange, verdicts: Verdicts) -> AlteredPartitionData:
-    verdict = verdicts.get(change, ErrorCode.UNKNOWN_SERVER_ERROR)
-    if isinstance(verdict, ErrorCode):
-        return AlteredPartitionData(partition_index=change.partition, error_code=verdict)
-    state = verdict.state
+def _altered(change: IsrChange, results: Results) -> AlteredPartitionData:
+    result = results.get(change, ErrorCode.UNKNOWN_SERVER_ERROR)
+    if isinstance(result, ErrorCode):
+        return AlteredPartitionData(partition_index=change.partition, error_code=result)
+    state = result.state
     return AlteredPartitionData(
         partition_index=change.partition,
         leader_id=-1 if state.leader is None else state.leader,
         leader_epoch=state.leader_epoch,
         isr=list(state.isr),
         leader_recovery_state=int(state.recovering),
-        partition_epoch=verdict.version,
+        partition_epoch=result.version,
     )
 
 

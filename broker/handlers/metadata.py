@@ -1,4 +1,4 @@
-"""Metadata: which brokers there are, which topics, and who leads what."""
+"""Metadata: the live brokers, the topics, and the partitions with their leaders."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from sordini.protocol.messages.metadata import (
 from sordini.protocol.types import NO_TOPIC_ID, TopicId
 from sordini.replication.terms import INTERNAL_TOPICS
 
-# Bits of KIP-430: without an authorizer everybody may do everything that the resource knows.
+# Bits of KIP-430: without an authorizer every operation of the resource is allowed.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
-NAMES_AT_ONCE = 2_000
-"""Answers to requests that name more topics are not kept."""
+CACHED_NAMES_MAX = 2_000
+"""Responses to requests that name more topics are not cached."""
 
 Key = tuple[int, str, tuple[Any, ...] | None, bool, bool]
-"""What an answer depends on beside the metadata; in the third place the topics asked for, None for all."""
+"""What a response depends on besides the metadata; the third element is the requested topics, None for all."""
 
 AutoCreate = Callable[[str], ErrorCode]
 
 
 class MetadataHandler:
-    """Draws answers from the metadata cache, and keeps them there as bytes."""
+    """Answers from the metadata cache, and caches the encoded responses there."""
 
     def __init__(self, metadata: MetadataCache, auto_create: AutoCreate) -> None:
-        """`auto_create` starts making a topic and says what the client is told meanwhile."""
+        """`auto_create` starts to create a topic and returns the error code for the client meanwhile."""
         self._metadata = metadata
         self._auto_create = auto_create
 
@@ -50,10 +50,10 @@ class MetadataHandler:
     def handle(self, call: Call) -> MetadataResponse | Encoded | Work[MetadataResponse | Encoded]:
         request: MetadataRequest = call.body
         wanted = request.topics
-        if wanted is not None and len(wanted) > NAMES_AT_ONCE:
-            return self._many(call, wanted)
+        if wanted is not None and len(wanted) > CACHED_NAMES_MAX:
+            return self._built_uncached(call, wanted)
         everything = wanted is None or (call.version == 0 and not wanted)
-        # Named twice, answered once: the key of a kept answer is not larger than the answer.
+        # Duplicates are dropped: the key of a cached response is not larger than the response.
         once = {(topic.name, topic.topic_id): topic for topic in wanted or ()}
         key = (
             call.version,
@@ -62,23 +62,23 @@ class MetadataHandler:
             request.include_topic_authorized_operations,
             request.include_cluster_authorized_operations,
         )
-        kept = self._metadata.answer(key)
+        kept = self._metadata.cached_response(key)
         if kept is not None:
             return Encoded(kept)
-        return self._drawn(call, key, once.values())
+        return self._built(call, key, once.values())
 
-    def _many(self, call: Call, wanted: list[MetadataRequestTopic]) -> Work[MetadataResponse | Encoded]:
-        """The answer to a request of so many names that looking for one that was kept takes long itself."""
+    def _built_uncached(self, call: Call, wanted: list[MetadataRequestTopic]) -> Work[MetadataResponse | Encoded]:
+        """The response to a request of so many names that looking up a cached one takes long itself."""
         once = {}
         for topic in wanted:
             once[topic.name, topic.topic_id] = topic
             yield 1
-        return (yield from self._drawn(call, None, once.values()))
+        return (yield from self._built(call, None, once.values()))
 
-    def _drawn(
+    def _built(
         self, call: Call, key: Key | None, wanted: Collection[MetadataRequestTopic]
     ) -> Work[MetadataResponse | Encoded]:
-        """A new answer, of all topics if none is named; kept as bytes under `key` if nothing is wrong in it."""
+        """A new response, of all topics if `key` names none; cached under `key` if it has no error."""
         response, epoch, is_whole = self._common(call), self._metadata.epoch, True
         if key is not None and key[2] is None:
             for known in list(self._metadata.topics.values()):
@@ -94,7 +94,7 @@ class MetadataHandler:
         yield from schema.encoder_in_steps(MetadataResponse, call.version)(response, body, [])
         answer = Encoded(body)
         if epoch == self._metadata.epoch:  # Nothing has changed since.
-            self._metadata.keep(key, answer)
+            self._metadata.cache_response(key, answer)
         return answer
 
     def _common(self, call: Call) -> MetadataResponse:
@@ -122,7 +122,7 @@ class MetadataHandler:
         if known is not None:
             return (yield from self._topic(call, known))
         yield 2
-        code = self._metadata.why_unknown(wanted.name)
+        code = self._metadata.unknown_topic_code(wanted.name)
         may_be_made = request.allow_auto_topic_creation or call.version < 4
         if may_be_made and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             code = self._auto_create(wanted.name)
@@ -131,9 +131,9 @@ class MetadataHandler:
     def _wanted_by_id(self, call: Call, wanted: MetadataRequestTopic) -> Work[MetadataResponseTopic]:
         yield 1
         if call.version < 12:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, "topics can be asked for by id from version 12 on")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "topics can be requested by id from version 12 on")
         if wanted.topic_id == NO_TOPIC_ID:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, "a topic is asked for by its name or by its id")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "a topic is requested by name or by id")
         name = self._metadata.name_of(TopicId(wanted.topic_id))
         if name is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
@@ -155,7 +155,7 @@ class MetadataHandler:
         return topic
 
     def _partition(self, call: Call, index: int, known: PartitionMetadata) -> MetadataResponsePartition:
-        """A leader that cannot be reached is none: no client is sent to a broker that is not in the same answer."""
+        """A leader that the client cannot reach is reported as none: it is not among the brokers of the response."""
         code = self._metadata.why_unreachable(known.leader, call.peer.listener)
         if code is ErrorCode.LISTENER_NOT_FOUND and call.version < 6:
             code = ErrorCode.LEADER_NOT_AVAILABLE

@@ -1,4 +1,4 @@
-"""What is asked of the controller for partitions: CreatePartitions, ElectLeaders, and the pair for reassignments."""
+"""CreatePartitions, ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments."""
 
 from __future__ import annotations
 
@@ -39,19 +39,18 @@ from sordini.protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.machine.election_algorithms import Election
+from sordini.replication.controller.machine.election_algorithms import ElectionType
 
 Later = Callable[[Call, Awaitable[Any]], Pending]
 
 REFUSED = "The request as a whole was refused."
 
-
 TOPIC_STEPS = 50
-"""What it takes to begin with one topic, whatever comes of it."""
+"""Steps to start with one topic."""
 
 
 class PartitionsHandler:
-    """Turns requests into wishes, and what became of them into answers."""
+    """Creates, elects and reassigns partitions by way of the controller."""
 
     def __init__(self, topics: TopicAdmin, partitions: PartitionAdmin, later: Later, slices: Slices) -> None:
         self._slices = slices
@@ -67,13 +66,13 @@ class PartitionsHandler:
             Route(ApiKey.ELECT_LEADERS, lambda call: self._later(call, self._elect(call.body)), self.refuse_elect),
             Route(
                 ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-                lambda call: self._later(call, self._move(call.body)),
-                self.refuse_move,
+                lambda call: self._later(call, self._reassign(call.body)),
+                self.refuse_reassign,
             ),
-            Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, self.list_moves, self.refuse_list),
+            Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, self.list_reassignments, self.refuse_list),
         ]
 
-    # More partitions.
+    # CreatePartitions.
 
     async def _create(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         self._topics.check_controller()
@@ -109,13 +108,13 @@ class PartitionsHandler:
             ]
         )
 
-    # Elections.
+    # ElectLeaders.
 
     async def _elect(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
         try:
-            election = Election(request.election_type)
+            election = ElectionType(request.election_type)
         except ValueError:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}") from None
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"unknown election type {request.election_type}") from None
         wanted = None
         if request.topic_partitions is not None:
             wanted = [
@@ -143,9 +142,9 @@ class PartitionsHandler:
         response.error_code = code
         return response
 
-    # Reassignments.
+    # AlterPartitionReassignments and ListPartitionReassignments.
 
-    async def _move(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+    async def _reassign(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
         targets = {
             TopicPartition(topic.name, row.partition_index): None
             if row.replicas is None
@@ -153,15 +152,15 @@ class PartitionsHandler:
             async for topic in self._slices.paced(request.topics)
             async for row in self._slices.paced(topic.partitions)
         }
-        outcomes = await self._partitions.move(
+        outcomes = await self._partitions.reassign(
             targets, timeout_ms=request.timeout_ms, keep_factor=not request.allow_replication_factor_change
         )
-        response = await self._slices.through(_moved(outcomes))
+        response = await self._slices.through(_reassigned(outcomes))
         response.allow_replication_factor_change = request.allow_replication_factor_change
         return response
 
     @staticmethod
-    def refuse_move(
+    def refuse_reassign(
         request: AlterPartitionReassignmentsRequest, code: ErrorCode
     ) -> AlterPartitionReassignmentsResponse:
         return AlterPartitionReassignmentsResponse(
@@ -181,9 +180,9 @@ class PartitionsHandler:
             ],
         )
 
-    def list_moves(self, call: Call) -> Work[ListPartitionReassignmentsResponse]:
+    def list_reassignments(self, call: Call) -> Work[ListPartitionReassignmentsResponse]:
         request: ListPartitionReassignmentsRequest = call.body
-        moves = self._partitions.moves()
+        ongoing = self._partitions.ongoing_reassignments()
         if request.topics is not None:
             wanted = set()
             for topic in request.topics:
@@ -191,22 +190,22 @@ class PartitionsHandler:
                 for index in topic.partition_indexes:
                     wanted.add((topic.name, index))
                     yield 1
-            moves = [move for move in moves if move.topic_partition in wanted]
+            ongoing = [one for one in ongoing if one.topic_partition in wanted]
         return ListPartitionReassignmentsResponse(
             topics=[
                 OngoingTopicReassignment(
                     name=name,
                     partitions=[
                         OngoingPartitionReassignment(
-                            partition_index=move.topic_partition.partition,
-                            replicas=list(move.replicas),
-                            adding_replicas=list(move.adding),
-                            removing_replicas=list(move.removing),
+                            partition_index=one.topic_partition.partition,
+                            replicas=list(one.replicas),
+                            adding_replicas=list(one.adding),
+                            removing_replicas=list(one.removing),
                         )
-                        for move in some
+                        for one in of_topic
                     ],
                 )
-                for name, some in groupby(moves, key=lambda move: move.topic_partition.topic)
+                for name, of_topic in groupby(ongoing, key=lambda one: one.topic_partition.topic)
             ]
         )
 
@@ -226,7 +225,7 @@ def _elected(outcomes: Outcomes) -> Work[ElectLeadersResponse]:
     return response
 
 
-def _moved(outcomes: Outcomes) -> Work[AlterPartitionReassignmentsResponse]:
+def _reassigned(outcomes: Outcomes) -> Work[AlterPartitionReassignmentsResponse]:
     response = AlterPartitionReassignmentsResponse()
     for name, rows in (yield from _by_topic(outcomes)):
         topic = ReassignableTopicResponse(name=name)
@@ -239,10 +238,10 @@ def _moved(outcomes: Outcomes) -> Work[AlterPartitionReassignmentsResponse]:
 
 
 def _by_topic(outcomes: Outcomes) -> Work[Iterable[tuple[str, list[tuple[int, int, str | None]]]]]:
-    """Rows of partition, error code and words, gathered by topic."""
+    """Rows of partition, error code and message, by topic."""
     rows: dict[str, list[tuple[int, int, str | None]]] = {}
-    for (name, index), declined in outcomes.items():
-        row = (index, 0, None) if declined is None else (index, int(declined.code), declined.reason)
+    for (name, index), rejection in outcomes.items():
+        row = (index, 0, None) if rejection is None else (index, int(rejection.code), rejection.reason)
         rows.setdefault(name, []).append(row)
         yield 1
     return rows.items()

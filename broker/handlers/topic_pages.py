@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions: topics and their partitions, sorted, a page at a time (KIP-966).
+"""DescribeTopicPartitions: topics and their partitions, sorted, one page at a time (KIP-966).
 
-A page ends with the partition that fills it, and its cursor is whatever comes next, be it in the same topic or the
-next one. Topics that cannot be told take no room on a page.
+A page ends with the partition that fills it; its cursor is the next partition, in the same topic or the next one.
+Unknown topics take no room on a page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TopicPagesHandler:
     """Answers from the metadata cache."""
 
     def __init__(self, metadata: MetadataCache, *, partitions_max: int) -> None:
-        """`partitions_max` bounds a page, whatever is asked for."""
+        """`partitions_max` bounds a page, whatever the request's limit is."""
         self._metadata = metadata
         self._partitions_max = partitions_max
 
@@ -56,14 +56,14 @@ class TopicPagesHandler:
         return response
 
     def _names(self, request: DescribeTopicPartitionsRequest) -> Work[list[str]]:
-        """The topics asked for, from the cursor's on; raises BrokerError for a cursor that points nowhere."""
+        """The requested topics from the cursor's on; raises BrokerError for an invalid cursor."""
         cursor = request.cursor
         named = set()
         for topic in request.topics:
             named.add(topic.name)
             yield 1
         if cursor is not None and named and cursor.topic_name not in named:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"the cursor's topic {cursor.topic_name!r} is not asked for")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"the cursor's topic {cursor.topic_name!r} is not requested")
         if cursor is not None and cursor.partition_index < 0:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"the cursor's partition is {cursor.partition_index}")
         start = "" if cursor is None else cursor.topic_name
@@ -71,7 +71,7 @@ class TopicPagesHandler:
 
     def _unknown(self, name: str) -> DescribeTopicPartitionsResponseTopic:
         return DescribeTopicPartitionsResponseTopic(
-            error_code=self._metadata.why_unknown(name),
+            error_code=self._metadata.unknown_topic_code(name),
             name=name,
             is_internal=name in INTERNAL_TOPICS,
             topic_authorized_operations=TOPIC_OPERATIONS,
@@ -93,7 +93,7 @@ class TopicPagesHandler:
         return described
 
     def _partition(self, call: Call, index: int, known: PartitionMetadata) -> DescribeTopicPartitionsResponsePartition:
-        """A leader that clients of this listener cannot be sent to is none."""
+        """A leader that clients of this listener cannot reach is reported as none."""
         code = self._metadata.why_unreachable(known.leader, call.peer.listener)
         return DescribeTopicPartitionsResponsePartition(
             error_code=code,
@@ -102,7 +102,7 @@ class TopicPagesHandler:
             leader_epoch=known.leader_epoch,
             replica_nodes=list(known.replicas),
             isr_nodes=list(known.in_sync_replicas),
-            # Nobody but the in-sync replicas is eligible here: the lists are empty, and never unknown.
+            # Only in-sync replicas are eligible here: the lists are empty, not unknown.
             eligible_leader_replicas=[],
             last_known_elr=[],
             offline_replicas=list(known.offline_replicas),
@@ -116,6 +116,6 @@ class TopicPagesHandler:
 
 
 def _rest_of(known: TopicMetadata, cursor: Cursor | None) -> list[int]:
-    """The topic's partitions that earlier pages have not told."""
+    """The topic's partitions that are not on earlier pages."""
     start = cursor.partition_index if cursor is not None and cursor.topic_name == known.name else 0
     return sorted(index for index in known.partitions if index >= start)

@@ -12,7 +12,7 @@ from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
 from sordini.broker.requests.slices import Slices
 from sordini.broker.topics.metadata_cache import MetadataCache
-from sordini.broker.topics.topic_admin import Planned, TopicAdmin
+from sordini.broker.topics.topic_admin import TopicAdmin, TopicPlan
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_topics import (
@@ -34,11 +34,11 @@ Later = Callable[[Call, Awaitable[Any]], Pending]
 
 
 TOPIC_STEPS = 50
-"""What it takes to begin with one topic, whatever comes of it."""
+"""Steps to start with one topic."""
 
 
 class TopicsHandler:
-    """Makes and deletes topics; each has an error code of its own."""
+    """Creates and deletes topics; each has its own error code."""
 
     def __init__(self, admin: TopicAdmin, metadata: MetadataCache, later: Later, slices: Slices) -> None:
         self._slices = slices
@@ -73,9 +73,9 @@ class TopicsHandler:
             planned = self._admin.plan(topic)
             if request.validate_only:
                 await self._admin.check_absent(planned.name)
-                return _made(planned, NO_TOPIC_ID)
+                return _created(planned, NO_TOPIC_ID)
             topic_id = await self._admin.create(planned, timeout_ms=request.timeout_ms)
-            return _made(planned, topic_id)
+            return _created(planned, topic_id)
         except BrokerError as error:
             return CreatableTopicResult(
                 name=topic.name,
@@ -100,15 +100,15 @@ class TopicsHandler:
         try:
             if wanted.topic_id != NO_TOPIC_ID:
                 if wanted.name is not None:
-                    raise BrokerError(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not both")
+                    raise BrokerError(ErrorCode.INVALID_REQUEST, "a topic is identified by name or by id, not both")
                 result.name = self._metadata.name_of(TopicId(wanted.topic_id))
                 if result.name is None:
-                    raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
+                    raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
             elif wanted.name is None:
-                raise BrokerError(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id")
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "a topic is identified by name or by id")
             known = self._metadata.topics.get(result.name or "")
             if known is None:
-                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {result.name}")
+                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {result.name} does not exist")
             await self._admin.delete(known.name, timeout_ms=request.timeout_ms)
         except BrokerError as error:
             result.error_code, result.error_message = error.code, str(error)
@@ -131,7 +131,7 @@ class TopicsHandler:
         return DeleteTopicsResponse(responses=named + stated)
 
 
-def _made(planned: Planned, topic_id: TopicId) -> CreatableTopicResult:
+def _created(planned: TopicPlan, topic_id: TopicId) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=planned.name,
         topic_id=topic_id,

@@ -1,7 +1,7 @@
-"""What this broker knows of the whole cluster, as the controller's UpdateMetadata commands told it.
+"""The metadata of the whole cluster, as the controller's UpdateMetadata commands describe it.
 
-Answers to Metadata requests are kept as bytes until something changes: a client that asks again and again costs a
-dictionary look-up. `epoch` counts the changes.
+Encoded Metadata responses are cached until the next change, so that a repeated request costs a dictionary look-up.
+`epoch` counts the changes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
-from sordini.replication.metadata_store.topics import why_unknown
+from sordini.replication.metadata_store.topics import unknown_topic_code
 
-CACHED_ANSWERS_MAX = 256
+CACHED_RESPONSES_MAX = 256
 CACHED_BYTES_MAX = 32 * 1024 * 1024
 
 
 class BrokerMetadata(NamedTuple):
-    """A live broker: its address on each listener, by the listener's name."""
+    """A live broker: its address on each listener, by listener name."""
 
     broker_id: BrokerId
     endpoints: dict[str, tuple[str, int]]
@@ -27,7 +27,7 @@ class BrokerMetadata(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """Where one partition's copies are. `leader` is -1 when nobody leads."""
+    """One partition's leader and replicas. `leader` is -1 without a leader."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
@@ -45,46 +45,46 @@ class TopicMetadata(NamedTuple):
 
 
 class MetadataCache:
-    """The latest picture, and answers drawn from it."""
+    """The latest metadata, and encoded responses."""
 
     def __init__(self, cluster_id: str, *, uses_topic_ids: bool = True) -> None:
-        """`uses_topic_ids`: the protocol between brokers has them (2.8 and later); else clients are told none."""
+        """`uses_topic_ids`: the inter-broker protocol has them (2.8 and later); otherwise clients are sent none."""
         self.cluster_id = cluster_id
         self.uses_topic_ids = uses_topic_ids
         self.controller_id = BrokerId(-1)
         self.brokers: dict[BrokerId, BrokerMetadata] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self.epoch = 0
-        self.expects_topics = False
-        """The cluster had topics when this broker came, and nobody has told it of any yet: see `why_unknown`."""
+        self.awaits_first_topics = False
+        """The cluster had topics when this broker registered, and none has been received: see `unknown_topic_code`."""
         self._names: dict[TopicId, str] = {}
-        self._answers: dict[object, bytes] = {}
-        self._answers_bytes = 0
+        self._responses: dict[object, bytes] = {}
+        self._response_bytes = 0
         self._listeners: list[Callable[[], None]] = []
 
     @property
     def racks(self) -> dict[BrokerId, str | None]:
-        """The living brokers, and the rack each stands in, if it is known."""
+        """The live brokers with their racks, None for an unknown one."""
         return {broker_id: broker.rack for broker_id, broker in self.brokers.items()}
 
     def exists(self, topic: str, index: int) -> bool:
-        """Whether the cluster has this partition, wherever it is."""
+        """Whether the cluster has this partition."""
         known = self.topics.get(topic)
         return known is not None and index in known.partitions
 
-    def why_unknown(self, name: str) -> ErrorCode:
-        """What is said of a topic that is not here: why it cannot be, or LEADER_NOT_AVAILABLE if it still may.
+    def unknown_topic_code(self, name: str) -> ErrorCode:
+        """The error code for an unknown topic: LEADER_NOT_AVAILABLE while it may still be received.
 
-        A client that hears that its topic does not exist gives up what it has for it, and some repeat records then.
+        A client drops its batches for a topic that does not exist, and some applications then send records twice.
         """
-        code = why_unknown(name)
-        may_be = self.expects_topics and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code = unknown_topic_code(name)
+        may_be = self.awaits_first_topics and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.LEADER_NOT_AVAILABLE if may_be else code
 
     def why_unreachable(self, leader: BrokerId, listener: str) -> ErrorCode:
-        """Why clients of this listener cannot be sent to a leader, NONE where they can.
+        """The error code for a leader that clients of this listener cannot reach; NONE for one that they can.
 
-        It is dead, or nobody leads (LEADER_NOT_AVAILABLE), or it has no such listener (LISTENER_NOT_FOUND).
+        LEADER_NOT_AVAILABLE: it is not live, or there is none. LISTENER_NOT_FOUND: it has no such listener.
         """
         broker = self.brokers.get(leader)
         if broker is None:
@@ -96,13 +96,13 @@ class MetadataCache:
         return self._names.get(topic_id)
 
     def set_brokers(self, controller_id: BrokerId, brokers: list[BrokerMetadata]) -> None:
-        """Take the complete list of live brokers."""
+        """Replace the live brokers."""
         self.controller_id = controller_id
         self.brokers = {broker.broker_id: broker for broker in brokers}
 
     def set_partition(self, topic: str, topic_id: TopicId, index: int, partition: PartitionMetadata) -> None:
-        """Take one partition's new state."""
-        self.expects_topics = False
+        """Update one partition."""
+        self.awaits_first_topics = False
         if not self.uses_topic_ids:
             topic_id = NO_TOPIC_ID
         known = self.topics.get(topic)
@@ -110,12 +110,12 @@ class MetadataCache:
             if known is not None:
                 self._names.pop(known.topic_id, None)
             known = self.topics[topic] = TopicMetadata(topic, topic_id, {})
-            if topic_id != NO_TOPIC_ID:  # Topics of old protocols share the lack of one.
+            if topic_id != NO_TOPIC_ID:  # Topics of old protocols have none.
                 self._names[topic_id] = topic
         known.partitions[index] = partition
 
     def drop_partition(self, topic: str, index: int) -> None:
-        """Forget a deleted partition, and its topic with its last one."""
+        """Remove a deleted partition, and with its last one the topic."""
         known = self.topics.get(topic)
         if known is None:
             return
@@ -125,10 +125,10 @@ class MetadataCache:
             self._names.pop(known.topic_id, None)
 
     def changed(self) -> None:
-        """A command was taken whole: old answers are void, and whoever waits for news looks again."""
+        """A command was applied: drop cached responses and call the listeners."""
         self.epoch += 1
-        self._answers.clear()
-        self._answers_bytes = 0
+        self._responses.clear()
+        self._response_bytes = 0
         for listener in list(self._listeners):
             listener()
 
@@ -138,16 +138,16 @@ class MetadataCache:
         return lambda: self._listeners.remove(listener)
 
     async def until(self, true: Callable[[], bool], timeout_ms: int) -> bool:
-        """Wait for a change after which something is true; False when it still is not in time."""
+        """Wait until `true` holds after a change; False on timeout."""
         if true():
             return True
         seen = asyncio.get_running_loop().create_future()
 
-        def look() -> None:
+        def check() -> None:
             if true() and not seen.done():
                 seen.set_result(None)
 
-        end = self.on_change(look)
+        end = self.on_change(check)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await seen
@@ -157,15 +157,15 @@ class MetadataCache:
             end()
         return True
 
-    def answer(self, key: object) -> bytes | None:
-        """The answer kept under `key` since the last change."""
-        return self._answers.get(key)
+    def cached_response(self, key: object) -> bytes | None:
+        """The response cached under `key` since the last change."""
+        return self._responses.get(key)
 
-    def keep(self, key: object, answer: bytes) -> None:
-        """Keep an answer until the next change, in place of the oldest when there are too many or too large ones."""
-        if len(answer) > CACHED_BYTES_MAX:
+    def cache_response(self, key: object, response: bytes) -> None:
+        """Cache a response until the next change; the oldest are evicted beyond the limits."""
+        if len(response) > CACHED_BYTES_MAX:
             return
-        self._answers_bytes += len(answer) - len(self._answers.pop(key, b""))
-        while len(self._answers) >= CACHED_ANSWERS_MAX or self._answers_bytes > CACHED_BYTES_MAX:
-            self._answers_bytes -= len(self._answers.pop(next(iter(self._answers))))
-        self._answers[key] = answer
+        self._response_bytes += len(response) - len(self._responses.pop(key, b""))
+        while len(self._responses) >= CACHED_RESPONSES_MAX or self._response_bytes > CACHED_BYTES_MAX:
+            self._response_bytes -= len(self._responses.pop(next(iter(self._responses))))
+        self._responses[key] = response

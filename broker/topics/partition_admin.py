@@ -1,7 +1,7 @@
-"""Elections and moves of single partitions: wishes that go to the controller in this process (see `wishes`).
+"""Elections and reassignments of partitions: requests to the controller in this process (see `admin_validation`).
 
-What cannot be granted is answered at once. What is granted is answered when it has come about: a leader when clients
-are told of it, a move when the store has its beginning, or with REQUEST_TIMED_OUT when that takes too long.
+An invalid request is answered at once. A valid one is answered when it has taken effect: an election when the metadata
+has the leader, a reassignment when its beginning is in the store. On timeout the answer is REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
@@ -13,106 +13,115 @@ from sordini.broker.requests.slices import Slices
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.cluster_model import Cluster
+from sordini.replication.cluster_model import ClusterState
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.machine import admin_validation
-from sordini.replication.controller.machine.admin_validation import Declined, OngoingMove
-from sordini.replication.controller.machine.election_algorithms import Election
-from sordini.replication.controller.machine.events import ElectionsWanted, Event, MovesWanted
+from sordini.replication.controller.machine.admin_validation import OngoingReassignment, Rejection
+from sordini.replication.controller.machine.election_algorithms import ElectionType
+from sordini.replication.controller.machine.events import ElectionsRequested, Event, ReassignmentsRequested
 
-Outcomes = dict[TopicPartition, Declined | None]
-"""What became of each partition's wish; None: it came about."""
+Outcomes = dict[TopicPartition, Rejection | None]
+"""The outcome of each partition's request; None: it took effect."""
 
-TOO_LATE = Declined(ErrorCode.REQUEST_TIMED_OUT, "It has not come about yet.")
+TIMED_OUT = Rejection(ErrorCode.REQUEST_TIMED_OUT, "The request has not completed yet.")
 
 
 class PartitionAdmin:
-    """The controller's counter. `controller` is there from the moment it stands for election."""
+    """Submits requests to the controller. `controller` is set once that stands for election."""
 
     def __init__(self, metadata: MetadataCache, slices: Slices) -> None:
         self._slices = slices
         self._metadata = metadata
         self.controller: Controller | None = None
 
-    async def elect(self, election: Election, wanted: Sequence[TopicPartition] | None, *, timeout_ms: int) -> Outcomes:
-        """Elect leaders of these partitions, or of all: then only those that needed it are told of.
+    async def elect(
+        self, election: ElectionType, wanted: Sequence[TopicPartition] | None, *, timeout_ms: int
+    ) -> Outcomes:
+        """Elect leaders of these partitions, or of all: then only those that needed an election are in the outcomes.
 
         Raises BrokerError NOT_CONTROLLER.
         """
-        until = _deadline(timeout_ms)
-        cluster = await self._submit(ElectionsWanted(election, ()), until)
+        deadline = _deadline(timeout_ms)
+        cluster = await self._submit(ElectionsRequested(election, ()), deadline)
         partitions = _all_of(cluster) if wanted is None else list(dict.fromkeys(wanted))
-        verdicts = {
-            one: admin_validation.judge_election(cluster, election, one) async for one in self._slices.paced(partitions)
+        results = {
+            one: admin_validation.validate_election(cluster, election, one)
+            async for one in self._slices.paced(partitions)
         }
-        winners = {one: winner for one, winner in verdicts.items() if not isinstance(winner, Declined)}
-        outcomes: Outcomes = {one: v if isinstance(v, Declined) else TOO_LATE for one, v in verdicts.items()}
+        winners = {one: winner for one, winner in results.items() if not isinstance(winner, Rejection)}
+        outcomes: Outcomes = {one: v if isinstance(v, Rejection) else TIMED_OUT for one, v in results.items()}
         if winners:
-            await self._submit(ElectionsWanted(election, tuple(winners)), until)
+            await self._submit(ElectionsRequested(election, tuple(winners)), deadline)
             await self._metadata.until(lambda: all(self._leads(*one) for one in winners.items()), timeout_ms)
             outcomes |= {one: None for one, winner in winners.items() if self._leads(one, winner)}
         if wanted is None:
             return {one: v for one, v in outcomes.items() if v is None or v.code != ErrorCode.ELECTION_NOT_NEEDED}
         return outcomes
 
-    async def move(
+    async def reassign(
         self,
         targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None],
         *,
         timeout_ms: int,
         keep_factor: bool,
     ) -> Outcomes:
-        """Begin to give partitions other replicas; without a target, undo the move under way.
+        """Begin reassignments; without a target, cancel the ongoing one.
 
         Raises BrokerError NOT_CONTROLLER.
         """
-        until = _deadline(timeout_ms)
-        cluster = await self._submit(MovesWanted({}), until)
-        ends = {
-            one: admin_validation.judge_move(cluster, one, target, keep_factor=keep_factor)
+        deadline = _deadline(timeout_ms)
+        cluster = await self._submit(ReassignmentsRequested({}), deadline)
+        validated = {
+            one: admin_validation.validate_reassignment(cluster, one, target, keep_factor=keep_factor)
             async for one, target in self._slices.paced(targets.items())
         }
-        outcomes: Outcomes = {one: end if isinstance(end, Declined) else None for one, end in ends.items()}
-        granted = {
-            one: end
-            for one, end in ends.items()
-            if not isinstance(end, Declined) and not admin_validation.is_under_way(cluster, one, end)
+        outcomes: Outcomes = {
+            one: outcome if isinstance(outcome, Rejection) else None
+            for one, outcome in validated.items()
         }
-        if granted:
-            after = await self._submit(MovesWanted({one: targets[one] for one in granted}), until)
+        valid = {
+            one: outcome
+            for one, outcome in validated.items()
+            if not isinstance(outcome, Rejection)
+            and not admin_validation.is_reassigning_to(cluster, one, outcome)
+        }
+        if valid:
+            after = await self._submit(ReassignmentsRequested({one: targets[one] for one in valid}), deadline)
             outcomes |= {
-                one: TOO_LATE for one, end in granted.items() if not admin_validation.is_under_way(after, one, end)
+                one: TIMED_OUT
+                for one, outcome in valid.items()
+                if not admin_validation.is_reassigning_to(after, one, outcome)
             }
         return outcomes
 
-    def unclean_changed(self, topic: str | None) -> None:
-        """Settings of a topic, or of all, have changed: the controller may have somebody to elect."""
+    def unclean_settings_changed(self, topic: str | None) -> None:
+        """Settings of a topic, or of all, have changed: the controller may allow an unclean election now."""
         if self.controller is not None:
-            self.controller.unclean_elections_changed(topic)
+            self.controller.unclean_settings_changed(topic)
 
-    def moves(self) -> list[OngoingMove]:
-        """Every partition that is on the move. Raises BrokerError NOT_CONTROLLER."""
-        return list(admin_validation.ongoing_moves(self._cluster()))
+    def ongoing_reassignments(self) -> list[OngoingReassignment]:
+        """Every partition that is being reassigned. Raises BrokerError NOT_CONTROLLER."""
+        return list(admin_validation.ongoing_reassignments(self._cluster()))
 
-    def _cluster(self) -> Cluster:
-        """What the controller knows."""
+    def _cluster(self) -> ClusterState:
+        """The cluster state of the active controller."""
         cluster = None if self.controller is None else self.controller.cluster
         if cluster is None:
             raise BrokerError(ErrorCode.NOT_CONTROLLER, "this broker is not the controller")
         return cluster
 
-    async def _submit(self, event: Event, until: float) -> Cluster:
-        """The cluster after the machine took the event, or as it is at `until` (time of the loop).
+    async def _submit(self, event: Event, deadline: float) -> ClusterState:
+        """The cluster state after the event, or at the deadline (time of the loop).
 
-        An event without partitions waits for what the controller is writing: a client that has read a new state in
-        the store is not answered from the state before.
+        An event without partitions waits for the controller's writes: a client that has read a new state in the store
+        gets no response from an older one.
 
         Raises BrokerError NOT_CONTROLLER.
         """
         self._cluster()
         try:
-            async with asyncio.timeout_at(until):
-                assert self.controller is not None, "there is no cluster without a controller"
+            async with asyncio.timeout_at(deadline):
+                assert self.controller is not None, "an active controller exists"
                 await self.controller.submit(event)
         except TimeoutError:
             pass
@@ -126,11 +135,11 @@ class PartitionAdmin:
 
 
 def _deadline(timeout_ms: int) -> float:
-    """The end of a request's time, as the loop counts it."""
+    """The end of a request's timeout, as time of the loop."""
     return asyncio.get_running_loop().time() + max(timeout_ms, 0) / 1000
 
 
-def _all_of(cluster: Cluster) -> list[TopicPartition]:
+def _all_of(cluster: ClusterState) -> list[TopicPartition]:
     return [
         TopicPartition(name, partition)
         for name, topic in sorted(cluster.topics.items())

@@ -1,7 +1,7 @@
-"""Making, growing and deleting topics: requests become writes to the store, and the controller does the rest.
+"""Creates, grows and deletes topics: requests become writes to the store, and the controller does the rest.
 
-What a client is answered is what the cluster then knows: a created topic and new partitions are reported once they
-have leaders, a deleted topic once it is gone from the metadata, or with REQUEST_TIMED_OUT when that takes too long.
+Requests are answered once the metadata has the result: new partitions have leaders, a deleted topic is gone. On timeout
+the answer is REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from sordini.protocol.messages.create_partitions import CreatePartitionsTopic
 from sordini.protocol.messages.create_topics import CreatableTopic
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.metadata_store import topics
-from sordini.replication.metadata_store.replica_placement import Racks, lacks_racks, unracked
+from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, without_racks
 from sordini.replication.ports import Session
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
-AUTO_MADE_AT_ONCE = 100
-"""Topics that are being made at a time because a client has named them: each costs the broker some milliseconds."""
+AUTO_CREATING_MAX = 100
+"""Topics being auto-created at a time: each takes the broker some milliseconds."""
 
 
-class Planned(NamedTuple):
-    """A topic that may be made: where its partitions go and what its configuration comes out as."""
+class TopicPlan(NamedTuple):
+    """A valid new topic: the replicas of its partitions and its resolved configuration."""
 
     name: str
     replicas: Mapping[int, tuple[BrokerId, ...]]
@@ -58,28 +58,28 @@ class TopicAdmin:
         self._config = config
         self._new_topic_id = new_topic_id
         self._spawn = spawn
-        self._being_made: set[str] = set()
+        self._auto_creating: set[str] = set()
 
     def check_controller(self) -> None:
-        """Raise BrokerError NOT_CONTROLLER unless this broker is the one that changes topics."""
+        """Raise BrokerError NOT_CONTROLLER unless this broker is the controller."""
         if self._metadata.controller_id != self._broker_id:
             raise BrokerError(ErrorCode.NOT_CONTROLLER, f"broker {self._metadata.controller_id} is the controller")
 
     def check_size(self, wanted: Sequence[CreatableTopic]) -> None:
-        """Refuse a request for more partitions at once than sordini.create.partitions.max."""
+        """Reject a request for more partitions than sordini.create.partitions.max."""
         defaults = self._config.num_partitions
         self.check_count(
-            # What asks for less than nothing is refused by itself, and counts as one that has to be looked at.
+            # A negative number is rejected later, and counts as one partition here.
             sum(
                 defaults
-                if topic.num_partitions == topics.ASK_FOR_DEFAULT and not topic.assignments
+                if topic.num_partitions == topics.USE_BROKER_DEFAULT and not topic.assignments
                 else max(topic.num_partitions, len(topic.assignments), 1)
                 for topic in wanted
             )
         )
 
     def check_count(self, count: int) -> None:
-        """Refuse to make, or delete, so much in one request."""
+        """Reject a request that creates or deletes too many."""
         if count > self._config.create_topic_partitions_max:
             raise BrokerError(
                 ErrorCode.POLICY_VIOLATION,
@@ -87,16 +87,16 @@ class TopicAdmin:
                 f"sordini.create.partitions.max is {self._config.create_topic_partitions_max}",
             )
 
-    def plan(self, topic: CreatableTopic, *, needs_racks: bool = True) -> Planned:
-        """Check all that is asked for a topic; raises BrokerError with Apache Kafka's code for what is wrong.
+    def plan(self, topic: CreatableTopic, *, needs_racks: bool = True) -> TopicPlan:
+        """Validate a new topic; raises BrokerError with Apache Kafka's error code.
 
-        Without `needs_racks` one that cannot be spread over racks, because some brokers tell none, is placed as if
-        nobody told one: what clients cannot go on without is not refused for that.
+        Without `needs_racks`, where only some brokers have a rack, racks are ignored instead of raising: auto-creation
+        must not fail because of that.
         """
         configs = {entry.name: entry.value for entry in topic.configs}
         racks: Racks = self._metadata.racks
-        if not needs_racks and lacks_racks(racks):
-            racks = unracked(racks)
+        if not needs_racks and brokers_without_rack(racks):
+            racks = without_racks(racks)
         replicas = topics.plan_topic(
             topic.name,
             num_partitions=topic.num_partitions,
@@ -112,22 +112,22 @@ class TopicAdmin:
         except ConfigError as error:
             raise BrokerError(ErrorCode.INVALID_CONFIG, str(error)) from None
         given = {key: value for key, value in configs.items() if value is not None}
-        return Planned(topic.name, replicas, self._topic_configs.resolve(given))
+        return TopicPlan(topic.name, replicas, self._topic_configs.resolve(given))
 
     async def partition_count(self, name: str) -> int:
-        """How many partitions the store says a topic has; raises BrokerError when it does not."""
+        """The number of a topic's partitions in the store; raises BrokerError for an unknown topic."""
         with store_errors():
             return await topics.count_partitions(self._session, name)
 
     async def check_absent(self, name: str) -> None:
-        """Raise TOPIC_ALREADY_EXISTS where the store has the topic: the metadata forgets a deleted one first."""
+        """Raise TOPIC_ALREADY_EXISTS if the store has the topic; the metadata drops a deleted one earlier."""
         with store_errors():
             await topics.check_absent(self._session, name)
 
-    async def create(self, planned: Planned, *, timeout_ms: int) -> TopicId:
-        """Make a topic and wait until it has leaders.
+    async def create(self, planned: TopicPlan, *, timeout_ms: int) -> TopicId:
+        """Create a topic and wait until it has leaders.
 
-        Raises BrokerError: TOPIC_ALREADY_EXISTS, REQUEST_TIMED_OUT (the topic may come into being all the same).
+        Raises BrokerError: TOPIC_ALREADY_EXISTS, REQUEST_TIMED_OUT (the topic may be created all the same).
         """
         topic_id = self._new_topic_id()
         with store_errors():
@@ -136,19 +136,18 @@ class TopicAdmin:
         return topic_id
 
     def check_growth(self, wanted: Iterable[CreatePartitionsTopic]) -> None:
-        """Refuse a request for more new partitions at once than sordini.create.partitions.max."""
+        """Reject a request for more new partitions than sordini.create.partitions.max."""
         self.check_count(sum(max(topic.count - self._partitions_of(topic.name), 1) for topic in wanted))
 
     async def grow(self, wanted: CreatePartitionsTopic, *, timeout_ms: int, validate_only: bool) -> None:
-        """Give a topic more partitions and wait until they have leaders.
+        """Add partitions to a topic and wait until they have leaders.
 
-        Raises BrokerError with Apache Kafka's code for what is wrong, and REQUEST_TIMED_OUT (they may come into being
-        all the same).
+        Raises BrokerError with Apache Kafka's error code, and REQUEST_TIMED_OUT (they may be created all the same).
         """
         assignments = None if wanted.assignments is None else [row.broker_ids for row in wanted.assignments]
-        if topics.why_unknown(wanted.name) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            # No topic can have such a name, and it must not become a path in the store.
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {wanted.name!r}.")
+        if topics.unknown_topic_code(wanted.name) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            # An invalid name must not become a path in the store.
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {wanted.name!r} does not exist.")
         with store_errors():
             more = await topics.add_partitions(
                 self._session,
@@ -160,39 +159,42 @@ class TopicAdmin:
             await self._until(lambda: self._has_leaders(wanted.name, more), timeout_ms)
 
     def auto_create(self, name: str) -> ErrorCode:
-        """Begin to make a topic that somebody asked for, if that is allowed; what that client is told meanwhile."""
+        """Start to create a topic that a client requested, if enabled; the error code for the client meanwhile."""
         if not self._config.auto_create_topics_enable:
-            return topics.why_unknown(name)
-        if name in self._being_made:
+            return topics.unknown_topic_code(name)
+        if name in self._auto_creating:
             return ErrorCode.LEADER_NOT_AVAILABLE
-        begun = len(self._being_made) + 1
-        if begun > AUTO_MADE_AT_ONCE or begun * self._config.num_partitions > self._config.create_topic_partitions_max:
-            return ErrorCode.LEADER_NOT_AVAILABLE  # Its turn comes when the client asks again.
+        creating = len(self._auto_creating) + 1
+        if (
+            creating > AUTO_CREATING_MAX
+            or creating * self._config.num_partitions > self._config.create_topic_partitions_max
+        ):
+            return ErrorCode.LEADER_NOT_AVAILABLE  # Created when the client repeats the request.
         try:
             planned = self.plan(
                 CreatableTopic(
-                    name=name, num_partitions=topics.ASK_FOR_DEFAULT, replication_factor=topics.ASK_FOR_DEFAULT
+                    name=name, num_partitions=topics.USE_BROKER_DEFAULT, replication_factor=topics.USE_BROKER_DEFAULT
                 ),
                 needs_racks=False,
             )
         except BrokerError as error:
             return error.code
-        self._being_made.add(name)
-        self._spawn(self._make(planned))
+        self._auto_creating.add(name)
+        self._spawn(self._auto_create(planned))
         return ErrorCode.LEADER_NOT_AVAILABLE
 
-    async def _make(self, planned: Planned) -> None:
+    async def _auto_create(self, planned: TopicPlan) -> None:
         try:
             await self.create(planned, timeout_ms=self._config.zookeeper_session_timeout_ms)
         except BrokerError:
-            pass  # Whoever wants the topic asks again, and then sees whether it is there.
+            pass  # The client repeats its request.
         finally:
-            self._being_made.discard(planned.name)
+            self._auto_creating.discard(planned.name)
 
     async def delete(self, name: str, *, timeout_ms: int) -> None:
         """Delete a topic and wait until it is gone.
 
-        Raises BrokerError: TOPIC_DELETION_DISABLED, REQUEST_TIMED_OUT (it will be gone all the same).
+        Raises BrokerError: TOPIC_DELETION_DISABLED, REQUEST_TIMED_OUT (it will be deleted all the same).
         """
         if not self._config.delete_topic_enable:
             raise BrokerError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
@@ -211,8 +213,8 @@ class TopicAdmin:
         )
 
     async def _until(self, true: Callable[[], bool], timeout_ms: int) -> None:
-        """Wait for the metadata to say so; raises BrokerError REQUEST_TIMED_OUT."""
+        """Wait until `true` holds in the metadata; raises BrokerError REQUEST_TIMED_OUT."""
         if timeout_ms <= 0:
-            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "the request leaves no time to wait")
+            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "the request has no time left to wait")
         if not await self._metadata.until(true, timeout_ms):
-            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "not done yet")
+            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "not completed yet")

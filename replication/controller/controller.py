@@ -1,13 +1,13 @@
-"""The controller's shell: it stands for election, feeds the machine what happens, and carries out what it decides.
+"""The controller's shell: it stands for election, feeds events to the machine, and carries out the machine's actions.
 
-One task does everything, one signal after another: a watch only says *what* may have changed, the task reads it
-again, makes an event of it, and carries the actions out to the end before it looks at the next signal. So the
-machine always sees the store in order, and a store that hangs delays the controller and nobody else.
+One task processes one signal after another. A watch only signals *what* may have changed: the task reads it from the
+store, makes an event of it, and carries out all actions before the next signal. So the machine sees the store's content
+in order, and a slow store delays nothing but the controller.
 
-    no controller -> multi(create /controller, set /controller_epoch) -> read everything -> reign
-    a guarded write finds another epoch, or /controller is gone or not ours -> resign -> look again
+    no controller -> multi(create /controller, set /controller_epoch) -> read everything -> controller elected
+    another epoch in a guarded write, or /controller is gone or another broker's -> controller resigned -> new election
 
-A `Controller` belongs to one session. When that has expired it is over; a new session gets a new one.
+A `Controller` belongs to one session and ends with it; the next session gets a new one.
 """
 
 from __future__ import annotations
@@ -16,40 +16,45 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.cluster_model import Answer, Cluster, Command, Malformed
-from sordini.replication.controller.controller_election import Candidacy, Holder, NoElection, Reign
-from sordini.replication.controller.leader_rebalance import Balancing
+from sordini.replication.cluster_model import Answer, ClusterState, Command, Malformed
+from sordini.replication.controller.controller_election import (
+    ControllerElection,
+    ControllerHolder,
+    ControllerTerm,
+    ElectionImpossible,
+)
+from sordini.replication.controller.leader_rebalance import LeaderRebalanceTimer
 from sordini.replication.controller.machine.events import (
-    Answered,
-    AskUnclean,
+    CommandAnswered,
     Event,
+    ReadStates,
+    ReadUncleanSettings,
     Reply,
-    Reread,
     Send,
     StatesRead,
-    UncleanRuled,
+    UncleanSettingsRead,
     WriteAll,
     Wrote,
 )
 from sordini.replication.controller.machine.machine import step
-from sordini.replication.controller.policy import ANY_POLICY, Policy
-from sordini.replication.controller.signals import (
-    BALANCE,
+from sordini.replication.controller.policy import DEFAULT_POLICY, Policy
+from sordini.replication.controller.store_reader import StoreReader
+from sordini.replication.controller.store_signals import (
     ELECTION,
-    NOTED_ELECTIONS,
-    NOTED_MOVES,
-    Look,
-    Submitted,
-    Taken,
-    Watcher,
+    REBALANCE,
+    ZK_ELECTIONS,
+    ZK_REASSIGNMENTS,
+    SignalWatch,
+    StoreSignal,
+    leaderless_signal,
+    read_event,
+    watches_of,
 )
-from sordini.replication.controller.store_reader import Reader
-from sordini.replication.controller.store_signals import leaderless_of, look_at, watches_raising
-from sordini.replication.controller.store_writer import NoLongerController, Writer
+from sordini.replication.controller.store_writer import NoLongerController, StoreWriter
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import (
     BrokerChannel,
@@ -62,11 +67,25 @@ from sordini.replication.ports import (
 )
 
 RETRY_DELAY_S = 0.1
-"""After a broken connection or a store that could not save: long enough not to spin."""
+"""After a lost connection, or a store that could not save: avoids a busy loop."""
+
+
+class SubmitResult(NamedTuple):
+    """The outcome of a submitted event: the cluster state after all that followed, and the machine's replies."""
+
+    cluster: ClusterState
+    replies: tuple[Reply, ...]
+
+
+class SubmittedEvent(NamedTuple):
+    """A signal: a request for the machine. The result is None where this broker is not the controller."""
+
+    event: Event
+    result: asyncio.Future[SubmitResult | None]
 
 
 class Controller:
-    """Stands for controller of the cluster as broker `broker_id`, for as long as its session lives."""
+    """One broker as controller, or candidate, of the cluster, in one session."""
 
     def __init__(
         self,
@@ -77,39 +96,39 @@ class Controller:
         log: Log,
         *,
         topic_ids: Callable[[], TopicId],
-        policy: Policy = ANY_POLICY,
+        policy: Policy = DEFAULT_POLICY,
     ) -> None:
-        """`topic_ids` draws ids for topics whose node has none (KIP-516), where the policy has such ids."""
+        """`topic_ids` generates ids for topics without one (KIP-516), if the cluster uses topic ids."""
         self._session = session
         self._broker_id = broker_id
         self._channel = channel
         self._log = log
-        self._candidacy = Candidacy(session, broker_id, clock, log, Watcher(self._signal, ELECTION), policy)
-        self._reader = Reader(session, watches_raising(self._signal), topic_ids, policy, log)
-        self._writer = Writer(session, self._reader, log)
-        self._balancing = Balancing(policy.balance, partial(self._signal, BALANCE))
-        self._signals: asyncio.Queue[Look | Answered | Submitted] = asyncio.Queue()
-        self._waiting: set[Hashable] = set()
+        self._election = ControllerElection(session, broker_id, clock, log, SignalWatch(self._signal, ELECTION), policy)
+        self._reader = StoreReader(session, watches_of(self._signal), topic_ids, policy, log)
+        self._writer = StoreWriter(session, self._reader, log)
+        self._rebalance_timer = LeaderRebalanceTimer(policy.rebalance, partial(self._signal, REBALANCE))
+        self._signals: asyncio.Queue[StoreSignal | CommandAnswered | SubmittedEvent] = asyncio.Queue()
+        self._queued: set[Hashable] = set()
         self._connected = asyncio.Event()
-        self._reign: Reign | None = None
+        self._term: ControllerTerm | None = None
         self._stale = False
-        self._cluster: Cluster | None = None
+        self._cluster: ClusterState | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def is_active(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
-        return self._reign is not None
+        return self._term is not None
 
     @property
-    def cluster(self) -> Cluster | None:
-        """What the reigning controller knows; None without a reign."""
+    def cluster(self) -> ClusterState | None:
+        """The cluster state of the active controller; None while this broker is not the controller."""
         return self._cluster
 
     async def start(self) -> None:
-        """Stand for election. Returns once it is decided and, if won, the first commands are on their way.
+        """Stand for election. Returns once it is decided and, if won, the first commands are sent.
 
-        Raises SessionExpired when the session ends before that.
+        Raises SessionExpired when the session ends before.
         """
         self._session.on_state(self._session_changed)
         if self._session.state is SessionState.CONNECTED:
@@ -119,21 +138,21 @@ class Controller:
         await self.caught_up()
 
     async def stop(self) -> None:
-        """Resign, so that another can be elected at once, and end the task. Raises what the task died of, if it did."""
+        """Resign, so that another broker can be elected at once, and end the task. Raises what made the task fail."""
         task, self._task = self._task, None
         if task is None:
             return
         task.cancel()
         await asyncio.wait([task])
-        reign = self._reign
+        term = self._term
         self._resign("stopped")
-        if reign is not None and self._session.state is SessionState.CONNECTED:
-            await self._candidacy.give_up(reign)
+        if term is not None and self._session.state is SessionState.CONNECTED:
+            await self._election.resign(term)
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
 
     async def caught_up(self) -> None:
-        """Wait until everything signalled so far is dealt with, or the controller is over."""
+        """Wait until all signals so far are processed. Raises SessionExpired when the controller ends before."""
         assert self._task is not None, "the controller is not started"
         drained = asyncio.ensure_future(self._signals.join())
         try:
@@ -144,29 +163,29 @@ class Controller:
             self._task.result()
             raise SessionExpired
 
-    async def submit(self, event: Event) -> Taken | None:
-        """Let the machine take somebody's wish; what became of it once all is written.
+    async def submit(self, event: Event) -> SubmitResult | None:
+        """Feed a request to the machine; the outcome once all is written.
 
-        None without a reign, or when it ended meanwhile: then nobody knows what was written.
+        None while this broker is not the controller, or if it resigned meanwhile: then some of it may be written.
         """
         if self._task is None or self._cluster is None:
             return None
-        signal = Submitted(event, asyncio.get_running_loop().create_future())
+        signal = SubmittedEvent(event, asyncio.get_running_loop().create_future())
         self._signal(signal)
-        waited: list[asyncio.Future[Any]] = [signal.taken, self._task]
+        waited: list[asyncio.Future[Any]] = [signal.result, self._task]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        return signal.taken.result() if signal.taken.done() else None
+        return signal.result.result() if signal.result.done() else None
 
-    def unclean_elections_changed(self, topic: str | None) -> None:
-        """Whether a topic, or every one that does not say, may be led by a replica not in sync has been set anew."""
-        self._signal(leaderless_of(topic))
+    def unclean_settings_changed(self, topic: str | None) -> None:
+        """The unclean election setting of a topic, or the brokers' default, has changed."""
+        self._signal(leaderless_signal(topic))
 
-    async def last_producer_ids(self) -> tuple[ProducerIdBlock | Malformed | None, int]:
-        """The block of producer ids taken last, and its node's version."""
+    async def last_producer_id_block(self) -> tuple[ProducerIdBlock | Malformed | None, int]:
+        """The last allocated block of producer ids, and its node's version."""
         return await self._reader.producer_id_block()
 
-    async def over(self) -> None:
-        """Wait for the end: by `stop`, by the end of the session, or by a bug, which is raised."""
+    async def wait_closed(self) -> None:
+        """Wait for the end: by `stop`, by the end of the session, or by an unexpected exception, which is raised."""
         assert self._task is not None, "the controller is not started"
         await asyncio.wait([self._task])
         if not self._task.cancelled():
@@ -174,17 +193,17 @@ class Controller:
 
     # Signals.
 
-    def _signal(self, signal: Look | Answered | Submitted) -> None:
-        if isinstance(signal, Look):
-            if signal in self._waiting:
+    def _signal(self, signal: StoreSignal | CommandAnswered | SubmittedEvent) -> None:
+        if isinstance(signal, StoreSignal):
+            if signal in self._queued:
                 return
-            self._waiting.add(signal)
+            self._queued.add(signal)
         self._signals.put_nowait(signal)
 
     def _session_changed(self, state: SessionState) -> None:
         match state:
             case SessionState.CONNECTED:
-                # Watches are lost: the election's look re-reads whatever this broker must know.
+                # The watches are lost: the election signal reads everything again.
                 self._connected.set()
                 self._signal(ELECTION)
             case SessionState.SUSPENDED:
@@ -201,111 +220,112 @@ class Controller:
     async def _run(self) -> None:
         while True:
             signal = await self._signals.get()
-            if isinstance(signal, Look):
-                self._waiting.discard(signal)
+            if isinstance(signal, StoreSignal):
+                self._queued.discard(signal)
             try:
-                await self._take(signal)
+                await self._process(signal)
             except NoLongerController:
                 self._resign("another controller was elected")
                 self._signal(ELECTION)
-            except NoElection as unreadable:
-                self._resign("there is no election")
-                self._log.error("no controller can be elected until this is mended", reason=str(unreadable))
+            except ElectionImpossible as failure:
+                self._resign("no election is possible")
+                self._log.error("no controller can be elected until this is repaired", reason=str(failure))
             except ConnectionLoss:
-                # Nobody knows what was written: look at everything again once there is a connection.
+                # It is not known what was written: read everything again once connected.
                 self._stale = True
                 await asyncio.sleep(RETRY_DELAY_S)
                 await self._connected.wait()
                 self._signal(ELECTION)
             except SessionExpired:
-                self._resign("the session is over")
+                self._resign("the session ended")
                 return
             finally:
                 self._signals.task_done()
 
-    async def _take(self, signal: Look | Answered | Submitted) -> None:
+    async def _process(self, signal: StoreSignal | CommandAnswered | SubmittedEvent) -> None:
         if signal == ELECTION:
-            await self._look_at_the_election()
-        elif isinstance(signal, Submitted):
-            await self._take_submitted(signal)
+            await self._check_election()
+        elif isinstance(signal, SubmittedEvent):
+            await self._process_submitted(signal)
         elif await self._is_current():
             assert self._cluster is not None
-            event = signal if isinstance(signal, Answered) else await look_at(self._reader, signal, self._cluster)
+            event = (
+                signal if isinstance(signal, CommandAnswered) else await read_event(self._reader, signal, self._cluster)
+            )
             if event is not None:
                 await self._feed(event)
 
-    async def _take_submitted(self, signal: Submitted) -> None:
+    async def _process_submitted(self, signal: SubmittedEvent) -> None:
         outcome = None
         try:
             if await self._is_current():
                 replies = await self._feed(signal.event)
                 if self._cluster is not None:
-                    outcome = Taken(self._cluster, tuple(replies))
+                    outcome = SubmitResult(self._cluster, tuple(replies))
         finally:
-            if not signal.taken.done():
-                signal.taken.set_result(outcome)
+            if not signal.result.done():
+                signal.result.set_result(outcome)
 
     async def _is_current(self) -> bool:
-        """Whether this broker reigns and knows all that is written; it reads everything anew where that is in doubt.
+        """Whether this broker is the controller and knows all that is written; after a reconnect it reads again.
 
-        A write whose answer was lost with the connection may have taken effect. What is decided without knowing of it
-        is wrong: a leader that asks again for an in-sync set that it was given would be refused, and believe that its
-        former one is in force.
+        A write whose response was lost with the connection may have taken effect. A decision made without knowing it
+        is wrong: a leader that repeats an AlterPartition that took effect would be rejected, and keep its former ISR.
         """
         if self._stale and self._cluster is not None:
-            await self._look_at_the_election()
+            await self._check_election()
         return self._cluster is not None
 
     # Elections.
 
-    async def _look_at_the_election(self) -> None:
-        """Find out who reigns; if nobody does, stand."""
+    async def _check_election(self) -> None:
+        """Find out which broker is the controller; stand for election if there is none."""
         while True:
-            holder, last = await self._candidacy.look()
+            holder, last = await self._election.read()
             match holder:
-                case Holder.NOBODY:
+                case ControllerHolder.NONE:
                     self._resign("/controller is gone")
-                    won = await self._candidacy.stand(last)
+                    won = await self._election.run_for(last)
                     if won is None:
                         continue
                     await self._begin(won)
-                case Holder.US:
-                    if self._stale or self._cluster is None or self._reign != last:
+                case ControllerHolder.THIS_BROKER:
+                    if self._stale or self._cluster is None or self._term != last:
                         await self._begin(last)
-                case Holder.ANOTHER:
+                case ControllerHolder.OTHER_BROKER:
                     self._resign("another controller was elected")
                 case _:
                     assert_never(holder)
             return
 
-    async def _begin(self, reign: Reign) -> None:
-        """Begin a reign, or go on with it after a broken connection: either way everything is read anew."""
-        again = self._reign == reign
+    async def _begin(self, term: ControllerTerm) -> None:
+        """Begin a term, or continue it after a reconnect: in both cases everything is read again."""
+        again = self._term == term
         if again:
-            await self._writer.catch_up(reign.version)
-        self._reign, self._stale = reign, False
-        elected = await self._reader.everything(self._broker_id, reign.epoch)
+            await self._writer.catch_up(term.version)
+        self._term, self._stale = term, False
+        elected = await self._reader.full_state(self._broker_id, term.epoch)
         self._log.info(
-            "reign goes on" if again else "elected controller", epoch=reign.epoch, brokers=len(elected.brokers)
+            "still controller" if again else "controller elected", epoch=term.epoch, brokers=len(elected.brokers)
         )
         await self._feed(elected)
-        self._signal(NOTED_ELECTIONS)
-        self._signal(NOTED_MOVES)
+        self._signal(ZK_ELECTIONS)
+        self._signal(ZK_REASSIGNMENTS)
         if not again:
-            self._balancing.begin()
+            self._rebalance_timer.start()
 
     def _resign(self, reason: str) -> None:
-        if self._reign is None:
+        if self._term is None:
             return
-        self._log.info("resigned as controller", epoch=self._reign.epoch, reason=reason)
-        self._reign = self._cluster = None
-        self._balancing.end()
+        self._log.info("controller resigned", epoch=self._term.epoch, reason=reason)
+        self._term = self._cluster = None
+        self._rebalance_timer.stop()
         self._channel.set_brokers({})
 
     # Feeding the machine.
 
     async def _feed(self, event: Event) -> list[Reply]:
-        """Take a step, carry it out, and with what became of its writes take the next, until nothing is left."""
+        """Take a step and carry out its actions, then the steps that follow from their results."""
         events, replies = deque([event]), list[Reply]()
         while events:
             before = self._cluster
@@ -317,13 +337,13 @@ class Controller:
                     case Send(broker_id, command):
                         self._channel.send(broker_id, command, partial(self._answered, broker_id, command))
                     case WriteAll(writes):
-                        assert self._reign is not None, "only a controller writes"
-                        events.append(Wrote(await self._writer.write_all(writes, self._reign.version)))
-                    case Reread(partitions):
+                        assert self._term is not None, "only the active controller writes"
+                        events.append(Wrote(await self._writer.write_all(writes, self._term.version)))
+                    case ReadStates(partitions):
                         events.append(StatesRead(await self._reader.states(partitions)))
-                    case AskUnclean(partitions):
-                        allowed = await self._reader.allowing_unclean(one.topic for one in partitions)
-                        events.append(UncleanRuled(partitions, allowed))
+                    case ReadUncleanSettings(partitions):
+                        allowed = await self._reader.topics_allowing_unclean(one.topic for one in partitions)
+                        events.append(UncleanSettingsRead(partitions, allowed))
                     case Reply():
                         replies.append(action)
                     case _:
@@ -331,13 +351,13 @@ class Controller:
         return replies
 
     def _answered(self, broker_id: BrokerId, command: Command, answer: Answer) -> None:
-        reign = self._reign
+        term = self._term
         if (
             answer.error == ErrorCode.STALE_CONTROLLER_EPOCH
-            and reign is not None
-            and command.controller_epoch == reign.epoch
-            and self._candidacy.refused(reign.epoch)
+            and term is not None
+            and command.controller_epoch == term.epoch
+            and self._election.epoch_refused(term.epoch)
         ):
-            self._log.warning("controller epoch refused, another was higher", broker=broker_id, epoch=reign.epoch)
+            self._log.warning("controller epoch refused by a broker", broker=broker_id, epoch=term.epoch)
             self._signal(ELECTION)
-        self._signal(Answered(broker_id, command, answer))
+        self._signal(CommandAnswered(broker_id, command, answer))

@@ -1,11 +1,10 @@
-"""The nodes by which a controller is elected: /controller, which lives as long as its session, and /controller_epoch,
-which counts the elections ever won.
+"""The election of the controller: the ephemeral node /controller, and /controller_epoch, which counts the elections.
 
-    nobody has /controller -> multi(create /controller, set /controller_epoch under the version that was read)
+    no /controller -> multi(create /controller, set /controller_epoch under the version that was read)
 
-No broker is elected in a tree that is not its cluster's (see `belonging`): the same multi checks /cluster/id.
+No controller is elected in another cluster's tree (see `cluster_identity`): the same multi checks /cluster/id.
 
-The epoch's node is the guard of everything a controller writes: its version changes with every election.
+The version of the epoch's node changes with every election, and guards every write of a controller.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Final, NamedTuple
 
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
-from sordini.replication.controller.policy import ANY_POLICY, Policy
+from sordini.replication.controller.policy import DEFAULT_POLICY, Policy
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.cluster_identity import mismatch
 from sordini.replication.ports import (
@@ -35,38 +34,36 @@ from sordini.replication.ports import (
     Watch,
 )
 
-EPOCHS_AHEAD: Final = 1_000
-"""How far the next controller epoch is above one that a broker refused: above all elections since the backup from which
-the store was restored.
-"""
+CONTROLLER_EPOCH_RAISE: Final = 1_000
+"""Added to a controller epoch that a broker refused, to exceed all elections since the backup of a restored store."""
 RAISES_MAX: Final = 8
-"""How often one session raises the epoch for a broker that refuses it: then the reason is another."""
+"""How often one session raises the epoch for a broker that refuses it; after that the cause must be another."""
 
 
-class Reign(NamedTuple):
-    """A won election. `version` is that of /controller_epoch's node, the condition of every write."""
+class ControllerTerm(NamedTuple):
+    """A term of an elected controller. `version` is that of the /controller_epoch node, which guards every write."""
 
     epoch: int
     version: int
 
 
-class Holder(Enum):
-    """Whose /controller is."""
+class ControllerHolder(Enum):
+    """Whose the /controller node is."""
 
-    NOBODY = "nobody"
-    US = "us"
-    ANOTHER = "another"
+    NONE = "none"
+    THIS_BROKER = "this broker"
+    OTHER_BROKER = "other broker"
 
 
-class NoElection(Exception):
-    """No broker can be elected: the last controller's epoch cannot be read, or the tree is not this cluster's.
+class ElectionImpossible(Exception):
+    """No broker can be elected: the controller epoch cannot be read, or the tree is another cluster's.
 
-    The watch fires when either has changed.
+    The watch fires when either changes.
     """
 
 
-class Candidacy:
-    """What one broker reads and writes to be the controller, in one session."""
+class ControllerElection:
+    """The nodes of the election, read and written by one broker in one session."""
 
     def __init__(
         self,
@@ -75,9 +72,9 @@ class Candidacy:
         clock: Clock,
         log: Log,
         watch: Watch,
-        policy: Policy = ANY_POLICY,
+        policy: Policy = DEFAULT_POLICY,
     ) -> None:
-        """`watch` is called when there may be an election."""
+        """`watch` is called when an election may be due."""
         self._session = session
         self._broker_id = broker_id
         self._clock = clock
@@ -85,39 +82,37 @@ class Candidacy:
         self._watch = watch
         self._cluster_id = policy.cluster_id
         self._in_our_tree = () if policy.cluster_id is None else (Check(paths.CLUSTER_ID),)
-        """The condition of what is written here: the tree may go away after it was read."""
+        """A condition of the writes here: the tree may disappear after it was read."""
         self._highest = policy.epoch_min
-        """The highest epoch that was seen here: brokers obey nothing lower, whatever the node says."""
+        """The highest epoch that this broker knows: brokers obey no lower one, whatever the node contains."""
         self._refused = -1
-        """The last epoch of which a broker has refused a command."""
+        """The last epoch of which a broker refused a command."""
         self._raises = 0
 
-    async def look(self) -> tuple[Holder, Reign]:
-        """Who reigns, and the reign of the last election. Raises NoElection."""
+    async def read(self) -> tuple[ControllerHolder, ControllerTerm]:
+        """The controller node's holder and the term of the last election. Raises ElectionImpossible."""
         await self._check_tree()
-        # In this order: while /controller is ours, the epoch read before it is ours as well.
-        reign, stat = await asyncio.gather(
-            self._last_reign(), self._session.exists(paths.CONTROLLER, watch=self._watch)
-        )
-        is_refused = reign.epoch == self._refused
-        is_set_back, self._highest = reign.epoch < self._highest or is_refused, max(reign.epoch, self._highest)
+        # In this order: if /controller is ours, so is the epoch that was read before.
+        term, stat = await asyncio.gather(self._last_term(), self._session.exists(paths.CONTROLLER, watch=self._watch))
+        is_refused = term.epoch == self._refused
+        is_lowered, self._highest = term.epoch < self._highest or is_refused, max(term.epoch, self._highest)
         if stat is None:
-            return Holder.NOBODY, reign
+            return ControllerHolder.NONE, term
         if stat.ephemeral_owner != self._session.session_id:
-            return Holder.ANOTHER, reign
-        if is_set_back:
-            # Somebody has set the epoch back. Another election brings it forward.
+            return ControllerHolder.OTHER_BROKER, term
+        if is_lowered:
+            # The epoch was lowered, or is too low. Another election raises it.
             if is_refused:
-                self._highest += EPOCHS_AHEAD
-            await self.give_up(reign)
-            return Holder.NOBODY, reign
-        return Holder.US, reign
+                self._highest += CONTROLLER_EPOCH_RAISE
+            await self.resign(term)
+            return ControllerHolder.NONE, term
+        return ControllerHolder.THIS_BROKER, term
 
-    def refused(self, epoch: int) -> bool:
-        """A broker has refused a command of this controller epoch: it has obeyed a higher one.
+    def epoch_refused(self, epoch: int) -> bool:
+        """A broker refused a command of this controller epoch, because it obeyed a higher one.
 
-        Either another controller is elected by now, or the store was restored from an older backup, and another
-        election has to raise the epoch. False where that has been tried often enough.
+        Either another controller has been elected, or the store was restored from an older backup and another election
+        has to raise the epoch. False after RAISES_MAX times.
         """
         if epoch == self._refused or self._raises == RAISES_MAX:
             return False
@@ -125,14 +120,14 @@ class Candidacy:
         self._raises += 1
         return True
 
-    async def stand(self, last: Reign) -> Reign | None:
-        """Try to become the controller after that reign; None when somebody was faster."""
-        mine = znodes.encode_controller(self._broker_id, self._clock.now_ms())
+    async def run_for(self, last: ControllerTerm) -> ControllerTerm | None:
+        """Try to be elected for the next term; None when another broker was faster."""
+        controller = znodes.encode_controller(self._broker_id, self._clock.now_ms())
         epoch = max(last.epoch, self._highest) + 1
         try:
             _, stat, *_ = await self._session.multi(
                 [
-                    Create(paths.CONTROLLER, mine, ephemeral=True),
+                    Create(paths.CONTROLLER, controller, ephemeral=True),
                     Set(paths.CONTROLLER_EPOCH, b"%d" % epoch, last.version),
                     *self._in_our_tree,
                 ]
@@ -141,45 +136,47 @@ class Candidacy:
             return None
         assert isinstance(stat, Stat)
         self._highest = epoch
-        # The watch set before fired at our own creation; this one is for the end of the reign.
+        # The former watch fired at our own creation; this one is for the end of the term.
         await self._session.exists(paths.CONTROLLER, watch=self._watch)
-        return Reign(epoch, stat.version)
+        return ControllerTerm(epoch, stat.version)
 
-    async def give_up(self, reign: Reign) -> None:
-        """Remove /controller if the reign is still ours, so that another can be elected at once."""
+    async def resign(self, term: ControllerTerm) -> None:
+        """Delete /controller if the term is still the current one, so that another broker can be elected at once."""
         try:
-            await self._session.multi([Check(paths.CONTROLLER_EPOCH, reign.version), Delete(paths.CONTROLLER)])
+            await self._session.multi([Check(paths.CONTROLLER_EPOCH, term.version), Delete(paths.CONTROLLER)])
         except CoordinationError as error:
-            self._log.info("left /controller to the end of the session", reason=str(error))
+            self._log.info("controller node not deleted, it ends with the session", reason=str(error))
 
     async def _check_tree(self) -> None:
-        """Raises NoElection in the tree of another cluster, or of none."""
+        """Raises ElectionImpossible in a tree that is not this cluster's."""
         if self._cluster_id is None or not await mismatch(self._session, self._cluster_id):
             return
         # Watched before it is read again: it may have been restored in between.
         await self._session.exists(paths.CLUSTER_ID, watch=self._watch)
         reason = await mismatch(self._session, self._cluster_id)
         if reason:
-            raise NoElection(f"the coordination store's tree is not that of cluster {self._cluster_id}: {reason}")
+            raise ElectionImpossible(
+                f"the coordination store's tree is not that of cluster {self._cluster_id}: {reason}"
+            )
 
-    async def _last_reign(self) -> Reign:
-        """That of the last epoch. The node is made, as epoch 0, when there is none."""
+    async def _last_term(self) -> ControllerTerm:
+        """The term of the present epoch. Without a node, it is created with epoch 0."""
         try:
             data, stat = await self._session.get(paths.CONTROLLER_EPOCH)
         except NoNode:
             try:
                 await self._session.multi([Create(paths.CONTROLLER_EPOCH, b"0"), *self._in_our_tree])
             except NodeExists:
-                return await self._last_reign()
+                return await self._last_term()
             except NoNode:
                 await self._check_tree()
-                raise NoElection("the coordination store's tree is going away") from None
-            return Reign(0, 0)
+                raise ElectionImpossible("the coordination store's tree is being removed") from None
+            return ControllerTerm(0, 0)
         epoch = znodes.decode_controller_epoch(data)
         if isinstance(epoch, Malformed):
-            # Never guessed at: a lower epoch would make every broker deaf to this controller.
-            now = await self._session.exists(paths.CONTROLLER_EPOCH, watch=self._watch)
-            if now is None or now.version != stat.version:
-                return await self._last_reign()
-            raise NoElection(f"{epoch.path} holds no epoch: {epoch.reason}")
-        return Reign(epoch, stat.version)
+            # Never guessed: with a lower epoch every broker would refuse this controller's commands.
+            current = await self._session.exists(paths.CONTROLLER_EPOCH, watch=self._watch)
+            if current is None or current.version != stat.version:
+                return await self._last_term()
+            raise ElectionImpossible(f"{epoch.path} contains no epoch: {epoch.reason}")
+        return ControllerTerm(epoch, stat.version)

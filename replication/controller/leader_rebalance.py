@@ -1,30 +1,29 @@
-"""When the reigning controller sees whether leaderships are to be evened out: some seconds after its election, and
-from then on at an interval.
-"""
+"""The timer of the automatic leader rebalance: seconds after the controller's election, then at an interval."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from sordini.replication.controller.policy import FIRST_BALANCE_S, Balance
+from sordini.replication.controller.policy import FIRST_REBALANCE_S, LeaderRebalance
 
 
-class Balancing:
-    """Calls `due` in time, between `begin` and `end`; never without a `Balance`."""
+class LeaderRebalanceTimer:
+    """Calls `due` between `start` and `stop`; never without a `LeaderRebalance`."""
 
-    def __init__(self, balance: Balance | None, due: Callable[[], None]) -> None:
-        self._balance = balance
+    def __init__(self, rebalance: LeaderRebalance | None, due: Callable[[], None]) -> None:
+        self._rebalance = rebalance
         self._due = due
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self) -> None:
-        """A reign begins, or another one of the same controller."""
-        self.end()
-        if self._balance is not None:
-            self._timer = asyncio.get_running_loop().call_later(FIRST_BALANCE_S, self._tick, self._balance.interval_s)
+    def start(self) -> None:
+        """Start over: a controller term begins."""
+        self.stop()
+        if self._rebalance is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(FIRST_REBALANCE_S, self._tick, self._rebalance.interval_s)
 
-    def end(self) -> None:
+    def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

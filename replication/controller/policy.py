@@ -1,19 +1,19 @@
-"""How the cluster's controller is to act, by the configuration of the broker in whose process it is."""
+"""The controller's settings, from the configuration of its broker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from sordini.replication.cluster_model import ANY_CONVENTIONS, Conventions
+from sordini.replication.cluster_model import DEFAULT_CLUSTER_SETTINGS, ClusterSettings
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
-FIRST_BALANCE_S = 5.0
-"""From the election to the first look at who leads what; Apache Kafka's figure."""
+FIRST_REBALANCE_S = 5.0
+"""From the controller's election to the first leader rebalance; Apache Kafka's value."""
 
 
-class Balance(NamedTuple):
-    """When leaderships are evened out (see `leaders`)."""
+class LeaderRebalance(NamedTuple):
+    """The automatic leader rebalance (see `requested_elections`)."""
 
     interval_s: float = 300.0
     percentage: int = 10
@@ -24,17 +24,17 @@ def _by_topic_alone(settings: Mapping[str, str]) -> bool:
 
 
 class Policy(NamedTuple):
-    """What the controller is told at its start, and whom it asks."""
+    """The settings of a controller."""
 
-    conventions: Conventions = ANY_CONVENTIONS
-    balance: Balance | None = None
-    """None: leaderships are evened out only when somebody asks for it."""
+    cluster_settings: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
+    rebalance: LeaderRebalance | None = None
+    """None: no automatic rebalance."""
     allows_unclean: Callable[[Mapping[str, str]], bool] = _by_topic_alone
-    """Whether a topic with these settings of its own may be led by a replica that is not in sync."""
+    """Whether a topic with these settings of its own allows unclean elections."""
     cluster_id: str | None = None
     """The cluster whose tree a controller may be elected in. None: any."""
     epoch_min: int = 0
-    """The highest controller epoch that this broker has obeyed: an election wins one above it."""
+    """The highest controller epoch that this broker has obeyed: an elected controller gets a higher one."""
 
 
-ANY_POLICY = Policy()
+DEFAULT_POLICY = Policy()

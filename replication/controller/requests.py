@@ -1,7 +1,7 @@
-"""What brokers ask of the controller: other in-sync sets, to be relieved before they stop, and producer ids.
+"""Requests of brokers to the controller: AlterPartition, ControlledShutdown and AllocateProducerIds.
 
-A question becomes an event, and is answered when all that follows from it is written. Whoever asks a broker that does
-not reign, or stops reigning meanwhile, hears NOT_CONTROLLER and asks again: the three questions may be asked twice.
+A request becomes an event of the machine, and is answered when all that follows is written. A broker that is not the
+controller, or resigns meanwhile, answers NOT_CONTROLLER, and the sender repeats it: all three may be repeated.
 """
 
 from __future__ import annotations
@@ -11,80 +11,79 @@ from collections.abc import Callable, Mapping
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import KnownState, Malformed
-from sordini.replication.controller.controller import Controller
+from sordini.replication.controller.controller import Controller, SubmitResult
 from sordini.replication.controller.machine import shutdowns
 from sordini.replication.controller.machine.events import (
     Event,
     IsrChange,
-    IsrChangesWanted,
-    ProducerIdsWanted,
-    ShutdownWanted,
+    IsrChangesRequested,
+    ProducerIdsRequested,
+    ShutdownRequested,
 )
-from sordini.replication.controller.signals import Taken
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 
 BLOCK_TRIES_MAX = 10
-"""Other brokers may take a block in between (those of old protocols do), but hardly so often in a row."""
+"""Brokers of old protocols may allocate a block in between, but hardly this often in a row."""
 
 
 class ControllerRequests:
-    """Asks the controller of this process, if there is one and it reigns."""
+    """Submits requests to the controller of this process, if that is active."""
 
     def __init__(self, controller: Callable[[], Controller | None]) -> None:
-        """`controller` tells the one of the moment: each session has its own."""
+        """`controller` returns the present one: each session has its own."""
         self._controller = controller
 
-    async def alter_partitions(self, wanted: IsrChangesWanted) -> Mapping[IsrChange, KnownState | ErrorCode]:
-        """The state in the store for each change that has come about, or why it has not.
+    async def alter_partitions(self, request: IsrChangesRequested) -> Mapping[IsrChange, KnownState | ErrorCode]:
+        """The state in the store for each change that took effect, an error code for the others.
 
         Raises BrokerError: NOT_CONTROLLER, STALE_BROKER_EPOCH.
         """
-        taken = await self._submit(wanted)
-        verdicts: dict[IsrChange, KnownState | ErrorCode] = {}
-        for change, verdict in taken.replies:
+        submitted = await self._submit(request)
+        results: dict[IsrChange, KnownState | ErrorCode] = {}
+        for change, result in submitted.replies:
             if change is None:
-                raise _refused(verdict)
-            assert not isinstance(verdict, ProducerIdBlock), "a change is answered by a state"
-            verdicts[change] = verdict
-        return verdicts
+                raise _rejected(result)
+            assert not isinstance(result, ProducerIdBlock), "a change is answered by a state"
+            results[change] = result
+        return results
 
     async def shut_down(self, broker_id: BrokerId, broker_epoch: int | None) -> list[TopicPartition]:
-        """Take a broker's leaderships over; what it still leads. Without an epoch it is not compared.
+        """Transfer a broker's leaderships; the partitions that it still leads. Without an epoch none is checked.
 
         Raises BrokerError: NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
         """
-        wanted = ShutdownWanted(broker_id, broker_epoch)
-        taken = await self._submit(wanted)
-        refusal = shutdowns.refusal(taken.cluster, wanted)
+        request = ShutdownRequested(broker_id, broker_epoch)
+        submitted = await self._submit(request)
+        refusal = shutdowns.refusal(submitted.cluster, request)
         if refusal is not None:
-            raise _refused(refusal)
-        return shutdowns.remaining(taken.cluster, broker_id)
+            raise _rejected(refusal)
+        return shutdowns.remaining(submitted.cluster, broker_id)
 
     async def allocate_producer_ids(self, broker_id: BrokerId, broker_epoch: int) -> ProducerIdBlock:
-        """A block of producer ids that nobody else has or had.
+        """A block of producer ids that no broker has had before.
 
         Raises BrokerError: NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_ID_NOT_REGISTERED, UNKNOWN_SERVER_ERROR when
-        the block taken last cannot be read or there are no ids left; CoordinationError when the store does not answer.
+        the last block cannot be read or there are no ids left; CoordinationError when the store does not answer.
         """
         for _ in range(BLOCK_TRIES_MAX):
-            last, version = await self._candidate().last_producer_ids()
+            last, version = await self._local_controller().last_producer_id_block()
             if isinstance(last, Malformed):
                 raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{last.path} cannot be read: {last.reason}")
-            taken = await self._submit(ProducerIdsWanted(broker_id, broker_epoch, last, version))
-            for reply in taken.replies:
-                if isinstance(reply.verdict, ProducerIdBlock):
-                    return reply.verdict
-                if reply.verdict is not ErrorCode.INVALID_UPDATE_VERSION:
-                    raise _refused(reply.verdict)
-        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, "others took every block that was to be taken")
+            submitted = await self._submit(ProducerIdsRequested(broker_id, broker_epoch, last, version))
+            for reply in submitted.replies:
+                if isinstance(reply.result, ProducerIdBlock):
+                    return reply.result
+                if reply.result is not ErrorCode.INVALID_UPDATE_VERSION:
+                    raise _rejected(reply.result)
+        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, "other brokers allocated every block first")
 
-    async def _submit(self, event: Event) -> Taken:
-        taken = await self._candidate().submit(event)
-        if taken is None:
+    async def _submit(self, event: Event) -> SubmitResult:
+        submitted = await self._local_controller().submit(event)
+        if submitted is None:
             raise _not_controller()
-        return taken
+        return submitted
 
-    def _candidate(self) -> Controller:
+    def _local_controller(self) -> Controller:
         controller = self._controller()
         if controller is None:
             raise _not_controller()
@@ -95,6 +94,6 @@ def _not_controller() -> BrokerError:
     return BrokerError(ErrorCode.NOT_CONTROLLER, "this broker is not the controller")
 
 
-def _refused(verdict: object) -> BrokerError:
-    assert isinstance(verdict, ErrorCode), verdict
-    return BrokerError(verdict, "the controller refuses it")
+def _rejected(result: object) -> BrokerError:
+    assert isinstance(result, ErrorCode), result
+    return BrokerError(result, "the controller rejected the request")

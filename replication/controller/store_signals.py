@@ -1,43 +1,66 @@
-"""What the controller looks at when something may have changed: which watch raises which signal, and which event for
-the machine comes of it.
+"""Signals that something in the store may have changed: the watches that raise them, and the events they lead to.
+
+A signal names what to read, not what has changed. Equal signals in the queue are one. `read_event` reads the present
+content of the store and makes an event for the machine of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from sordini.replication.cluster_model import Cluster
+from sordini.replication.cluster_model import ClusterState
 from sordini.replication.controller.machine import unclean_elections
 from sordini.replication.controller.machine.events import (
     BrokersChanged,
     DeletionsListed,
     Event,
-    MovesNoted,
     TopicChanged,
     TopicsListed,
-    UncleanRuled,
+    UncleanSettingsRead,
+    ZkReassignmentsRead,
 )
-from sordini.replication.controller.signals import (
-    BALANCE,
-    BROKERS,
-    DELETIONS,
-    ISR_CHANGES,
-    LEADERLESS,
-    LOG_DIR_EVENTS,
-    NOTED_ELECTIONS,
-    NOTED_MOVES,
-    TOPICS,
-    Look,
-    Watcher,
-)
-from sordini.replication.controller.store_reader import Reader, Watches
+from sordini.replication.controller.store_reader import StoreReader, Watches
+from sordini.replication.ports import WatchEvent
 
 
-def watches_raising(raise_signal: Callable[[Look], None]) -> Watches:
+class StoreSignal(NamedTuple):
+    """What to read from the store, and of which topic."""
+
+    kind: str
+    topic: str = ""
+
+
+ELECTION = StoreSignal("election")
+BROKERS = StoreSignal("brokers")
+TOPICS = StoreSignal("topics")
+DELETIONS = StoreSignal("deletions")
+ISR_CHANGES = StoreSignal("isr changes")
+LOG_DIR_EVENTS = StoreSignal("log dir events")
+LEADERLESS = StoreSignal("leaderless")
+ZK_ELECTIONS = StoreSignal("zk elections")
+ZK_REASSIGNMENTS = StoreSignal("zk reassignments")
+REBALANCE = StoreSignal("rebalance")
+"""Nothing has changed: the automatic leader rebalance is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalWatch:
+    """The watch that raises a signal. Equal for equal signals, so the store keeps one of them per path."""
+
+    raise_signal: Callable[[StoreSignal], None]
+    signal: StoreSignal
+
+    def __call__(self, _: WatchEvent) -> None:
+        self.raise_signal(self.signal)
+
+
+def watches_of(raise_signal: Callable[[StoreSignal], None]) -> Watches:
     """The watches of everything that the controller reads."""
 
-    def watch(look: Look) -> Watcher:
-        return Watcher(raise_signal, look)
+    def watch(signal: StoreSignal) -> SignalWatch:
+        return SignalWatch(raise_signal, signal)
 
     return Watches(
         watch(BROKERS),
@@ -45,48 +68,48 @@ def watches_raising(raise_signal: Callable[[Look], None]) -> Watches:
         watch(DELETIONS),
         watch(ISR_CHANGES),
         watch(LOG_DIR_EVENTS),
-        watch(NOTED_ELECTIONS),
-        watch(NOTED_MOVES),
+        watch(ZK_ELECTIONS),
+        watch(ZK_REASSIGNMENTS),
         lambda _: watch(BROKERS),
-        lambda name: watch(Look("topic", name)),
+        lambda name: watch(StoreSignal("topic", name)),
     )
 
 
-def leaderless_of(topic: str | None) -> Look:
-    """The signal that replicas not in sync may now be allowed to lead: of a topic, or of any that does not say."""
-    return LEADERLESS if topic is None else Look(LEADERLESS.at, topic)
+def leaderless_signal(topic: str | None) -> StoreSignal:
+    """The signal that unclean elections may be allowed now: of a topic, or of all."""
+    return LEADERLESS if topic is None else StoreSignal(LEADERLESS.kind, topic)
 
 
-async def look_at(reader: Reader, look: Look, cluster: Cluster) -> Event | None:
-    """Read what a signal points at; None when there is nothing to tell the machine."""
-    if look == BROKERS:
+async def read_event(reader: StoreReader, signal: StoreSignal, cluster: ClusterState) -> Event | None:
+    """Read what a signal names; None when it leads to no event."""
+    if signal == BROKERS:
         return BrokersChanged(await reader.brokers())
-    if look == TOPICS:
+    if signal == TOPICS:
         names = await reader.topic_names()
         read = await reader.topics(names - cluster.topics.keys())
         return TopicsListed(names, read, reader.fresh_ids(read))
-    if look == DELETIONS:
+    if signal == DELETIONS:
         return DeletionsListed(await reader.deletions())
-    if look == ISR_CHANGES:
+    if signal == ISR_CHANGES:
         return await reader.isr_changes()
-    if look == LOG_DIR_EVENTS:
+    if signal == LOG_DIR_EVENTS:
         return await reader.log_dir_events()
-    if look == NOTED_ELECTIONS:
-        return await reader.noted_elections()
-    if look == NOTED_MOVES:
-        return MovesNoted(await reader.noted_moves())
-    if look == BALANCE:
-        return reader.balance_due()
-    if look.at == LEADERLESS.at:
-        return await _leaderless(reader, look, cluster)
-    if look.which not in cluster.topics:
-        return await look_at(reader, TOPICS, cluster)  # It could not be read so far.
-    topic = await reader.topic(look.which)
+    if signal == ZK_ELECTIONS:
+        return await reader.zk_elections()
+    if signal == ZK_REASSIGNMENTS:
+        return ZkReassignmentsRead(await reader.zk_reassignments())
+    if signal == REBALANCE:
+        return reader.rebalance_due()
+    if signal.kind == LEADERLESS.kind:
+        return await _read_unclean_settings(reader, signal, cluster)
+    if signal.topic not in cluster.topics:
+        return await read_event(reader, TOPICS, cluster)  # Its node could not be decoded so far.
+    topic = await reader.topic(signal.topic)
     return None if topic is None else TopicChanged(topic)
 
 
-async def _leaderless(reader: Reader, look: Look, cluster: Cluster) -> Event | None:
-    partitions = unclean_elections.leaderless(cluster, look.which or None)
+async def _read_unclean_settings(reader: StoreReader, signal: StoreSignal, cluster: ClusterState) -> Event | None:
+    partitions = unclean_elections.leaderless(cluster, signal.topic or None)
     if not partitions:
         return None
-    return UncleanRuled(partitions, await reader.allowing_unclean(one.topic for one in partitions))
+    return UncleanSettingsRead(partitions, await reader.topics_allowing_unclean(one.topic for one in partitions))

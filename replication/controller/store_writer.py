@@ -1,15 +1,15 @@
-"""Carrying out what the controller's machine wants written, each write under the guard of the reign.
+"""Carries out the writes of the controller's machine, each guarded by the controller epoch.
 
-Every write is a multi with a check of /controller_epoch's version as it was at the election: an old controller cannot
-overwrite a new one's decisions, however late it is.
+Every write is a multi with a check of the /controller_epoch version at the election: a former controller cannot
+overwrite decisions of a newer one, however late it is.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from sordini.replication.controller.machine.events import Conflict, Done, NewIsr, NewState, Outcome, Refused, Write
-from sordini.replication.controller.store_reader import READS_TOGETHER_MAX, Reader
+from sordini.replication.controller.machine.events import Conflict, Done, NewIsr, NewState, Outcome, Write, WriteRefused
+from sordini.replication.controller.store_reader import READS_IN_FLIGHT_MAX, StoreReader
 from sordini.replication.metadata_store import paths
 from sordini.replication.ports import (
     BadVersion,
@@ -27,33 +27,33 @@ from sordini.replication.ports import (
 
 
 class NoLongerController(Exception):
-    """A guarded write met another controller's epoch."""
+    """A guarded write found another controller epoch."""
 
 
-class Writer:
-    """Writes through one session."""
+class StoreWriter:
+    """Writes in one session."""
 
-    def __init__(self, session: Session, reader: Reader, log: Log) -> None:
+    def __init__(self, session: Session, reader: StoreReader, log: Log) -> None:
         self._session = session
         self._reader = reader
         self._log = log
 
     async def write_all(self, writes: tuple[Write, ...], guard_version: int) -> tuple[tuple[Write, Outcome], ...]:
-        """Write in order, pipelined: the store carries out one session's calls in the order they were made.
+        """Write in order, pipelined: the store executes the calls of one session in order.
 
         `guard_version` is that of /controller_epoch's node since the election. Raises NoLongerController.
         """
         guard = Check(paths.CONTROLLER_EPOCH, guard_version)
         outcomes: list[Outcome] = []
-        for start in range(0, len(writes), READS_TOGETHER_MAX):
-            some = writes[start : start + READS_TOGETHER_MAX]
-            outcomes += await asyncio.gather(*(self._write(guard, write) for write in some))
+        for start in range(0, len(writes), READS_IN_FLIGHT_MAX):
+            batch = writes[start : start + READS_IN_FLIGHT_MAX]
+            outcomes += await asyncio.gather(*(self._write(guard, write) for write in batch))
         return tuple(zip(writes, outcomes, strict=True))
 
     async def catch_up(self, guard_version: int) -> None:
-        """Wait until this session's server of the store has all that this controller wrote.
+        """Wait until this session's server of the store has all writes of this controller.
 
-        It may be another server than the one whose answer was lost, and behind it. Raises NoLongerController.
+        After a reconnect it may be another server, which lags. Raises NoLongerController.
         """
         try:
             await self._session.multi([Check(paths.CONTROLLER_EPOCH, guard_version)])
@@ -74,9 +74,9 @@ class Writer:
     async def _refused(self, write: Write, refusal: CoordinationError) -> Outcome:
         if isinstance(write.purpose, NewState | NewIsr):
             return Conflict(await self._reader.state(write.purpose.topic_partition))
-        there_already = isinstance(write.operation, Create) and isinstance(refusal, NodeExists)
-        gone_already = not isinstance(write.operation, Create) and isinstance(refusal, NoNode)
-        if there_already or gone_already:
+        exists_already = isinstance(write.operation, Create) and isinstance(refusal, NodeExists)
+        deleted_already = not isinstance(write.operation, Create) and isinstance(refusal, NoNode)
+        if exists_already or deleted_already:
             return Done(0)
         self._log.warning("write refused", path=write.operation.path, reason=str(refusal))
-        return Refused(str(refusal))
+        return WriteRefused(str(refusal))

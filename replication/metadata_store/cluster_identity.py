@@ -1,12 +1,11 @@
 """Whether a tree in the coordination store is the one of this cluster.
 
-A broker writes nothing into any other tree: there it would register as a new cluster's first broker and could be
-elected controller of a cluster without topics. Trees are told apart by two reads:
+A broker writes nothing into any other tree: there it would register as the first broker of a new cluster and could be
+elected controller of a cluster without topics. Two reads distinguish the trees:
 
-    /cluster/id is absent              emptied, another chroot, or a copy that is not whole: lost
-    /cluster/id is another cluster's   another chroot or ensemble: foreign
-    /cluster/id is ours, no topics     lost, where this broker holds replicas (a topic leaves the tree last, once all
-                                       its replicas are deleted)
+    /cluster/id is absent              lost: emptied, another chroot, or an incomplete copy
+    /cluster/id is another cluster's   foreign: another chroot or ensemble
+    /cluster/id is ours, no topics     lost, if this broker has replicas (a topic's node is deleted after its replicas)
     /cluster/id is ours, topics        ours; one from an older backup may lack topics, which `unknown_topics` names
 """
 
@@ -19,11 +18,11 @@ from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import NoNode, Session
 
 NAMED_MAX = 10
-"""How many topics one log line names."""
+"""How many topics a log line names."""
 
 
-def judge(cluster_id: str, found: str | Malformed | None, *, lacks_topics: bool = False) -> str:
-    """What is wrong with a tree whose /cluster/id holds `found` (None: there is no such node); "" for nothing.
+def mismatch_reason(cluster_id: str, found: str | Malformed | None, *, lacks_topics: bool = False) -> str:
+    """What is wrong with a tree whose /cluster/id contains `found` (None: no such node); "" for nothing.
 
     `lacks_topics`: the tree has no topic, and this broker holds replicas.
     """
@@ -37,8 +36,10 @@ def judge(cluster_id: str, found: str | Malformed | None, *, lacks_topics: bool 
 
 
 async def mismatch(session: Session, cluster_id: str, *, holds_replicas: bool = False) -> str:
-    """What is wrong with the tree of a session, as `judge` says. Raises SessionExpired, ConnectionLoss."""
-    return judge(cluster_id, await found_id(session), lacks_topics=holds_replicas and not await _topics(session))
+    """What is wrong with the tree of a session, as `mismatch_reason`. Raises SessionExpired, ConnectionLoss."""
+    return mismatch_reason(
+        cluster_id, await found_id(session), lacks_topics=holds_replicas and not await _topics(session)
+    )
 
 
 async def found_id(session: Session) -> str | Malformed | None:
@@ -51,7 +52,7 @@ async def found_id(session: Session) -> str | Malformed | None:
 
 
 async def unknown_topics(session: Session, held: Iterable[str]) -> list[str]:
-    """Those of the topics `held` on this broker's disks that the tree does not have, in order."""
+    """The topics in `held`, those on this broker's disks, that the tree does not contain, sorted."""
     return sorted(set(held) - set(await _topics(session)))
 
 

@@ -1,8 +1,8 @@
-"""Settings kept in the store: reading an entity's, changing them, and hearing of changes to them.
+"""Settings kept in the store: reading an entity's, changing them, and listening to their changes.
 
-A change is written to the entity's node, and told by a numbered note under /config/changes that names the entity;
-ours are one transaction, so that no change stays unheard of. Every broker watches the notes, remembers the last it
-has dealt with, and reads the entity again. Notes older than fifteen minutes are removed by whoever comes past.
+A change is written to the entity's node together with a change notification, a numbered node under /config/changes that
+names the entity: one transaction, so no change goes unnoticed. Every broker watches the notifications, remembers the
+last one it has processed, and reads the entity again. Any broker deletes notifications older than fifteen minutes.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from sordini.replication.ports import (
     Set,
 )
 
-NOTES_KEPT_MS = 15 * 60 * 1000
+NOTIFICATIONS_KEPT_MS = 15 * 60 * 1000
 RETRY_DELAY_S = 0.1
 REFUSED_DELAY_S = 1.0
-"""After a refusal that lasts until an operator mends the store."""
+"""After a refusal that lasts until an operator repairs the store."""
 CHANGE_TRIES_MAX = 100
-"""How often in a row others may change the settings that are to be changed."""
+"""How often in a row other writers may change the settings before an attempt gives up."""
 SETTINGS_BYTES_MAX = 512 * 1024
-"""Settings of one entity. ZooKeeper drops the connection of whoever sends it a node of a megabyte."""
+"""Settings of one entity. ZooKeeper closes the connection of a client that writes a node of a megabyte."""
 
 
 class SettingsTooLarge(ValueError):
-    """More settings of one entity than the store takes."""
+    """More settings of one entity than the store accepts."""
 
 
 async def read_config(session: Session, entity_path: str) -> dict[str, str] | Malformed:
-    """The settings of an entity ("topics/orders"); none when it has no node."""
+    """The settings of an entity ("topics/orders"); empty without a node."""
     try:
         data, _ = await session.get(paths.config(entity_path))
     except NoNode:
@@ -59,11 +59,11 @@ async def change_config(
     *,
     guard: str | None = None,
 ) -> int:
-    """Replace an entity's settings by what `decide` makes of them, and announce it; the number of the note.
+    """Replace an entity's settings by what `decide` makes of them, and notify; the number of the notification.
 
-    The write carries the version that was read: when somebody else was faster, `decide` is asked again, about what
-    they wrote. It refuses by raising. Raises NoNode when the node `guard` is not there, SettingsTooLarge,
-    BadVersion after CHANGE_TRIES_MAX tries.
+    The write carries the version that was read: when another writer was faster, `decide` is called again with the new
+    settings. It rejects by raising. Raises NoNode when the node `guard` does not exist, SettingsTooLarge, BadVersion
+    after CHANGE_TRIES_MAX tries.
     """
     path = paths.config(entity_path)
     for _ in range(CHANGE_TRIES_MAX):
@@ -73,15 +73,15 @@ async def change_config(
         except NoNode:
             data, version = b"", None
         found = znodes.decode_config(entity_path, data)
-        # What nobody can read is nothing, here as for whoever reads it: a change is what mends such a node.
-        wanted = znodes.encode_config(decide({} if isinstance(found, Malformed) else found))
-        if len(wanted) > SETTINGS_BYTES_MAX:
-            raise SettingsTooLarge(f"{len(wanted)} bytes of settings are more than {SETTINGS_BYTES_MAX}")
-        note = Create(paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity_path), sequential=True)
-        write = Create(path, wanted) if version is None else Set(path, wanted, version)
+        # A node that cannot be decoded counts as empty, as for all readers: a change repairs it.
+        settings = znodes.encode_config(decide({} if isinstance(found, Malformed) else found))
+        if len(settings) > SETTINGS_BYTES_MAX:
+            raise SettingsTooLarge(f"{len(settings)} bytes of settings are more than {SETTINGS_BYTES_MAX}")
+        notification = Create(paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity_path), sequential=True)
+        write = Create(path, settings) if version is None else Set(path, settings, version)
         checks = [] if guard is None else [Check(guard)]
         try:
-            *_, made = await session.multi([*checks, write, note])
+            *_, made = await session.multi([*checks, write, notification])
         except (BadVersion, NodeExists):
             continue
         except NoNode as missing:
@@ -94,10 +94,10 @@ async def change_config(
 
 
 class ConfigChanges:
-    """Calls `changed(entity_path, settings)` after every change that is announced, in the order of the notes.
+    """Calls `changed(entity_path, settings)` for every change notification, in order.
 
-    Notes that are there at the start are replayed: what they announce may be newer than what was read so far. After a
-    lost connection, or in a new session, it looks again.
+    Notifications that exist at the start are replayed: those changes may be newer than what was read before. After a
+    lost connection, and in a new session, they are read again.
     """
 
     def __init__(
@@ -108,28 +108,28 @@ class ConfigChanges:
         self._clock = clock
         self._log = log
         self._last = -1
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self._told_of = ""
-        """The refusal that was last written; empty when the last look succeeded."""
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._reported = ""
+        """The refusal that was last logged; empty when the last read succeeded."""
         self._wake = asyncio.Event()
-        self._looked = asyncio.Event()
+        self._read_once = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Deal with the notes there are, then listen. In a session that is over it listens for the next one."""
+        """Process the existing notifications, then listen. After the session's end it listens for the next one."""
         self._session.on_state(self._session_changed)
         self._wake.set()
         self._task = asyncio.create_task(self._run(), name="config changes")
-        looked = asyncio.ensure_future(self._looked.wait())
+        read_once = asyncio.ensure_future(self._read_once.wait())
         try:
-            await asyncio.wait([looked, self._task], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([read_once, self._task], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            looked.cancel()
+            read_once.cancel()
         if self._task.done():
             await self.stop()
 
     async def stop(self) -> None:
-        """Stop listening. Raises what listening died of, if it did."""
+        """Stop listening. Raises what made it fail, if it did."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -138,10 +138,10 @@ class ConfigChanges:
                 raise error
 
     async def applied(self, number: int) -> None:
-        """Wait until what the note of this number announces has been dealt with here."""
+        """Wait until the notification of this number has been processed here."""
         if self._last < number:
             seen = asyncio.get_running_loop().create_future()
-            self._waiting.append((number, seen))
+            self._waiters.append((number, seen))
             await seen
 
     def _session_changed(self, state: SessionState) -> None:
@@ -153,73 +153,73 @@ class ConfigChanges:
             await self._wake.wait()
             self._wake.clear()
             try:
-                await self._look()
+                await self._read_notifications()
             except ConnectionLoss:
-                # Without a connection every try would fail at once: the next connection wakes, and nothing before.
+                # Without a connection every attempt fails at once: only the next connection wakes this task.
                 await asyncio.sleep(RETRY_DELAY_S)
                 if self._session.state is not SessionState.SUSPENDED:
                     self._wake.set()
             except SessionExpired:
-                # The next session wakes, if there is one; whoever starts this may be the one to open it.
-                self._looked.set()
+                # The next session wakes this task; the caller of `start` may be the one that opens it.
+                self._read_once.set()
             except CoordinationError as refusal:
-                # The directory of the notes is gone. It can be restored; until then settings stay as they are.
+                # The notifications' parent is gone. It can be restored; until then settings stay as they are.
                 self._refused(refusal)
-                self._looked.set()
+                self._read_once.set()
                 await asyncio.sleep(REFUSED_DELAY_S)
                 self._wake.set()
             else:
-                self._told_of = ""
-                self._looked.set()
+                self._reported = ""
+                self._read_once.set()
 
     def _refused(self, refusal: CoordinationError) -> None:
-        """Written once, however often it is tried."""
-        if self._told_of != str(refusal):
-            self._told_of = str(refusal)
-            self._log.error("changes of settings cannot be read", reason=self._told_of)
+        """Log a refusal once, however often it is repeated."""
+        if self._reported != str(refusal):
+            self._reported = str(refusal)
+            self._log.error("config changes cannot be read", reason=self._reported)
 
-    async def _look(self) -> None:
-        names = await self._session.children(paths.CONFIG_CHANGES, watch=self._noted)
+    async def _read_notifications(self) -> None:
+        names = await self._session.children(paths.CONFIG_CHANGES, watch=self._notified)
         for number, name in sorted((_number(name), name) for name in names):
-            await self._take(f"{paths.CONFIG_CHANGES}/{name}", number)
+            await self._process(f"{paths.CONFIG_CHANGES}/{name}", number)
 
-    def _noted(self, _: object) -> None:
+    def _notified(self, _: object) -> None:
         self._wake.set()
 
-    async def _take(self, path: str, number: int) -> None:
+    async def _process(self, path: str, number: int) -> None:
         try:
             data, stat = await self._session.get(path)
         except NoNode:
-            return  # Removed by another broker, hence old.
+            return  # Deleted by another broker, hence old.
         if number > self._last:
             await self._announce(path, data)
-            self._dealt_with(number)
-        if self._clock.now_ms() - stat.created_ms > NOTES_KEPT_MS:
+            self._processed(number)
+        if self._clock.now_ms() - stat.created_ms > NOTIFICATIONS_KEPT_MS:
             with contextlib.suppress(NoNode):  # Another broker may be faster.
                 await self._session.delete(path)
 
-    def _dealt_with(self, number: int) -> None:
+    def _processed(self, number: int) -> None:
         self._last = number
-        waiting, self._waiting = self._waiting, []
-        for wanted, seen in waiting:
-            if wanted > number:
-                self._waiting.append((wanted, seen))
+        waiters, self._waiters = self._waiters, []
+        for awaited, seen in waiters:
+            if awaited > number:
+                self._waiters.append((awaited, seen))
             elif not seen.done():
                 seen.set_result(None)
 
     async def _announce(self, path: str, data: bytes) -> None:
         entity_path = znodes.decode_config_change(data)
         if isinstance(entity_path, Malformed):
-            self._log.warning("unreadable note of a change left out", path=path, reason=entity_path.reason)
+            self._log.warning("unreadable config change ignored", path=path, reason=entity_path.reason)
             return
         settings = await read_config(self._session, entity_path)
         if isinstance(settings, Malformed):
-            self._log.warning("unreadable settings left out", path=settings.path, reason=settings.reason)
+            self._log.warning("unreadable settings ignored", path=settings.path, reason=settings.reason)
             return
         self._changed(entity_path, settings)
 
 
 def _number(name: str) -> int:
-    """The number of a note, or -1 for a node of another kind, which is never news."""
+    """The number of a notification, or -1 for a node of another kind, which is never new."""
     digits = name[-10:]
     return int(digits) if digits.isascii() and digits.isdigit() else -1

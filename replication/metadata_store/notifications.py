@@ -1,4 +1,4 @@
-"""The note by which a broker tells the controller that a log directory of its own has failed."""
+"""LogDirEventNotification: how a broker notifies the controller of a failed log directory (KIP-112)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from sordini.replication.ports import CoordinationError, Session, SessionState
 RETRY_DELAY_S = 1.0
 
 
-async def tell_of_failed_directory(
+async def notify_log_dir_failure(
     session: Session, broker_id: BrokerId, *, retry_delay_s: float = RETRY_DELAY_S
 ) -> None:
-    """Leave the note, however long the store is away; whoever is the controller then asks what this broker still holds.
+    """Write the notification, however long the store is unavailable; the controller then surveys the broker's replicas.
 
-    Returns without it when the session is closed for good. A note that is left twice is fine.
+    Returns without it once the session is closed. A duplicate notification is harmless.
     """
-    note = znodes.encode_log_dir_event(broker_id)
+    notification = znodes.encode_log_dir_event(broker_id)
     while session.state is not SessionState.CLOSED:
         try:
-            await session.create(paths.LOG_DIR_EVENT_PREFIX, note, sequential=True)
+            await session.create(paths.LOG_DIR_EVENT_PREFIX, notification, sequential=True)
         except CoordinationError:
             await asyncio.sleep(retry_delay_s)
         else:
             return
 
 
-class FailureNotes:
-    """Leaves such notes, one at a time: however often one is due while the store is away, one task waits for it."""
+class LogDirFailureNotifier:
+    """Writes such notifications in one task, however many failures there are while the store is unavailable."""
 
     def __init__(
         self,
@@ -46,19 +46,19 @@ class FailureNotes:
         self._spawn = spawn
         self._retry_delay_s = retry_delay_s
         self._is_due = False
-        self._is_telling = False
+        self._is_writing = False
 
-    def tell(self) -> None:
-        """A note is due. One that is being written may be too early to count, so another follows it."""
+    def notify(self) -> None:
+        """A log directory failed. A notification being written may have been too early, so another one follows it."""
         self._is_due = True
-        if not self._is_telling:
-            self._is_telling = True
-            self._spawn(self._tell())
+        if not self._is_writing:
+            self._is_writing = True
+            self._spawn(self._write())
 
-    async def _tell(self) -> None:
+    async def _write(self) -> None:
         try:
             while self._is_due:
                 self._is_due = False
-                await tell_of_failed_directory(self._session, self._broker_id, retry_delay_s=self._retry_delay_s)
+                await notify_log_dir_failure(self._session, self._broker_id, retry_delay_s=self._retry_delay_s)
         finally:
-            self._is_telling = False
+            self._is_writing = False

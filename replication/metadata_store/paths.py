@@ -1,9 +1,9 @@
-"""Every path in the coordination store that this broker reads or writes: Apache Kafka's own tree.
+"""The paths in the coordination store: Apache Kafka's own tree.
 
-The tree is a contract with other brokers and with tools; what the nodes hold is in `znodes.py`.
+The tree is a contract with other brokers and with tools; the content of the nodes is in `znodes.py`.
 
-A topic's name is one step of a path, whatever it holds: with a slash in it, or as `..`, it would lead to another node.
-Functions that take one raise BrokerError INVALID_TOPIC_EXCEPTION for it.
+A topic's name is one step of a path: with a slash in it, or as `..`, it would lead to another node. Functions that take
+one raise BrokerError INVALID_TOPIC_EXCEPTION for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOG_DIR_EVENTS = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 SORDINI = "/sordini"
-"""The one node that is not Apache Kafka's: see `store_format.py`."""
+"""The only node that is not Apache Kafka's: see `store_format.py`."""
 
 BASE_PATHS = (
     "/consumers",
@@ -47,7 +47,7 @@ BASE_PATHS = (
     "/config/ips",
     "/cluster",
 )
-"""Made at every start by whoever comes first; all empty, all for good."""
+"""Created by the first broker that starts; empty and persistent."""
 
 
 def broker(broker_id: BrokerId) -> str:
@@ -75,17 +75,17 @@ def topic_config(name: str) -> str:
 
 
 def topic_entity(name: str) -> str:
-    """A topic as change notes name it."""
+    """A topic as config change notifications name it."""
     return f"topics/{_step(name)}"
 
 
 def broker_entity(broker_id: BrokerId | None) -> str:
-    """A broker as change notes name it; None is all brokers' defaults."""
+    """A broker as config change notifications name it; None is all brokers' defaults."""
     return "brokers/<default>" if broker_id is None else f"brokers/{broker_id}"
 
 
 def config(entity_path: str) -> str:
-    """The node of an entity as change notes name it: `topics/orders`, `brokers/1`, `users/<default>/clients/c`."""
+    """The node of an entity as notifications name it: `topics/orders`, `brokers/1`, `users/<default>/clients/c`."""
     return f"/config/{entity_path}"
 
 
@@ -100,7 +100,7 @@ def parents(path: str) -> list[str]:
 
 
 def _step(name: str) -> str:
-    """The name, if it is one step of a path. Names that no topic may bear are allowed: other tools made such nodes."""
+    """The name, if it is one step of a path. Invalid topic names are allowed: other tools created such nodes."""
     if not name or "/" in name or "\0" in name or name in {".", ".."}:
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"No node can be named {name!r}.")
     return name

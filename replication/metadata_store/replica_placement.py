@@ -1,10 +1,10 @@
-"""Where the replicas of new partitions go.
+"""Placement of the replicas of new partitions.
 
-Pure. Brokers stand in a row, and replica j of partition i goes to place (s + i + j) mod n of it: the rule of document
-000's table, with s from the topic's name. Without racks the row is the brokers in their order. With racks the row
-takes one broker of each rack in turn (KIP-36), and where the rule would put a second replica into a rack while
-another rack has fewer of them, it looks further along the row; each round of the row begins that search one place
-further on, so that the same broker does not get all followers of another.
+Pure. Brokers are in an order, and replica j of partition i goes to index (s + i + j) mod n of it; s is a hash of the
+topic's name. Without racks the order is that of the broker ids. With racks it alternates between the racks (KIP-36);
+where the rule would put a second replica into a rack while another rack has fewer of them, the next broker of such a
+rack is taken. Each round of the order shifts the candidates by one more, so that the followers of one broker's
+partitions are not all on one other broker.
 """
 
 from __future__ import annotations
@@ -15,67 +15,67 @@ from collections.abc import Collection, Mapping, Sequence
 from sordini.protocol.types import BrokerId
 
 Racks = Mapping[BrokerId, str | None]
-"""Living brokers, and the rack that each stands in, if it is known."""
+"""The live brokers with their racks, None for an unknown one."""
 Placement = dict[int, tuple[BrokerId, ...]]
 
 
-def unracked(brokers: Collection[BrokerId]) -> Racks:
-    """The brokers, as if nobody knew where they stand."""
+def without_racks(brokers: Collection[BrokerId]) -> Racks:
+    """The brokers, each without a rack."""
     return dict.fromkeys(brokers)
 
 
-def lacks_racks(racks: Racks) -> list[BrokerId]:
-    """The brokers without a rack among others that have one: with them nothing can be told of racks."""
+def brokers_without_rack(racks: Racks) -> list[BrokerId]:
+    """The brokers without a rack where others have one: then replicas cannot be spread over racks."""
     missing = sorted(broker for broker, rack in racks.items() if rack is None)
     return missing if len(missing) < len(racks) else []
 
 
 def place_from(start: int, racks: Racks, partitions: range, replication_factor: int) -> Placement:
-    """The replicas of these partitions, first the one that is to lead; the same whenever they are asked for.
+    """The replicas of these partitions, the preferred leader first. Deterministic.
 
-    `start` is the rule's s. Every broker has a rack or none has; the factor is not above their number.
+    `start` is the rule's s. Every broker has a rack or none has; the factor is at most their number.
     """
-    row = row_of(racks)
+    order = broker_order(racks)
     if None in racks.values():
         return {
-            partition: tuple(row[(start + partition + replica) % len(row)] for replica in range(replication_factor))
+            partition: tuple(order[(start + partition + replica) % len(order)] for replica in range(replication_factor))
             for partition in partitions
         }
     return {
         partition: _over_racks(
-            _seen_from(row, (start + partition) % len(row), partition // len(row)), racks, replication_factor
+            _rotated(order, (start + partition) % len(order), partition // len(order)), racks, replication_factor
         )
         for partition in partitions
     }
 
 
 def start_of(first: BrokerId, racks: Racks) -> int:
-    """The s by which partition 0 is led by this broker, or where that is gone, by the next one still there."""
-    row = row_of(racks)
-    return row.index(min((broker for broker in row if broker >= first), default=min(row)))
+    """The s by which partition 0 is led by this broker, or by the next live one."""
+    order = broker_order(racks)
+    return order.index(min((broker for broker in order if broker >= first), default=min(order)))
 
 
-def row_of(racks: Racks) -> list[BrokerId]:
-    """One broker of each rack in turn, racks and brokers in their order, until all stand in the row."""
+def broker_order(racks: Racks) -> list[BrokerId]:
+    """The brokers sorted, alternating between the racks (KIP-36)."""
     by_rack: dict[str, list[BrokerId]] = {}
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker] or "", []).append(broker)
-    places = {broker: (place, rack) for rack, held in by_rack.items() for place, broker in enumerate(held)}
-    return sorted(racks, key=places.__getitem__)
+    keys = {broker: (index, rack) for rack, members in by_rack.items() for index, broker in enumerate(members)}
+    return sorted(racks, key=keys.__getitem__)
 
 
-def _seen_from(row: Sequence[BrokerId], leader: int, round_number: int) -> list[BrokerId]:
-    """The row from a leader on; in later rounds the others begin further on."""
-    others = [*row[leader + 1 :], *row[:leader]]
+def _rotated(order: Sequence[BrokerId], leader: int, round_number: int) -> list[BrokerId]:
+    """The order from a leader on; in each later round the others are shifted by one more."""
+    others = [*order[leader + 1 :], *order[:leader]]
     shift = round_number % len(others) if others else 0
-    return [row[leader], *others[shift:], *others[:shift]]
+    return [order[leader], *others[shift:], *others[:shift]]
 
 
 def _over_racks(candidates: Sequence[BrokerId], racks: Racks, factor: int) -> tuple[BrokerId, ...]:
-    """The first of them, and of the rest the next one whose rack has fewest replicas, again and again."""
+    """The first candidate, then each time the next one whose rack has the fewest replicas."""
     left, used, held = list(candidates), Counter[str | None](), list[BrokerId]()
     while len(held) < factor:
-        chosen = min(left, key=lambda broker: used[racks[broker]])  # The first of the equals.
+        chosen = min(left, key=lambda broker: used[racks[broker]])  # The first minimum.
         left.remove(chosen)
         held.append(chosen)
         used[racks[chosen]] += 1

@@ -1,7 +1,7 @@
-"""Making, growing and removing topics: what is allowed, where replicas go, and the nodes that say so.
+"""Topics in the store: validation, placement, and the nodes that create, grow and delete them.
 
-Whoever handles the request plans here and writes here; the controller sees the nodes and does the rest. Checks, their
-order and their error codes are those of Apache Kafka's brokers in ZooKeeper mode.
+The broker that serves the request plans and writes; the controller watches the nodes and does the rest. The checks,
+their order and their error codes are those of Apache Kafka's brokers in ZooKeeper mode.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from sordini.protocol.topic_names import why_no_topic
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
 from sordini.replication.cluster_model import Malformed, TopicAssignment, frozen
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.metadata_store.replica_placement import Racks, lacks_racks, place_from, start_of
+from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, place_from, start_of
 from sordini.replication.ports import BadVersion, Check, Create, NodeExists, NoNode, Operation, Session, Set
 
 Replicas = Mapping[int, tuple[BrokerId, ...]]
 
-ASK_FOR_DEFAULT = -1
+USE_BROKER_DEFAULT = -1
 
 
 def topic_ids(getrandbits: Callable[[int], int]) -> Callable[[], TopicId]:
-    """Draws of random ids. One whose text begins with '-' looks like an option to tools, so it is drawn again."""
+    """A generator of random ids. An id whose text begins with '-' looks like an option to tools and is skipped."""
 
     def draw() -> TopicId:
         while True:
@@ -36,14 +36,14 @@ def topic_ids(getrandbits: Callable[[int], int]) -> Callable[[], TopicId]:
 
 
 def check_topic_name(name: str) -> None:
-    """Raise BrokerError INVALID_TOPIC_EXCEPTION unless a topic may bear this name."""
+    """Raise BrokerError INVALID_TOPIC_EXCEPTION for an invalid topic name."""
     reason = why_no_topic(name)
     if reason is not None:
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}: {reason}.")
 
 
-def why_unknown(name: str) -> ErrorCode:
-    """Why there is no topic of this name: nobody made it, or nobody can."""
+def unknown_topic_code(name: str) -> ErrorCode:
+    """The error code for an unknown topic: it does not exist, or its name is invalid."""
     try:
         check_topic_name(name)
     except BrokerError as error:
@@ -52,29 +52,29 @@ def why_unknown(name: str) -> ErrorCode:
 
 
 def colliding(name: str, existing: Collection[str]) -> list[str]:
-    """Topics whose metrics could not be told from this one's, because '.' and '_' are the same there."""
+    """Topics whose metrics would have the same names, in which '.' and '_' are the same."""
     if "." not in name and "_" not in name:
         return []
     plain = name.replace(".", "_")
     return sorted(other for other in existing if other != name and other.replace(".", "_") == plain)
 
 
-def place(name: str, racks: Racks, partitions: range, replication_factor: int) -> Replicas:
-    """Where partitions of a topic of this name go: the rule's s comes from the name.
+def place_replicas(name: str, racks: Racks, partitions: range, replication_factor: int) -> Replicas:
+    """The replicas of a new topic's partitions: the start of the placement is a hash of the name.
 
-    So small topics do not all lie on the first broker, and the same name is always placed alike. Raises BrokerError
-    UNKNOWN_SERVER_ERROR, as Apache Kafka does, when racks are known of some brokers only.
+    So small topics are not all on the first broker, and the same name is always placed alike. Raises BrokerError
+    UNKNOWN_SERVER_ERROR, as Apache Kafka does, when only some brokers have a rack.
     """
     _check_racks(racks)
     return place_from(zlib.crc32(name.encode()), racks, partitions, replication_factor)
 
 
 def _check_racks(racks: Racks) -> None:
-    missing = lacks_racks(racks)
+    missing = brokers_without_rack(racks)
     if missing:
         raise BrokerError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"Brokers {missing} have no broker.rack, and others have one: replicas cannot be spread over racks.",
+            f"Brokers {missing} have no broker.rack, but others have one: replicas cannot be spread over racks.",
         )
 
 
@@ -89,25 +89,25 @@ def plan_topic(
     default_partitions: int,
     default_replication_factor: int,
 ) -> Replicas:
-    """The replicas of a topic to be made. Raises BrokerError with the reason why it cannot be.
+    """The replicas of a topic to be created. Raises BrokerError for an invalid request.
 
-    Counts are the request's, -1 asking for the default. `assignments` says where each partition is to lie, or is
-    empty. `racks` has the living brokers; `existing` are all topics, those being deleted included.
+    Counts are the request's, -1 for the default. `assignments` has the replicas of each partition, or is empty. `racks`
+    has the live brokers; `existing` are all topics, including those being deleted.
     """
     if name in existing:
         raise _exists(name)
     if assignments:
-        if (num_partitions, replication_factor) != (ASK_FOR_DEFAULT, ASK_FOR_DEFAULT):
+        if (num_partitions, replication_factor) != (USE_BROKER_DEFAULT, USE_BROKER_DEFAULT):
             raise BrokerError(
                 ErrorCode.INVALID_REQUEST,
-                "Give either the replicas of each partition, or counts of partitions and replicas, not both.",
+                "Specify either the replicas of each partition, or the numbers of partitions and replicas, not both.",
             )
-        replicas = _given(assignments)
+        replicas = _manual_assignment(assignments)
     else:
-        partitions = default_partitions if num_partitions == ASK_FOR_DEFAULT else num_partitions
-        factor = default_replication_factor if replication_factor == ASK_FOR_DEFAULT else replication_factor
+        partitions = default_partitions if num_partitions == USE_BROKER_DEFAULT else num_partitions
+        factor = default_replication_factor if replication_factor == USE_BROKER_DEFAULT else replication_factor
         _check_counts(partitions, factor, len(racks))
-        replicas = place(name, racks, range(partitions), factor)
+        replicas = place_replicas(name, racks, range(partitions), factor)
     check_topic_name(name)
     others = colliding(name, existing)
     if others:
@@ -131,7 +131,7 @@ def _check_counts(partitions: int, factor: int, brokers: int) -> None:
         )
 
 
-def _given(assignments: Sequence[tuple[int, Sequence[int]]]) -> Replicas:
+def _manual_assignment(assignments: Sequence[tuple[int, Sequence[int]]]) -> Replicas:
     replicas = {partition: tuple(BrokerId(broker) for broker in held) for partition, held in assignments}
     if len(replicas) != len(assignments):
         raise BrokerError(
@@ -141,18 +141,18 @@ def _given(assignments: Sequence[tuple[int, Sequence[int]]]) -> Replicas:
 
 
 def _check_replicas(replicas: Replicas) -> None:
-    """Raise INVALID_REPLICA_ASSIGNMENT for one that makes no sense. Unknown brokers are allowed, as in Kafka."""
+    """Raise INVALID_REPLICA_ASSIGNMENT for an inconsistent one. Unknown brokers are allowed, as in Kafka."""
     reason = None
     sizes = {len(held) for held in replicas.values()}
     twice = [held for held in replicas.values() if len(set(held)) != len(held)]
     if len(sizes) != 1:
         reason = "all partitions should have the same number of replicas"
     elif sizes == {0}:
-        reason = "a partition needs a replica"
+        reason = "a partition needs at least one replica"
     elif twice:
-        reason = f"a broker holds a partition once, not twice: {list(twice[0])}"
+        reason = f"duplicate replicas: {list(twice[0])}"
     elif sorted(replicas) != list(range(len(replicas))):
-        reason = "partitions are numbered from 0 without a gap"
+        reason = "partitions must be numbered from 0 without a gap"
     if reason is not None:
         raise BrokerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Invalid replica assignment: {reason}.")
 
@@ -160,63 +160,65 @@ def _check_replicas(replicas: Replicas) -> None:
 def plan_more_partitions(
     topic: TopicAssignment, count: int, assignments: Sequence[Sequence[int]] | None, racks: Racks
 ) -> Replicas:
-    """The replicas of the partitions by which a topic grows to `count`. Raises BrokerError with the reason why not.
+    """The replicas of the new partitions when a topic grows to `count`. Raises BrokerError for an invalid request.
 
-    `assignments` says where each of the new ones is to lie; without it they go on where the topic's first partition
-    began, so that a topic lies as if it had been made with all of them.
+    `assignments` has the replicas of each new partition. Without it the placement continues from the topic's first
+    partition, as if the topic had been created with all of them.
     """
     if topic.adding or topic.removing:
-        raise BrokerError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"Partitions of topic {topic.name!r} are on the move.")
+        raise BrokerError(
+            ErrorCode.REASSIGNMENT_IN_PROGRESS, f"Partitions of topic {topic.name!r} are being reassigned."
+        )
     present = len(topic.replicas)
     if count <= present:
         raise BrokerError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic has {present} partitions, and {count} are not more than that.",
+            f"The topic has {present} partitions already; {count} is not an increase.",
         )
     first = topic.replicas[min(topic.replicas)]
     if assignments is None:
         _check_counts(count, len(first), len(racks))
         _check_racks(racks)
         return place_from(start_of(first[0], racks), racks, range(present, count), len(first))
-    more = {present + place: tuple(BrokerId(broker) for broker in held) for place, held in enumerate(assignments)}
+    more = {present + index: tuple(BrokerId(broker) for broker in held) for index, held in enumerate(assignments)}
     _check_more_replicas(more, count - present, len(first), racks)
     return more
 
 
-def _check_more_replicas(more: Replicas, wanted: int, factor: int, brokers: Collection[BrokerId]) -> None:
-    """Raise INVALID_REPLICA_ASSIGNMENT. Unknown brokers are refused here, unlike for a topic that is made."""
+def _check_more_replicas(more: Replicas, count: int, factor: int, brokers: Collection[BrokerId]) -> None:
+    """Raise INVALID_REPLICA_ASSIGNMENT. Unlike for a new topic, unknown brokers are rejected."""
     unknown = sorted({broker for held in more.values() for broker in held} - set(brokers))
     reason = None
-    if len(more) != wanted:
-        reason = f"{wanted} partitions are to be added, and {len(more)} are placed."
+    if len(more) != count:
+        reason = f"{count} partitions are to be added, but {len(more)} assignments are given."
     elif unknown:
-        reason = f"Brokers {unknown} are not alive."
+        reason = f"Brokers {unknown} are not live."
     elif any(len(set(held)) != len(held) for held in more.values()):
-        reason = "A broker holds a partition once, not twice."
+        reason = "Duplicate replicas."
     elif any(len(held) != factor for held in more.values()):
-        reason = f"The topic's partitions have {factor} replicas, and so must the new ones."
+        reason = f"The topic's partitions have {factor} replicas; the new ones must have as many."
     if reason is not None:
         raise BrokerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
 
 
 CONFIG_TRIES_MAX = 3
-"""How often a configuration may come or go under somebody who makes its topic."""
+"""How often a configuration may be created or deleted by others while its topic is being created."""
 GROWTH_TRIES_MAX = 100
-"""How often in a row others may change a topic that is to grow."""
+"""How often in a row other writers may change a topic before an attempt to grow it gives up."""
 
 
 async def create_topic(
     session: Session, name: str, replicas: Replicas, topic_id: TopicId, config: Mapping[str, str]
 ) -> None:
-    """Write the topic's configuration and then its assignment, as one transaction: never one without the other.
+    """Write the topic's configuration and its assignment, in one transaction.
 
-    Raises BrokerError TOPIC_ALREADY_EXISTS when somebody was faster.
+    Raises BrokerError TOPIC_ALREADY_EXISTS when another broker was faster.
     """
     settings = znodes.encode_config(config)
     topic = Create(paths.topic(name), znodes.encode_topic(TopicAssignment(name, replicas, topic_id)))
     path = paths.topic_config(name)
-    # A configuration may be there alone: set before the topic was made, left by a tool, or a former topic's, which is
-    # being deleted and may go at any moment.
+    # A configuration may exist without the topic: set before its creation, left by a tool, or that of a former topic
+    # which is being deleted.
     attempts: tuple[Operation, Operation] = Create(path, settings), Set(path, settings)
     for attempt in attempts * CONFIG_TRIES_MAX:
         try:
@@ -229,13 +231,15 @@ async def create_topic(
                 raise
         else:
             return
-    raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"The configuration of {name!r} comes and goes: try again.")
+    raise BrokerError(
+        ErrorCode.REQUEST_TIMED_OUT, f"The configuration of {name!r} is being changed by others: try again."
+    )
 
 
 async def add_partitions(
     session: Session, name: str, plan: Callable[[TopicAssignment], Replicas], *, validate_only: bool
 ) -> Replicas:
-    """Let a topic grow by what `plan` makes of it as it is now; the new partitions' replicas.
+    """Add the partitions that `plan` returns for the topic; the new partitions' replicas.
 
     Raises BrokerError: what `plan` raises, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION for one that is being
     deleted, REQUEST_TIMED_OUT.
@@ -258,7 +262,7 @@ async def add_partitions(
         try:
             await session.set(path, znodes.encode_topic(grown), stat.version)
         except BadVersion:
-            continue  # Somebody else wrote the topic meanwhile: what was planned may be wrong now.
+            continue  # Another writer changed the topic meanwhile: plan again.
         except NoNode:
             raise _does_not_exist(name) from None
         return more
@@ -266,7 +270,7 @@ async def add_partitions(
 
 
 async def count_partitions(session: Session, name: str) -> int:
-    """How many partitions a topic has; raises BrokerError UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_SERVER_ERROR."""
+    """The number of a topic's partitions; raises BrokerError UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_SERVER_ERROR."""
     try:
         data, stat = await session.get(paths.topic(name))
     except NoNode:
@@ -278,13 +282,13 @@ async def count_partitions(session: Session, name: str) -> int:
 
 
 async def check_absent(session: Session, name: str) -> None:
-    """Raise BrokerError TOPIC_ALREADY_EXISTS if `create_topic` would."""
+    """Raise BrokerError TOPIC_ALREADY_EXISTS for an existing topic."""
     if await session.exists(paths.topic(name)) is not None:
         raise _exists(name)
 
 
 async def delete_topic(session: Session, name: str) -> None:
-    """Ask the controller to delete a topic. Asking twice is fine. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+    """Request a topic's deletion by the controller. Idempotent. Raises UNKNOWN_TOPIC_OR_PARTITION."""
     try:
         await session.multi([Check(paths.topic(name)), Create(paths.delete_topic(name))])
     except NodeExists:
@@ -296,7 +300,7 @@ async def delete_topic(session: Session, name: str) -> None:
 
 
 def _does_not_exist(name: str) -> BrokerError:
-    return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r}.")
+    return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name!r} does not exist.")
 
 
 def _exists(name: str) -> BrokerError:

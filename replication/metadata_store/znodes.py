@@ -1,8 +1,8 @@
-"""What the nodes hold: JSON to values and back, exactly as Apache Kafka 2.7 to 3.9 write and read it.
+"""Content of the store's nodes: JSON to values and back, as Apache Kafka 2.7 to 3.9 write and read it.
 
-Reading is tolerant: unknown keys and any order are fine, and what cannot be understood becomes a `Malformed` value
-that names the node. Nobody here raises over a node's bytes, because one bad node (a tool's, a newer broker's) must
-not stop a controller from looking after all others. Writing is exact, down to the order of the keys.
+Decoding is tolerant: unknown keys and any order are accepted, and what cannot be decoded becomes a `Malformed` value
+that names the node. Decoders do not raise: one bad node, a tool's or a newer broker's, must not stop a controller from
+serving all others. Encoding is exact, down to the order of the keys.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Args = ParamSpec("Args")
 
 PRODUCER_IDS_PER_BLOCK = 1000
 TEXT_BYTES_MAX = 2**15 - 1
-"""What the oldest answers to Metadata have room for."""
+"""The limit of a string in the oldest Metadata responses."""
 SECURITY_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 
 
 def _tolerant(path_of: Callable[..., str]) -> Callable[[Callable[Args, T]], Callable[Args, T | Malformed]]:
-    """Turn any surprise in a decoder into a Malformed value naming the node that `path_of` says."""
+    """Make a decoder return Malformed, with the node that `path_of` names, instead of raising."""
 
     def decorate(decode: Callable[Args, T]) -> Callable[Args, T | Malformed]:
         @wraps(decode)
@@ -62,7 +62,7 @@ def _decode(data: bytes) -> dict[str, Any]:
 
 
 def _int(value: Any) -> int:
-    """What the wire has 32 bits for: a number that does not fit could not be told to anybody."""
+    """A number that fits the wire format's 32 bits."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{value!r} is not a whole number")
     if not -(2**31) <= value < 2**31:
@@ -71,7 +71,7 @@ def _int(value: Any) -> int:
 
 
 def _text(value: Any) -> str:
-    """Text that can be told on the wire."""
+    """Text that fits the wire format."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not text")
     if len(value.encode()) > TEXT_BYTES_MAX:
@@ -116,7 +116,7 @@ def decode_broker(broker_id: BrokerId, data: bytes, epoch: int) -> Broker:
 
 @_tolerant(lambda broker_id, _data: paths.broker(broker_id))
 def decode_registration_time(_broker_id: BrokerId, data: bytes) -> int:
-    """When a registration was written, by its broker's clock, in milliseconds."""
+    """The time of a registration in milliseconds, by its broker's clock."""
     written_ms = int(str(_decode(data)["timestamp"]))
     if not 0 <= written_ms < 2**63:
         raise ValueError(f"{written_ms} is not a time")
@@ -140,10 +140,9 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
 
 
 def encode_topic(assignment: TopicAssignment) -> bytes:
-    """Version 3, the topic id included: a rewrite that lost it would make replicas refuse the topic later.
+    """Version 3, with the topic id: after a rewrite without it, replicas would refuse the topic.
 
-    A topic without an id is one of inter.broker.protocol.version below 2.8, and written as brokers of then do: in
-    version 2.
+    A topic without an id is one of inter.broker.protocol.version below 2.8, and is written in version 2.
     """
     value: dict[str, Any] = {
         "removing_replicas": _replica_map(assignment.removing),
@@ -184,7 +183,7 @@ def _read_replica_map(value: Mapping[str, Any]) -> dict[int, tuple[BrokerId, ...
 def _number(text: str) -> int:
     number = _int(int(text))
     if number < 0:
-        raise ValueError(f"{number} is no partition's number")
+        raise ValueError(f"{number} is not a partition number")
     return number
 
 
@@ -230,7 +229,7 @@ def decode_controller_epoch(data: bytes) -> int:
 
 
 def encode_features(version: int) -> bytes:
-    """/feature as a controller leaves it (`Conventions`): feature versioning is on, no feature is final."""
+    """/feature as a controller writes it (`ClusterSettings`): feature versioning enabled, no finalized features."""
     return _encode({"features": {}, "version": version, "status": 1})
 
 
@@ -239,7 +238,7 @@ FEATURES = encode_features(2)
 
 @_tolerant(lambda _data: paths.FEATURE)
 def decode_feature_version(data: bytes) -> int | None:
-    """The version of the node's form; None when feature versioning is off."""
+    """The version of the node's format; None when feature versioning is disabled."""
     value = _decode(data)
     return _int(value["version"]) if _int(value["status"]) == 1 else None
 
@@ -256,7 +255,7 @@ def decode_cluster_id(data: bytes) -> str:
     return text
 
 
-# /config/..., and the notes of changes to it
+# /config/... and its change notifications
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
@@ -276,7 +275,7 @@ def encode_config_change(entity_path: str) -> bytes:
 
 @_tolerant(lambda _data: paths.CONFIG_CHANGES)
 def decode_config_change(data: bytes) -> str:
-    """The entity's path under /config, from version 2 notes and from version 1's type and name."""
+    """The entity's path under /config, in version 2; in version 1 from its type and name."""
     value = _decode(data)
     if value.get("version") == 1:
         return f"{value['entity_type']}/{value['entity_name']}"
@@ -290,7 +289,7 @@ def decode_config_change(data: bytes) -> str:
 
 
 def encode_preferred_election(partitions: Iterable[TopicPartition]) -> bytes:
-    """As a tool asks for it."""
+    """As tools write it."""
     return _encode({"version": 1, "partitions": [{"topic": topic, "partition": p} for topic, p in partitions]})
 
 
@@ -303,14 +302,14 @@ def decode_preferred_election(data: bytes) -> list[TopicPartition]:
 
 
 def encode_reassignment(targets: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> bytes:
-    """What is still to be moved, and to which replicas."""
+    """The partitions to be reassigned, with their targets."""
     rows = [{"topic": name, "partition": p, "replicas": list(held)} for (name, p), held in targets.items()]
     return _encode({"version": 1, "partitions": rows})
 
 
 @_tolerant(lambda _data: paths.REASSIGN_PARTITIONS)
 def decode_reassignment(data: bytes) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-    """Where a partition is named more than once, the last counts."""
+    """Where a partition is named more than once, the last entry counts."""
     return {
         TopicPartition(_text(one["topic"]), _int(one["partition"])): _brokers(one["replicas"])
         for one in _decode(data)["partitions"]
@@ -321,19 +320,19 @@ def decode_reassignment(data: bytes) -> dict[TopicPartition, tuple[BrokerId, ...
 
 
 def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
-    """A note of a leader that has written in-sync sets itself (inter.broker.protocol.version below 2.7-IV2)."""
+    """IsrChangeNotification: a leader has written ISRs itself (inter.broker.protocol.version below 2.7-IV2)."""
     return _encode({"version": 1, "partitions": [{"topic": topic, "partition": p} for topic, p in partitions]})
 
 
 @_tolerant(lambda _data: paths.ISR_CHANGES)
 def decode_isr_change(data: bytes) -> list[TopicPartition]:
-    """What no partition is called is left out: the node of each is looked for."""
+    """Names that no partition may have are left out: each becomes a path."""
     named = [TopicPartition(_text(one["topic"]), _int(one["partition"])) for one in _decode(data)["partitions"]]
     return [one for one in named if why_no_partition(*one) is None]
 
 
 def encode_log_dir_event(broker_id: BrokerId) -> bytes:
-    """A note of a broker that a log directory of its own has failed; there is no other event than 1."""
+    """LogDirEventNotification: a log directory of the broker has failed; 1 is the only event."""
     return _encode({"version": 1, "broker": broker_id, "event": 1})
 
 
@@ -354,7 +353,7 @@ class ProducerIdBlock(NamedTuple):
 
 
 def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
-    """The end is written inclusive, and both as text."""
+    """The end is written inclusive, both bounds as text."""
     return _encode(
         {
             "version": 1,
@@ -367,7 +366,7 @@ def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
 
 @_tolerant(lambda _data: paths.PRODUCER_ID_BLOCK)
 def decode_producer_id_block(data: bytes) -> ProducerIdBlock | None:
-    """None when no block was ever taken."""
+    """None when no block was ever allocated."""
     if not data:
         return None
     value = _decode(data)

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.cluster_model import ANY_CONVENTIONS, KnownState, PartitionState
+from sordini.replication.cluster_model import DEFAULT_CLUSTER_SETTINGS, KnownState, PartitionState
 from sordini.replication.controller.machine import shutdowns
-from sordini.replication.controller.machine.election_algorithms import Election
+from sordini.replication.controller.machine.election_algorithms import ElectionType
 from sordini.replication.controller.machine.events import (
-    ElectionsWanted,
+    ElectionsRequested,
     IsrChange,
-    IsrChangesWanted,
-    MovesWanted,
-    ShutdownWanted,
+    IsrChangesRequested,
+    ReassignmentsRequested,
+    ShutdownRequested,
 )
 from tests.support.controller_machine_harness import World
 from tests.support.transcripts import assert_as_written
@@ -79,9 +79,9 @@ def ask(world: World, verb: str, words: list[str]) -> None:
     if verb == "alter":
         parts = " ".join(words[1:]).split(";")
         changes = tuple(change_of(part.split(), world) for part in parts)
-        world.feed(IsrChangesWanted(BrokerId(broker), epoch, changes))
+        world.feed(IsrChangesRequested(BrokerId(broker), epoch, changes))
     elif verb == "shutdown":
-        wanted = ShutdownWanted(BrokerId(broker), epoch)
+        wanted = ShutdownRequested(BrokerId(broker), epoch)
         refusal = None if world.cluster is None else shutdowns.refusal(world.cluster, wanted)
         world.feed(wanted)
         if world.cluster is not None:
@@ -102,7 +102,7 @@ def hold_election(world: World, verb: str, words: list[str]) -> None:
     if verb == "elect":
         world.elect(int(words[0]))
     elif verb == "elect-leaders":
-        world.feed(ElectionsWanted(Election[words[0].upper()], tuple(map(partition_of, words[1:]))))
+        world.feed(ElectionsRequested(ElectionType[words[0].upper()], tuple(map(partition_of, words[1:]))))
     elif verb == "noted-elections":
         world.elections_noted(*map(partition_of, words))
         world.look_at_noted_elections()
@@ -111,7 +111,7 @@ def hold_election(world: World, verb: str, words: list[str]) -> None:
     elif verb == "allow-unclean":
         world.allow_unclean(words[0])
     else:
-        world.conventions = ANY_CONVENTIONS._replace(
+        world.cluster_settings = DEFAULT_CLUSTER_SETTINGS._replace(
             marks_recovery="recovery" in words, deletes_topics="deletion" in words
         )
 
@@ -174,7 +174,7 @@ def carry_out(world: World, line: str) -> None:
     elif verb == "reconnect":
         world.reconnect()
     elif verb == "move":
-        world.feed(MovesWanted(targets_of(words)))
+        world.feed(ReassignmentsRequested(targets_of(words)))
     elif verb == "noted-moves":
         if words:
             world.moves_noted({one: target or () for one, target in targets_of(words).items()})

@@ -12,49 +12,49 @@ from collections.abc import Callable, Iterable
 from sordini.broker.coordination.tree import Tree
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
-    ANY_CONVENTIONS,
+    DEFAULT_CLUSTER_SETTINGS,
     Answer,
     Broker,
-    Cluster,
+    ClusterState,
     Command,
     Endpoint,
     KnownState,
     LeaderAndIsr,
     Malformed,
-    NotedMoves,
     PartitionState,
     StopReplica,
     TopicAssignment,
+    ZkReassignments,
 )
 from sordini.replication.controller.machine import unclean_elections
 from sordini.replication.controller.machine.events import (
-    Answered,
-    AskUnclean,
-    BalanceDue,
     BrokersChanged,
+    CommandAnswered,
     Conflict,
     DeletionsListed,
     Done,
     Elected,
-    ElectionsNoted,
     Event,
+    LeaderRebalanceDue,
     LogDirsFailed,
-    MovesNoted,
     NewIsr,
     NewState,
     Outcome,
-    ProducerIdsWanted,
-    Refused,
+    ProducerIdsRequested,
+    ReadStates,
+    ReadUncleanSettings,
     Reply,
-    Reread,
     Send,
     StatesRead,
     TopicChanged,
     TopicsListed,
-    UncleanRuled,
+    UncleanSettingsRead,
     Write,
     WriteAll,
+    WriteRefused,
     Wrote,
+    ZkElectionsRead,
+    ZkReassignmentsRead,
 )
 from sordini.replication.controller.machine.machine import step
 from sordini.replication.metadata_store import paths, znodes
@@ -76,7 +76,7 @@ class World:
 
     def __init__(self) -> None:
         self.tree = Tree()
-        self.cluster: Cluster | None = None
+        self.cluster: ClusterState | None = None
         self.said: list[str] = []
         self.answers: deque[tuple[BrokerId, Command]] = deque()
         self.sent: list[tuple[BrokerId, Command]] = []
@@ -86,7 +86,7 @@ class World:
         self.written_by_others: list[tuple[TopicPartition, KnownState]] = []
         self.before_write: Callable[[Write], None] = lambda _: None
         self.unclean: set[str] = set()
-        self.conventions = ANY_CONVENTIONS
+        self.cluster_settings = DEFAULT_CLUSTER_SETTINGS
         self.is_refused: Callable[[Write], bool] = lambda _: False
         for path in ("/brokers", *paths.BASE_PATHS, "/config", "/admin"):
             self._ensure(path)
@@ -176,7 +176,7 @@ class World:
                 states,
                 self.deletions(),
                 fresh_ids=self._ids(topics),
-                conventions=self.conventions,
+                cluster_settings=self.cluster_settings,
             )
         )
 
@@ -200,10 +200,10 @@ class World:
         try:
             data, stat = self.tree.get(paths.REASSIGN_PARTITIONS)
         except NoNode:
-            self.feed(MovesNoted(None))
+            self.feed(ZkReassignmentsRead(None))
             return
         targets = znodes.decode_reassignment(data)
-        self.feed(MovesNoted(NotedMoves({} if isinstance(targets, Malformed) else targets, stat.version)))
+        self.feed(ZkReassignmentsRead(ZkReassignments({} if isinstance(targets, Malformed) else targets, stat.version)))
 
     def look_at_isr_changes(self) -> None:
         notes = self._notes(paths.ISR_CHANGES)
@@ -221,7 +221,7 @@ class World:
         self.unclean.add(topic)
         if self.cluster is not None:
             partitions = unclean_elections.leaderless(self.cluster, topic)
-            self.feed(UncleanRuled(partitions, self._allowing_unclean(partitions)))
+            self.feed(UncleanSettingsRead(partitions, self._allowing_unclean(partitions)))
 
     def elections_noted(self, *partitions: TopicPartition) -> None:
         self._do(Create(paths.PREFERRED_ELECTION, znodes.encode_preferred_election(partitions)))
@@ -229,21 +229,21 @@ class World:
     def look_at_noted_elections(self) -> None:
         data, stat = self.tree.get(paths.PREFERRED_ELECTION)
         noted = znodes.decode_preferred_election(data)
-        self.feed(ElectionsNoted(() if isinstance(noted, Malformed) else tuple(noted), stat.version))
+        self.feed(ZkElectionsRead(() if isinstance(noted, Malformed) else tuple(noted), stat.version))
 
     def balance(self, percentage: int) -> None:
-        self.feed(BalanceDue(percentage))
+        self.feed(LeaderRebalanceDue(percentage))
 
     def want_producer_ids(self, broker_id: int, broker_epoch: int) -> None:
         data, stat = self.tree.get(paths.PRODUCER_ID_BLOCK)
         last = znodes.decode_producer_id_block(data)
         assert not isinstance(last, Malformed)
-        self.feed(ProducerIdsWanted(BrokerId(broker_id), broker_epoch, last, stat.version))
+        self.feed(ProducerIdsRequested(BrokerId(broker_id), broker_epoch, last, stat.version))
 
     def answer_leader_and_isr(self, broker_id: int, codes: dict[TopicPartition, int], *, which: int = -1) -> None:
         """The broker answers what it was told to lead and follow, last if not another is said."""
         told = [c for receiver, c in self.sent if receiver == broker_id and isinstance(c, LeaderAndIsr)]
-        self.feed(Answered(BrokerId(broker_id), told[which], Answer(0, codes)))
+        self.feed(CommandAnswered(BrokerId(broker_id), told[which], Answer(0, codes)))
 
     def epoch_of(self, broker_id: int) -> int:
         """The broker epoch, or -1 of one that is not there."""
@@ -253,7 +253,7 @@ class World:
     def answer(self, error: int = 0) -> None:
         """The oldest command that waits for it is answered."""
         broker_id, command = self.answers.popleft()
-        self.feed(Answered(broker_id, command, Answer(error)))
+        self.feed(CommandAnswered(broker_id, command, Answer(error)))
 
     def feed(self, event: Event) -> None:
         """Take a step and carry it out, as the shell does; a lost guard ends the reign."""
@@ -274,12 +274,12 @@ class World:
                             self.cluster = None
                             return
                         events.append(Wrote(tuple((write, outcome) for write, outcome in outcomes if outcome)))
-                    case Reread(partitions):
+                    case ReadStates(partitions):
                         self.said.append(f"reads {' '.join(map(str, partitions))}")
                         events.append(StatesRead(self._states(partitions)))
-                    case AskUnclean(partitions):
+                    case ReadUncleanSettings(partitions):
                         self.said.append(f"asks for {' '.join(map(str, partitions))}")
-                        events.append(UncleanRuled(partitions, self._allowing_unclean(partitions)))
+                        events.append(UncleanSettingsRead(partitions, self._allowing_unclean(partitions)))
                     case Reply():
                         self.said.append(f"reply {reply_line(action)}")
                         self.replies.append(action)
@@ -289,7 +289,7 @@ class World:
         self.before_write(write)
         if self.is_refused(write):
             self.said.append(f"{operation_line(write.operation)} ! refused")
-            return Refused("for a reason of its own")
+            return WriteRefused("for a reason of its own")
         try:
             results, _ = self.tree.apply([guard, write.operation], 0, 0)
         except CoordinationError as refusal:
@@ -308,7 +308,7 @@ class World:
         if isinstance(write.purpose, NewState | NewIsr):
             return Conflict(self.state(write.purpose.topic_partition))
         expected = NodeExists if isinstance(write.operation, Create) else NoNode
-        return Done(0) if isinstance(refusal, expected) else Refused(str(refusal))
+        return Done(0) if isinstance(refusal, expected) else WriteRefused(str(refusal))
 
     # Reading.
 

@@ -1,12 +1,11 @@
-"""What administrators ask of the reigning controller for single partitions: elections (KIP-183, KIP-460), and moves
-to other replicas (KIP-455).
+"""Validation of administrators' requests for partitions: elections (KIP-183, KIP-460) and reassignments (KIP-455).
 
-Pure. A wish is judged on the cluster as the controller knows it: it comes out as what will be, or as the code and
-the words by which it is declined; the order of the checks is Apache Kafka's. The machine grants by the same judgement
-by which the answer is worded.
+Pure. A request is validated against the cluster state of the controller. The result is what is to be done, or a
+`Rejection` with error code and message; the order of the checks is Apache Kafka's. The response is made of the same
+validation by which the machine decides.
 
-A move is granted when the brokers that it brings in are alive; how it is carried out is in `moves`. What is refused is
-to go on without any replica that is in sync.
+A reassignment is valid when the brokers that it adds are live and an in-sync replica is left; how it proceeds is in
+`reassignment`.
 """
 
 from __future__ import annotations
@@ -16,31 +15,31 @@ from typing import NamedTuple
 
 from sordini.protocol.errors import ErrorCode, shortened
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.cluster_model import Cluster, Plan, Topic, TopicAssignment
+from sordini.replication.cluster_model import ClusterState, ReplicaAssignment, TopicAssignment, TopicState
 from sordini.replication.controller.machine import election_algorithms
-from sordini.replication.controller.machine.election_algorithms import Election
+from sordini.replication.controller.machine.election_algorithms import ElectionType
 
 
-class Declined(NamedTuple):
-    """A wish that is not granted, and why."""
+class Rejection(NamedTuple):
+    """Why a request is invalid: error code and message of the response."""
 
     code: ErrorCode
     reason: str
 
 
-NO_PARTITION = Declined(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition.")
-WITHOUT_LEADER = Declined(
-    ErrorCode.INVALID_REPLICA_ASSIGNMENT, "No replica that would be left is in sync and may lead."
+UNKNOWN_PARTITION = Rejection(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+NO_ELIGIBLE_LEADER = Rejection(
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT, "No remaining replica is in sync and eligible to lead."
 )
-REASONS = {
-    ErrorCode.ELECTION_NOT_NEEDED: "The partition has the leader that it should have.",
-    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred replica is not alive, or not in sync.",
-    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "None of the replicas is alive.",
+ELECTION_REASONS = {
+    ErrorCode.ELECTION_NOT_NEEDED: "The partition already has the leader that the election would choose.",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred replica is not live, or not in sync.",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "None of the replicas is live.",
 }
 
 
-class OngoingMove(NamedTuple):
-    """A partition that is on the move: all its replicas, and those among them that come and go."""
+class OngoingReassignment(NamedTuple):
+    """A partition that is being reassigned: all its replicas, and those of them that are added and removed."""
 
     topic_partition: TopicPartition
     replicas: tuple[BrokerId, ...]
@@ -48,116 +47,130 @@ class OngoingMove(NamedTuple):
     removing: tuple[BrokerId, ...]
 
 
-def judge_election(cluster: Cluster, election: Election, wanted: TopicPartition) -> BrokerId | Declined:
-    """Who wins the election that is asked for."""
-    topic = _topic_with(cluster, wanted)
+def validate_election(
+    cluster: ClusterState, election: ElectionType, topic_partition: TopicPartition
+) -> BrokerId | Rejection:
+    """The broker that wins the requested election."""
+    topic = _topic_with(cluster, topic_partition)
     if topic is None:
-        return NO_PARTITION
-    if wanted.topic in cluster.deletions:
-        return Declined(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted.")
-    known = topic.states.get(wanted.partition)
-    replicas = topic.assignment.replicas[wanted.partition]
-    if known is None:  # Never led: none of its replicas was alive since it was made.
-        verdict: BrokerId | ErrorCode = election_algorithms.NOBODY[election]
+        return UNKNOWN_PARTITION
+    if topic_partition.topic in cluster.deletions:
+        return Rejection(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted.")
+    known = topic.states.get(topic_partition.partition)
+    replicas = topic.assignment.replicas[topic_partition.partition]
+    if known is None:  # No replica has been live since the partition was created.
+        result: BrokerId | ErrorCode = election_algorithms.NO_WINNER_CODES[election]
     else:
-        # A leader that is alive leads, even one that would not be elected again.
+        # A live leader counts as live, even where it is not eligible for election.
         leading = {broker for broker in cluster.brokers if broker == known.state.leader}
-        verdict = election_algorithms.judge(election, replicas, known.state, cluster.electable(wanted) | leading)
-    return Declined(verdict, REASONS[verdict]) if isinstance(verdict, ErrorCode) else verdict
+        live = cluster.electable(topic_partition) | leading
+        result = election_algorithms.elect_requested(election, replicas, known.state, live)
+    return Rejection(result, ELECTION_REASONS[result]) if isinstance(result, ErrorCode) else result
 
 
-def judge_move(
-    cluster: Cluster, wanted: TopicPartition, target: Sequence[BrokerId] | None, *, keep_factor: bool = False
-) -> tuple[BrokerId, ...] | Declined:
-    """The replicas that the partition shall have; without a target the move under way is to be undone.
+def validate_reassignment(
+    cluster: ClusterState,
+    topic_partition: TopicPartition,
+    target: Sequence[BrokerId] | None,
+    *,
+    keep_factor: bool = False,
+) -> tuple[BrokerId, ...] | Rejection:
+    """The target replicas of the partition; without a target, those to which the ongoing reassignment is cancelled.
 
-    With `keep_factor` there must be as many as before (KIP-860).
+    With `keep_factor` the replication factor may not change (KIP-860).
     """
-    topic = _topic_with(cluster, wanted)
+    topic = _topic_with(cluster, topic_partition)
     if target is None:
-        if topic is None or not topic.assignment.is_moving(wanted.partition):
-            return Declined(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No reassignment of the partition is in progress.")
-        end = topic.assignment.origin(wanted.partition)
+        if topic is None or not topic.assignment.is_reassigning(topic_partition.partition):
+            return Rejection(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No reassignment of the partition is in progress.")
+        final = topic.assignment.origin_replicas(topic_partition.partition)
     else:
-        end = tuple(target)
-        fault = _fault_of(cluster, topic, wanted, end)
-        if fault is not None:
-            return Declined(ErrorCode.INVALID_REPLICA_ASSIGNMENT, shortened(fault))
-    if topic is None or wanted.topic in cluster.deletions:
-        return NO_PARTITION
-    if keep_factor and len(end) != (factor := len(topic.assignment.origin(wanted.partition))):
-        return Declined(
-            ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor may not change from {factor} to {len(end)}."
+        final = tuple(target)
+        problem = _problem_of(cluster, topic, topic_partition, final)
+        if problem is not None:
+            return Rejection(ErrorCode.INVALID_REPLICA_ASSIGNMENT, shortened(problem))
+    if topic is None or topic_partition.topic in cluster.deletions:
+        return UNKNOWN_PARTITION
+    if keep_factor and len(final) != (factor := len(topic.assignment.origin_replicas(topic_partition.partition))):
+        return Rejection(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor may not change from {factor} to {len(final)}.",
         )
-    return end if _leaves_a_leader(cluster, topic, wanted, end) else WITHOUT_LEADER
+    return final if _leaves_a_leader(cluster, topic, topic_partition, final) else NO_ELIGIBLE_LEADER
 
 
-def plan(assignment: TopicAssignment, partition: int, end: tuple[BrokerId, ...]) -> Plan:
-    """How a partition gets to these replicas from those it had before any move that is under way."""
-    origin = assignment.origin(partition)
-    leaving = tuple(replica for replica in origin if replica not in end)
-    return Plan((*end, *leaving), tuple(replica for replica in end if replica not in origin), leaving)
+def reassign_to(assignment: TopicAssignment, partition: int, final: tuple[BrokerId, ...]) -> ReplicaAssignment:
+    """The assignment during a reassignment to these replicas; the origin is that of an ongoing one, if any."""
+    origin = assignment.origin_replicas(partition)
+    leaving = tuple(replica for replica in origin if replica not in final)
+    return ReplicaAssignment((*final, *leaving), tuple(replica for replica in final if replica not in origin), leaving)
 
 
-def ongoing_moves(cluster: Cluster) -> Iterator[OngoingMove]:
-    """Every partition on the move, by topic and number: another broker's controller may have left some."""
+def ongoing_reassignments(cluster: ClusterState) -> Iterator[OngoingReassignment]:
+    """Every partition that is being reassigned, sorted; a former controller may have begun it."""
     for name, topic in sorted(cluster.topics.items()):
         for partition, replicas in sorted(topic.assignment.replicas.items()):
-            if topic.assignment.is_moving(partition):
+            if topic.assignment.is_reassigning(partition):
                 adding, removing = topic.assignment.adding, topic.assignment.removing
-                yield OngoingMove(
+                yield OngoingReassignment(
                     TopicPartition(name, partition), replicas, adding.get(partition, ()), removing.get(partition, ())
                 )
 
 
-def is_under_way(cluster: Cluster, wanted: TopicPartition, target: tuple[BrokerId, ...]) -> bool:
+def is_reassigning_to(cluster: ClusterState, topic_partition: TopicPartition, target: tuple[BrokerId, ...]) -> bool:
     """Whether the partition has these replicas and no others, or is moving to them."""
-    topic = _topic_with(cluster, wanted)
-    if topic is None or wanted.topic in cluster.deletions:
+    topic = _topic_with(cluster, topic_partition)
+    if topic is None or topic_partition.topic in cluster.deletions:
         return False
-    assignment, partition = topic.assignment, wanted.partition
-    now = Plan(
+    assignment, partition = topic.assignment, topic_partition.partition
+    now = ReplicaAssignment(
         assignment.replicas[partition], assignment.adding.get(partition, ()), assignment.removing.get(partition, ())
     )
-    return now == plan(assignment, partition, target)
+    return now == reassign_to(assignment, partition, target)
 
 
-def is_moving(cluster: Cluster, wanted: TopicPartition) -> bool:
-    """Whether a move of the partition is under way."""
-    topic = _topic_with(cluster, wanted)
-    return topic is not None and wanted.topic not in cluster.deletions and topic.assignment.is_moving(wanted.partition)
+def is_reassigning(cluster: ClusterState, topic_partition: TopicPartition) -> bool:
+    """Whether the partition is being reassigned."""
+    topic = _topic_with(cluster, topic_partition)
+    return (
+        topic is not None
+        and topic_partition.topic not in cluster.deletions
+        and topic.assignment.is_reassigning(topic_partition.partition)
+    )
 
 
-def _topic_with(cluster: Cluster, wanted: TopicPartition) -> Topic | None:
-    topic = cluster.topics.get(wanted.topic)
-    return topic if topic is not None and wanted.partition in topic.assignment.replicas else None
+def _topic_with(cluster: ClusterState, topic_partition: TopicPartition) -> TopicState | None:
+    topic = cluster.topics.get(topic_partition.topic)
+    return topic if topic is not None and topic_partition.partition in topic.assignment.replicas else None
 
 
-def _leaves_a_leader(cluster: Cluster, topic: Topic, wanted: TopicPartition, end: tuple[BrokerId, ...]) -> bool:
-    """Whether somebody in sync is left to lead when those go that a change of plans needs no more."""
-    known = topic.states.get(wanted.partition)
+def _leaves_a_leader(
+    cluster: ClusterState, topic: TopicState, topic_partition: TopicPartition, final: tuple[BrokerId, ...]
+) -> bool:
+    """Whether an eligible in-sync replica is left without those that a new target does not need."""
+    known = topic.states.get(topic_partition.partition)
     if known is None:
-        return True  # Nothing was ever written to it.
-    kept = plan(topic.assignment, wanted.partition, end).replicas
+        return True  # The partition has no records.
+    kept = reassign_to(topic.assignment, topic_partition.partition, final).replicas
     in_sync = [replica for replica in known.state.isr if replica in kept]
     if known.state.leader is None or known.state.leader in kept:
         return bool(in_sync)
-    return not cluster.electable(wanted).isdisjoint(in_sync)
+    return not cluster.electable(topic_partition).isdisjoint(in_sync)
 
 
-def _fault_of(
-    cluster: Cluster, topic: Topic | None, wanted: TopicPartition, target: tuple[BrokerId, ...]
+def _problem_of(
+    cluster: ClusterState, topic: TopicState | None, topic_partition: TopicPartition, target: tuple[BrokerId, ...]
 ) -> str | None:
-    """What is wrong with a target in itself."""
+    """What is wrong with a target, or None."""
     if not target:
-        return "A partition needs a replica."
+        return "A partition needs at least one replica."
     if len(set(target)) != len(target):
-        return f"A broker holds a partition once, not twice: {list(target)}"
+        return f"Duplicate replicas: {list(target)}"
     if min(target) < 0:
-        return f"A broker's id is not negative: {list(target)}"
-    held = () if topic is None else topic.assignment.origin(wanted.partition)
-    alive = cluster.brokers.keys() - cluster.shutting_down
-    missing = [broker for broker in target if broker not in held and broker not in alive]
+        return f"Broker ids must not be negative: {list(target)}"
+    held = () if topic is None else topic.assignment.origin_replicas(topic_partition.partition)
+    live = cluster.brokers.keys() - cluster.shutting_down
+    missing = [broker for broker in target if broker not in held and broker not in live]
     if missing:
-        return f"Brokers {missing} are not alive, {sorted(alive)} are."
+        return f"Brokers {missing} are not live; live brokers: {sorted(live)}."
     return None

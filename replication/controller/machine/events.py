@@ -1,4 +1,4 @@
-"""What happens to the controller's machine, and what it wants done."""
+"""Events and actions of the controller's machine, and the writes with their outcomes."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import NamedTuple
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
-    ANY_CONVENTIONS,
+    DEFAULT_CLUSTER_SETTINGS,
     Answer,
     Broker,
+    ClusterSettings,
     Command,
-    Conventions,
     KnownState,
-    NotedMoves,
     PartitionState,
     TopicAssignment,
+    ZkReassignments,
 )
-from sordini.replication.controller.machine.election_algorithms import Election
+from sordini.replication.controller.machine.election_algorithms import ElectionType
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Delete, Set
 
-# Events. What was read from the store comes without the nodes that could not be understood.
+# Events. Nodes of the store that cannot be decoded are left out.
 
 
 @dataclass(frozen=True, slots=True)
 class Elected:
-    """We became the controller, or still are after a broken connection; everything was read anew."""
+    """This broker was elected controller, or still is after a reconnect; everything was read again."""
 
     controller_id: BrokerId
     epoch: int
@@ -38,10 +38,10 @@ class Elected:
     states: Mapping[TopicPartition, KnownState]
     deletions: frozenset[str] = frozenset()
     housekeeping: tuple[Create | Set | Delete, ...] = ()
-    """Writes of a new reign that need no decision: /feature, and notifications that the new reading has overtaken."""
+    """Writes of a new term that need no decision: /feature, and the deletion of outdated notifications."""
     fresh_ids: Mapping[str, TopicId] | None = None
-    """Ids drawn for the topics that have none (made by brokers older than KIP-516)."""
-    conventions: Conventions = ANY_CONVENTIONS
+    """Ids for the topics without one (created by brokers older than KIP-516)."""
+    cluster_settings: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class TopicChanged:
 
 @dataclass(frozen=True, slots=True)
 class DeletionsListed:
-    """All topics that somebody wants deleted."""
+    """All topics whose deletion is requested."""
 
     names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class CommandAnswered:
     """A broker answered a command."""
 
     broker_id: BrokerId
@@ -84,18 +84,18 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class ElectionsWanted:
-    """Somebody asks for elections of these partitions."""
+class ElectionsRequested:
+    """An administrator requests elections of these partitions."""
 
-    election: Election
+    election: ElectionType
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ElectionsNoted:
-    """What /admin/preferred_replica_election holds: partitions that their preferred replicas shall lead.
+class ZkElectionsRead:
+    """The content of /admin/preferred_replica_election: partitions whose preferred replicas are to be elected.
 
-    `version` is that node's, which goes when it is done.
+    `version` is that of the node, which is deleted afterwards.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -103,38 +103,38 @@ class ElectionsNoted:
 
 
 @dataclass(frozen=True, slots=True)
-class BalanceDue:
-    """Where a broker leads so many per cent fewer partitions than prefer it, it shall lead them again."""
+class LeaderRebalanceDue:
+    """Rebalance brokers that do not lead more than `percentage` per cent of the partitions that prefer them."""
 
     percentage: int
 
 
 @dataclass(frozen=True, slots=True)
-class UncleanRuled:
-    """Whether a replica that is not in sync may lead these partitions: yes where the topic is one of `allowed`."""
+class UncleanSettingsRead:
+    """The settings that `ReadUncleanSettings` requested: the topics in `allowed` allow unclean elections."""
 
     partitions: tuple[TopicPartition, ...]
     allowed: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class MovesNoted:
-    """What /admin/reassign_partitions holds now; None when there is no such node."""
+class ZkReassignmentsRead:
+    """The content of /admin/reassign_partitions; None when there is no such node."""
 
-    noted: NotedMoves | None
+    node: ZkReassignments | None
 
 
 @dataclass(frozen=True, slots=True)
-class MovesWanted:
-    """Somebody asks that partitions have these replicas; None is to undo the move under way."""
+class ReassignmentsRequested:
+    """An administrator requests these replicas for partitions; None cancels the ongoing reassignment."""
 
     targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
 
 
 class IsrChange(NamedTuple):
-    """What a leader asks for one partition: the in-sync set that shall take the place of the one it knows.
+    """A leader's request for one partition: a new ISR in place of the one it knows.
 
-    The topic is named (AlterPartition v0, v1) or told by its id (from v2 on).
+    The topic is identified by name (AlterPartition v0, v1) or by id (from v2 on).
     """
 
     partition: int
@@ -144,13 +144,13 @@ class IsrChange(NamedTuple):
     topic: str = ""
     topic_id: TopicId = NO_TOPIC_ID
     broker_epochs: tuple[int, ...] = ()
-    """In which life the leader saw each of `isr`, -1 where it does not say; empty when it says so of none (KIP-903)."""
+    """The broker epochs of `isr` as the leader knows them, -1 for an unknown one; empty when not sent (KIP-903)."""
     recovering: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class IsrChangesWanted:
-    """A leader asks for other in-sync sets (AlterPartition). Each change, or the whole, gets a `Reply`."""
+class IsrChangesRequested:
+    """A leader requests ISR changes (AlterPartition). Each change, or the whole request, gets a `Reply`."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -159,23 +159,23 @@ class IsrChangesWanted:
 
 @dataclass(frozen=True, slots=True)
 class StatesRead:
-    """States were read again; `notes` are the nodes that asked for that, to be removed."""
+    """States were read again; `notifications` are the nodes that led to this, to be deleted."""
 
     states: Mapping[TopicPartition, KnownState]
-    notes: tuple[str, ...] = ()
+    notifications: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ShutdownWanted:
-    """A broker is about to stop and wants its leaderships taken over; without an epoch it is not checked."""
+class ShutdownRequested:
+    """A broker requests a controlled shutdown; without a broker epoch the epoch is not checked."""
 
     broker_id: BrokerId
     broker_epoch: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIdsWanted:
-    """A broker asks for producer ids. `last` is the block taken last, from a node of that version."""
+class ProducerIdsRequested:
+    """A broker requests producer ids. `last` is the last allocated block, from a node of that version."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -185,80 +185,89 @@ class ProducerIdsWanted:
 
 @dataclass(frozen=True, slots=True)
 class LogDirsFailed:
-    """These brokers say that a log directory of theirs failed; `notes` are the nodes that say so, to be removed."""
+    """Log directories of these brokers failed; `notifications` are the nodes that report it, to be deleted."""
 
     brokers: frozenset[BrokerId]
-    notes: tuple[str, ...]
+    notifications: tuple[str, ...]
 
 
-# Writes, and what became of them.
+# Writes and their outcomes.
 
 
-class Step(Enum):
-    """What a state is written for in the course of a move (see `moves`)."""
+class ReassignmentStep(Enum):
+    """The step of a reassignment for which a state is written (see `reassignment`)."""
 
-    ROOM = "who is no longer wanted is out of the in-sync set; the assignment is next"
-    BEGUN = "brokers hear of all replicas"
-    LED = "a replica that stays leads"
-    DROPPED = "only replicas that stay are in sync"
+    UNNEEDED_DROPPED = "replicas that the new target does not need are out of the ISR; the assignment is next"
+    STARTED = "brokers are sent all replicas"
+    LEADER_MOVED = "a target replica leads"
+    ISR_SHRUNK = "only target replicas are in sync"
 
 
 class NewState(NamedTuple):
-    """The write puts a partition into this state; `first` when it had none."""
+    """The write gives a partition this state; `first` when it had none."""
 
     topic_partition: TopicPartition
     state: PartitionState
     first: bool
-    step: Step | None = None
+    step: ReassignmentStep | None = None
     target: tuple[BrokerId, ...] = ()
-    """Of `Step.ROOM`: the replicas that are wanted."""
+    """With `UNNEEDED_DROPPED`: the new target."""
 
 
-class TopicGone(NamedTuple):
-    """The write removes the last node of a deleted topic but for the mark that asks for its deletion."""
-
-    topic: str
-
-
-class MarkGone(NamedTuple):
-    """The write removes the mark: the deletion is over."""
+class TopicRemoved(NamedTuple):
+    """The write deletes the last node of a topic except the request for its deletion."""
 
     topic: str
 
 
-class Moved(NamedTuple):
-    """The write begins the moves of some partitions of a topic and ends those of others: `assignment` says how."""
+class DeletionMarkRemoved(NamedTuple):
+    """The write deletes the request for a topic's deletion, which is complete."""
+
+    topic: str
+
+
+class NewAssignment(NamedTuple):
+    """The write begins the reassignment of some partitions of a topic and completes that of others."""
 
     assignment: TopicAssignment
     begun: tuple[int, ...]
     ended: tuple[int, ...]
 
 
-class NotesKept(NamedTuple):
-    """The write leaves these moves in /admin/reassign_partitions."""
+class RemainingZkReassignments(NamedTuple):
+    """The write leaves these reassignments in /admin/reassign_partitions."""
 
-    noted: NotedMoves
+    node: ZkReassignments
 
 
 class NewIsr(NamedTuple):
-    """The write gives a partition another in-sync set at its leader's wish, in the same leader epoch."""
+    """The write gives a partition the ISR that its leader requests, in the same leader epoch."""
 
     topic_partition: TopicPartition
     state: PartitionState
     change: IsrChange
 
 
-class NewBlock(NamedTuple):
-    """The write takes a block of producer ids."""
+class NewProducerIdBlock(NamedTuple):
+    """The write allocates a block of producer ids."""
 
     block: ProducerIdBlock
 
 
 class Routine(NamedTuple):
-    """Nothing hangs on the write; that the node is there (or gone) already is fine."""
+    """Nothing follows from the write; the node may exist (or be deleted) already."""
 
 
-Purpose = NewState | NewIsr | TopicGone | MarkGone | Moved | NotesKept | NewBlock | Routine
+Purpose = (
+    NewState
+    | NewIsr
+    | TopicRemoved
+    | DeletionMarkRemoved
+    | NewAssignment
+    | RemainingZkReassignments
+    | NewProducerIdBlock
+    | Routine
+)
 
 
 class Write(NamedTuple):
@@ -269,29 +278,29 @@ class Write(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The node is as the write wanted it, with this version (0 for one that was deleted)."""
+    """The write took effect and the node has this version (0 for a deleted one)."""
 
     version: int
 
 
 class Conflict(NamedTuple):
-    """A NewState or NewIsr met another state, or none (`current` is None: no such node, or nowhere to put it)."""
+    """A NewState or NewIsr found another state, or none (`current` is None: no such node, or no parent)."""
 
     current: KnownState | None
 
 
-class Refused(NamedTuple):
-    """The store would not do it."""
+class WriteRefused(NamedTuple):
+    """The store refused the write."""
 
     reason: str
 
 
-Outcome = Done | Conflict | Refused
+Outcome = Done | Conflict | WriteRefused
 
 
 @dataclass(frozen=True, slots=True)
 class Wrote:
-    """What became of a batch of writes, one outcome for each."""
+    """The outcomes of a batch of writes."""
 
     outcomes: tuple[tuple[Write, Outcome], ...]
 
@@ -302,23 +311,23 @@ Event = (
     | TopicsListed
     | TopicChanged
     | DeletionsListed
-    | Answered
+    | CommandAnswered
     | Wrote
-    | ElectionsWanted
-    | ElectionsNoted
-    | BalanceDue
-    | UncleanRuled
-    | MovesNoted
-    | MovesWanted
-    | IsrChangesWanted
+    | ElectionsRequested
+    | ZkElectionsRead
+    | LeaderRebalanceDue
+    | UncleanSettingsRead
+    | ZkReassignmentsRead
+    | ReassignmentsRequested
+    | IsrChangesRequested
     | StatesRead
-    | ShutdownWanted
-    | ProducerIdsWanted
+    | ShutdownRequested
+    | ProducerIdsRequested
     | LogDirsFailed
 )
 
 
-# Actions, to be carried out in the order in which they are given.
+# Actions, carried out in order.
 
 
 class Send(NamedTuple):
@@ -327,35 +336,35 @@ class Send(NamedTuple):
 
 
 class WriteAll(NamedTuple):
-    """Do these in order, then feed the machine one `Wrote` with all outcomes before any other event."""
+    """Write these in order, then feed the machine one `Wrote` with all outcomes before any other event."""
 
     writes: tuple[Write, ...]
 
 
-class Reread(NamedTuple):
-    """Read these states and feed the machine one `StatesRead`: somebody knows a newer one than the controller."""
+class ReadStates(NamedTuple):
+    """Read these states and feed the machine one `StatesRead`: a leader knows newer ones than the controller."""
 
     partitions: tuple[TopicPartition, ...]
 
 
-class AskUnclean(NamedTuple):
-    """Find out whether unclean elections are allowed for these, and feed the machine one `UncleanRuled`.
+class ReadUncleanSettings(NamedTuple):
+    """Read whether unclean elections are allowed for these, and feed the machine one `UncleanSettingsRead`.
 
-    None of their in-sync sets is there, and somebody else is.
+    No in-sync replica of them is eligible, and another replica is.
     """
 
     partitions: tuple[TopicPartition, ...]
 
 
 class Reply(NamedTuple):
-    """A part of the answer to the event from which all this follows.
+    """A part of the response to the request.
 
-    Of a change: the state that is in the store, or why it will not be. `change` None: the whole is refused, or what
-    was asked for is this block.
+    For a change: the state in the store, or the error code. `change` None: the error code of the whole request, or the
+    allocated block.
     """
 
     change: IsrChange | None
-    verdict: KnownState | ProducerIdBlock | ErrorCode
+    result: KnownState | ProducerIdBlock | ErrorCode
 
 
-Action = Send | WriteAll | Reread | AskUnclean | Reply
+Action = Send | WriteAll | ReadStates | ReadUncleanSettings | Reply

@@ -1,11 +1,10 @@
-"""What state a partition must go to, given who is alive: the rules by which leaders and in-sync sets change by
-themselves, without anybody's wish.
+"""Leaders and ISRs that follow from which brokers are live, without any request.
 
-A leader that is lost is followed by the first in-sync replica of the assignment that may lead. A broker that is
-shutting down gives up its leaderships where somebody else may take them, and its places in in-sync sets; one whose log
-directory failed has lost that replica as if it were dead. The in-sync set never becomes empty: where none of it may
-lead, nobody leads, and it is kept whole until one of it is back. Unless the topic allows unclean elections: then any
-replica may lead that is there. Whether it does is asked only when it matters (see `unclean`).
+The successor of a failed leader is the first eligible in-sync replica of the assignment. A broker that is shutting down
+hands over its leaderships where another replica is eligible, and leaves the ISRs. A replica in a failed log directory
+counts as a replica on a failed broker. The ISR never becomes empty: while none of its members is eligible, the
+partition has no leader and the ISR is kept until a member returns. If the topic allows unclean elections, any live
+replica may lead instead. That setting is read only when it matters (see `unclean_elections`).
 
 Pure, like the machine it belongs to.
 """
@@ -19,140 +18,145 @@ from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import PartitionState, TopicAssignment
 from sordini.replication.controller.machine import election_algorithms
 from sordini.replication.controller.machine.events import Write
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.metadata_store import paths
 from sordini.replication.ports import Create
 
 
-class Waits(Enum):
-    """A decision that is not made in this step."""
+class Deferred(Enum):
+    """A decision that is made in a later step."""
 
-    TO_BE_RULED = "nobody who is in sync is there; whether anybody else may lead is being asked"
+    UNCLEAN_SETTING = "no in-sync replica is eligible; the topic's unclean election setting is being read"
 
 
-def decide(
-    turn: Turn,
+def update_states(
+    transition: Transition,
     topic: TopicAssignment,
-    steady: Collection[BrokerId],
+    uninterrupted: Collection[BrokerId],
     live: Collection[BrokerId],
     partitions: Collection[int] | None = None,
 ) -> list[TopicPartition]:
-    """Write the states that must change now that these brokers are alive; the partitions concerned.
+    """Write the states that must change with these live brokers; the partitions concerned.
 
-    Those that wait for a ruling are among them: their states change in the step after that. `steady` are the brokers
-    that have been alive without a break. One that broke off and came back lost its leadership and its place in the
-    in-sync sets with its former life, but may lead again if there is nobody better. Without `partitions` all of the
-    topic are looked at.
+    Partitions whose unclean election setting is being read are included: their states change in a later step.
+    `uninterrupted` are the live brokers of an unchanged incarnation. A broker that restarted lost its leaderships and
+    left the ISRs, but may be elected if no other replica is eligible. `partitions` limits it to some of the topic.
     """
     decided = []
-    states = turn.states(topic.name)
+    states = transition.states(topic.name)
     if not states and any(replica in live for held in topic.replicas.values() for replica in held):
-        turn.write(Write(Create(paths.partitions(topic.name))))
+        transition.write(Write(Create(paths.partitions(topic.name))))
     for partition, replicas in sorted(topic.replicas.items()):
         if partitions is not None and partition not in partitions:
             continue
         topic_partition, known = TopicPartition(topic.name, partition), states.get(partition)
         if known is None:
-            present = tuple(r for r in replicas if r in live and turn.may_join(r, topic_partition))
+            present = tuple(r for r in replicas if r in live and transition.is_eligible(r, topic_partition))
             if not present:
-                continue  # Nobody can hold it; decided when somebody comes.
-            turn.write(Write(Create(paths.partition(topic_partition))))
-            turn.write_state(topic_partition, turn.first_state(present[0], present))
+                continue  # No replica is live: decided when one registers.
+            transition.write(Write(Create(paths.partition(topic_partition))))
+            transition.write_state(topic_partition, transition.first_state(present[0], present))
         else:
-            state = state_among(turn, topic_partition, known.state, replicas, steady, live)
+            state = next_state_of(transition, topic_partition, known.state, replicas, uninterrupted, live)
             if state is None:
                 continue
             if isinstance(state, PartitionState):
-                turn.write_state(topic_partition, state)
+                transition.write_state(topic_partition, state)
         decided.append(topic_partition)
     return decided
 
 
-def decide_again(turn: Turn, topic: TopicAssignment, partition: int, *, anew: bool = False) -> bool:
-    """Write what follows from a state that was found; false when it may stay as it is.
+def update_state(
+    transition: Transition, topic: TopicAssignment, partition: int, *, force_new_epoch: bool = False
+) -> bool:
+    """Write what follows from a state that another writer left; false when it may stay as it is.
 
-    With `anew` a new leader epoch begins in any case: brokers must hear of what was found, and obey only those.
+    `force_new_epoch` begins a new leader epoch in any case: the state must reach brokers, which accept only newer ones.
     """
-    known = turn.states(topic.name)[partition].state
+    known = transition.states(topic.name)[partition].state
     replicas, live, topic_partition = (
         topic.replicas[partition],
-        turn.brokers.keys(),
+        transition.brokers.keys(),
         TopicPartition(topic.name, partition),
     )
-    state = state_among(turn, topic_partition, known, replicas, live, live)
-    if state is None and anew:
-        state = turn.next_state(known, known.leader, known.isr)
+    state = next_state_of(transition, topic_partition, known, replicas, live, live)
+    if state is None and force_new_epoch:
+        state = transition.next_state(known, known.leader, known.isr)
     if isinstance(state, PartitionState):
-        turn.write_state(topic_partition, state)
+        transition.write_state(topic_partition, state)
     return state is not None
 
 
-def state_among(
-    turn: Turn,
+def next_state_of(
+    transition: Transition,
     topic_partition: TopicPartition,
     state: PartitionState,
     replicas: tuple[BrokerId, ...],
-    steady: Collection[BrokerId],
+    uninterrupted: Collection[BrokerId],
     live: Collection[BrokerId],
     *,
     unclean: bool | None = None,
-) -> PartitionState | Waits | None:
-    """The state a partition must go to, or None if it may stay as it is.
+) -> PartitionState | Deferred | None:
+    """The state that follows, or None if the present one may stay.
 
-    `unclean` says whether a replica may lead that is not in sync; None is not known, and asked if it matters.
+    `unclean`: whether a replica out of sync may lead; None is unknown, and is read if it matters.
     """
-    if _is_whole(turn, state, replicas, steady):
+    if _is_unaffected(transition, state, replicas, uninterrupted):
         return None
-    fit = [replica for replica in replicas if replica in steady and turn.may_join(replica, topic_partition)]
+    eligible = [
+        replica for replica in replicas if replica in uninterrupted and transition.is_eligible(replica, topic_partition)
+    ]
     leader = state.leader
     keeps_leader = (
         leader is not None
-        and leader in steady
+        and leader in uninterrupted
         and leader in replicas
         and leader in state.isr
-        and turn.is_online(leader, topic_partition)
+        and transition.is_online(leader, topic_partition)
     )
-    if leader not in fit or not keeps_leader:
-        winner = election_algorithms.offline(replicas, state.isr, fit)
+    if leader not in eligible or not keeps_leader:
+        winner = election_algorithms.elect_offline(replicas, state.isr, eligible)
         if winner is None and not keeps_leader:
-            returned = [replica for replica in live if turn.may_join(replica, topic_partition)]
-            winner = election_algorithms.offline(replicas, state.isr, returned)
+            live_replicas = [replica for replica in live if transition.is_eligible(replica, topic_partition)]
+            winner = election_algorithms.elect_offline(replicas, state.isr, live_replicas)
         if winner is not None or not keeps_leader:
             leader, keeps_leader = winner, False
-        # Else it is shutting down and there is nobody to take over: it leads for as long as it is there.
+        # Otherwise it is shutting down and no other replica is eligible: it leads until it is gone.
     if leader is None:
-        return _without_in_sync(turn, topic_partition, state, replicas, unclean=unclean)
-    isr = tuple(replica for replica in state.isr if replica in fit or replica == leader)
-    return None if keeps_leader and isr == state.isr else turn.next_state(state, leader, isr)
+        return _without_in_sync(transition, topic_partition, state, replicas, unclean=unclean)
+    isr = tuple(replica for replica in state.isr if replica in eligible or replica == leader)
+    return None if keeps_leader and isr == state.isr else transition.next_state(state, leader, isr)
 
 
 def _without_in_sync(
-    turn: Turn,
+    transition: Transition,
     topic_partition: TopicPartition,
     state: PartitionState,
     replicas: tuple[BrokerId, ...],
     *,
     unclean: bool | None,
-) -> PartitionState | Waits | None:
-    """The state of a partition of which nobody who is in sync is there."""
-    lagging = next((replica for replica in replicas if turn.may_join(replica, topic_partition)), None)
+) -> PartitionState | Deferred | None:
+    """The state of a partition without an eligible in-sync replica."""
+    lagging = next((replica for replica in replicas if transition.is_eligible(replica, topic_partition)), None)
     if lagging is not None and unclean:
-        return turn.unclean_state(state, lagging)
+        return transition.unclean_state(state, lagging)
     if lagging is not None and unclean is None:
-        turn.ask_unclean(topic_partition)
-        # Where nobody leads already brokers are told of that; it stays so unless the ruling is that it need not.
-        return None if state.leader is None else Waits.TO_BE_RULED
-    # The in-sync set is kept whole: any of it may lead when it comes back, and nobody else.
-    return None if state.leader is None else turn.next_state(state, None, state.isr)
+        transition.read_unclean_setting(topic_partition)
+        # A partition without a leader is announced as such now; it gets one only if the setting allows it.
+        return None if state.leader is None else Deferred.UNCLEAN_SETTING
+    # The ISR is kept: any of its members may lead when it returns, and no other replica.
+    return None if state.leader is None else transition.next_state(state, None, state.isr)
 
 
-def _is_whole(turn: Turn, state: PartitionState, replicas: tuple[BrokerId, ...], steady: Collection[BrokerId]) -> bool:
-    """Whether nothing has happened to the leader and whoever is in sync.
+def _is_unaffected(
+    transition: Transition, state: PartitionState, replicas: tuple[BrokerId, ...], uninterrupted: Collection[BrokerId]
+) -> bool:
+    """Whether nothing has happened to the leader and the ISR.
 
-    Of a large cluster that is nearly every partition whenever a broker comes or goes: to see it without the look at
-    each replica that follows took a fifth of the time.
+    When a broker of a large cluster fails, that is nearly every partition: this check instead of one for each replica
+    takes a fifth of the time.
     """
-    if turn.offline or state.leader not in state.isr:
+    if transition.offline or state.leader not in state.isr:
         return False
-    leaving = turn.shutting_down
-    return all(member in steady and member in replicas and member not in leaving for member in state.isr)
+    leaving = transition.shutting_down
+    return all(member in uninterrupted and member in replicas and member not in leaving for member in state.isr)

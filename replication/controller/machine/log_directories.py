@@ -1,9 +1,9 @@
-"""Replicas in log directories that failed (KIP-112): dead, although their broker lives.
+"""Offline replicas: those in failed log directories of live brokers (KIP-112).
 
-The broker leaves a note, and nothing more is in it than its id. So it is sent everything it should hold, and its
-answer says what it cannot: KAFKA_STORAGE_ERROR for a partition is a replica that is offline, success in leading or
-following it one that is sound again. STALE_CONTROLLER_EPOCH in the answer to such a survey says the same as success:
-the broker holds the replica already, in that leader epoch or a later one. Any other code says nothing.
+The broker's notification contains only its id. So the broker is sent all its partitions (a survey), and its answer
+tells which are offline: KAFKA_STORAGE_ERROR means that a replica is offline, success that it is online again.
+STALE_CONTROLLER_EPOCH in the answer to a survey means the same as success: the replica is open already, in that leader
+epoch or a later one. Any other code means nothing.
 
 Pure, like the machine it belongs to.
 """
@@ -14,62 +14,62 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.replication.cluster_model import LeaderAndIsr, PartitionInfo, Replica
 from sordini.replication.controller.machine import leader_election
-from sordini.replication.controller.machine.events import Answered, LogDirsFailed, Write
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import CommandAnswered, LogDirsFailed, Write
+from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.ports import Delete
 
 
-def look(turn: Turn, event: LogDirsFailed) -> None:
-    """Ask the brokers what they still hold."""
-    turn.send_states(turn.infos(), event.brokers & turn.brokers.keys(), is_survey=True)
-    turn.write(*(Write(Delete(note)) for note in event.notes))
+def survey(transition: Transition, event: LogDirsFailed) -> None:
+    """Find out which replicas of these brokers are offline."""
+    transition.send_states(transition.partition_infos(), event.brokers & transition.brokers.keys(), is_survey=True)
+    transition.write(*(Write(Delete(path)) for path in event.notifications))
 
 
-def answered(turn: Turn, event: Answered) -> None:
-    """A broker says which replicas it has in hand, and which it has not."""
-    broker, command = turn.brokers.get(event.broker_id), event.command
+def answered(transition: Transition, event: CommandAnswered) -> None:
+    """A broker answered a LeaderAndIsr: some replicas are offline, or online again."""
+    broker, command = transition.brokers.get(event.broker_id), event.command
     if not isinstance(command, LeaderAndIsr) or broker is None or broker.epoch != command.broker_epoch:
-        return  # Another command's answer, or one of a former life.
+        return  # Another command, or an answer of a former incarnation.
     if event.answer.error:
         return
-    lost, found = set[Replica](), set[Replica]()
+    failed, restored = set[Replica](), set[Replica]()
     for info in command.partitions:
         replica = Replica(event.broker_id, info.topic_partition)
         code = event.answer.partitions.get(info.topic_partition, ErrorCode.NONE)
-        if code == ErrorCode.KAFKA_STORAGE_ERROR and replica not in turn.offline:
-            lost.add(replica)
-        elif replica in turn.offline and _is_held(code, info, command):
-            found.add(replica)
-    if lost or found:
-        turn.offline = (turn.offline | lost) - found
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and replica not in transition.offline:
+            failed.add(replica)
+        elif replica in transition.offline and _is_open(code, info, command):
+            restored.add(replica)
+    if failed or restored:
+        transition.offline = (transition.offline | failed) - restored
         _decide(
-            turn,
+            transition,
             [
                 info.topic_partition
                 for info in command.partitions
-                if Replica(event.broker_id, info.topic_partition) in lost | found
+                if Replica(event.broker_id, info.topic_partition) in failed | restored
             ],
         )
 
 
-def _is_held(code: int, info: PartitionInfo, command: LeaderAndIsr) -> bool:
-    """Whether the broker's code for a partition shows that its log is open."""
+def _is_open(code: int, info: PartitionInfo, command: LeaderAndIsr) -> bool:
+    """Whether the code of a partition shows that its log is open."""
     if command.is_survey:
         return code in (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH)
-    # A partition without a leader may be taken without its log being opened: its election could fail, and be tried
-    # again for ever. So it is tried only once for each note that the broker leaves.
+    # A broker accepts a partition without a leader without opening its log. Electing it then could fail and be repeated
+    # forever, so it is tried only once per notification.
     return code == ErrorCode.NONE and info.state.leader is not None
 
 
-def _decide(turn: Turn, changed: list[TopicPartition]) -> None:
-    live, told = turn.brokers.keys(), []
+def _decide(transition: Transition, changed: list[TopicPartition]) -> None:
+    live, announced = transition.brokers.keys(), []
     for topic_partition in changed:
-        topic = turn.assignment(topic_partition.topic)
-        if topic is None or topic.name in turn.deletions or topic_partition.partition not in topic.replicas:
+        topic = transition.assignment(topic_partition.topic)
+        if topic is None or topic.name in transition.deletions or topic_partition.partition not in topic.replicas:
             continue
-        if not leader_election.decide(turn, topic, live, live, [topic_partition.partition]):
-            info = turn.info(*topic_partition)
-            told += [info] if info is not None else []
-    if told:
-        # Nobody leads otherwise than before, but clients hear which replicas are offline.
-        turn.send_metadata(turn.brokers, told)
+        if not leader_election.update_states(transition, topic, live, live, [topic_partition.partition]):
+            info = transition.partition_info(*topic_partition)
+            announced += [info] if info is not None else []
+    if announced:
+        # The leaders are unchanged, but the metadata has the offline replicas.
+        transition.send_metadata(transition.brokers, announced)

@@ -1,15 +1,15 @@
-"""Blocks of producer ids that the controller gives to brokers (AllocateProducerIds, KIP-730).
+"""Blocks of producer ids that the controller allocates to brokers (AllocateProducerIds, KIP-730).
 
-Pure. The block after the one taken last is written under the version of the node that held it: no id is in two blocks,
-whoever else takes them (brokers of protocols before 3.0 take theirs from the store themselves).
+Pure. The next block is written under the version of the node that held the last one. So no id is in two blocks, even
+though brokers of protocols before 3.0 allocate theirs in the store themselves.
 """
 
 from __future__ import annotations
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.machine.events import Done, NewBlock, Outcome, ProducerIdsWanted, Write
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import Done, NewProducerIdBlock, Outcome, ProducerIdsRequested, Write
+from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.znodes import PRODUCER_IDS_PER_BLOCK, ProducerIdBlock
 from sordini.replication.ports import Set
@@ -17,29 +17,29 @@ from sordini.replication.ports import Set
 _ID_MAX = 2**63 - 1
 
 
-def block_after(last: ProducerIdBlock | None, broker_id: BrokerId) -> ProducerIdBlock | None:
-    """The broker's block when this was the last one taken; None when the cluster has run out of ids."""
+def next_producer_id_block(last: ProducerIdBlock | None, broker_id: BrokerId) -> ProducerIdBlock | None:
+    """The block that follows the last one; None when the cluster has run out of ids."""
     start = 0 if last is None else last.end
     if start > _ID_MAX - PRODUCER_IDS_PER_BLOCK:
         return None
     return ProducerIdBlock(broker_id, start, start + PRODUCER_IDS_PER_BLOCK)
 
 
-def take(turn: Turn, event: ProducerIdsWanted) -> None:
-    """Write the next block for a broker that is known in this life."""
-    broker = turn.brokers.get(event.broker_id)
-    block = block_after(event.last, event.broker_id)
+def allocate(transition: Transition, event: ProducerIdsRequested) -> None:
+    """Write the next block for a broker that is registered in this incarnation."""
+    broker = transition.brokers.get(event.broker_id)
+    block = next_producer_id_block(event.last, event.broker_id)
     if broker is None:
-        turn.reply(None, ErrorCode.BROKER_ID_NOT_REGISTERED)
+        transition.reply(None, ErrorCode.BROKER_ID_NOT_REGISTERED)
     elif broker.epoch != event.broker_epoch:
-        turn.reply(None, ErrorCode.STALE_BROKER_EPOCH)
+        transition.reply(None, ErrorCode.STALE_BROKER_EPOCH)
     elif block is None:
-        turn.reply(None, ErrorCode.UNKNOWN_SERVER_ERROR)
+        transition.reply(None, ErrorCode.UNKNOWN_SERVER_ERROR)
     else:
         operation = Set(paths.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(block), event.version)
-        turn.write(Write(operation, NewBlock(block)))
+        transition.write(Write(operation, NewProducerIdBlock(block)))
 
 
-def wrote(turn: Turn, purpose: NewBlock, outcome: Outcome) -> None:
-    """Hand the block over; a write that was refused gives none, and the block taken last has to be read again."""
-    turn.reply(None, purpose.block if isinstance(outcome, Done) else ErrorCode.INVALID_UPDATE_VERSION)
+def wrote(transition: Transition, purpose: NewProducerIdBlock, outcome: Outcome) -> None:
+    """Reply with the block; after a refused write the last block has to be read again."""
+    transition.reply(None, purpose.block if isinstance(outcome, Done) else ErrorCode.INVALID_UPDATE_VERSION)

@@ -1,19 +1,20 @@
-"""Moving partitions to other replicas (KIP-455).
+"""Reassignment of partitions to other replicas (KIP-455).
 
-    origin 1,2, target 3,1          /brokers/topics/T                  the partition's state, brokers told of it
-      begun: nothing is lost yet    3,1,2  adding 3, removing 2        next epoch: 3 follows, the leader counts it
-      ... 3 catches up              .                                  its leader puts 3 into the in-sync set
-      led: by one that stays        .                                  next epoch
-      dropped: 2 is out of sync     .                                  next epoch: brokers hear of 3,1 alone
-      ended: 2 deletes its copy     3,1                                .
+    origin 1,2, target 3,1          /brokers/topics/T                  the partition's state, sent to brokers
+      STARTED                       3,1,2  adding 3, removing 2        next epoch: 3 follows
+      ... 3 catches up              .                                  its leader adds 3 to the ISR
+      LEADER_MOVED                  .                                  next epoch: 3 or 1 leads
+      ISR_SHRUNK                    .                                  next epoch: ISR 3,1; brokers are sent 3,1 alone
+      completed: 2 is deleted       3,1                                .
 
-Every step is a write; what follows it is done when it is in the store, and can be told from what is there. So a new
-controller goes on where the old one stopped: it begins another epoch, since nobody knows who was told what, or takes
-the leadership if all that stay are in sync already. A state that somebody else wrote meanwhile makes the step be
-decided anew on that. A partition that nobody leads waits.
+Every step is a write. The next step follows once it is in the store, and depends only on what the store contains. So a
+new controller continues where the old one stopped: it begins another epoch, since it does not know which brokers got
+which commands, or elects a target replica if all of them are in sync. If another writer changed the state, the step is
+decided again on that. A partition without a leader waits.
 
-Another target, or going back, may come at any time. Copies that it has no use for go first: out of the in-sync set and
-out of what brokers hear, then deleted; only then it is written. Until it is, the former move is the one to go on with.
+A new target, or a cancellation, may be requested at any time. First the replicas that it does not need are removed from
+the ISR and from what brokers are sent (UNNEEDED_DROPPED), and deleted; then the new assignment is written. Until that
+write the former reassignment is the ongoing one.
 
 Pure, like the machine it belongs to.
 """
@@ -26,230 +27,263 @@ from dataclasses import replace
 from typing import assert_never
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.cluster_model import Plan, StoppedReplica, TopicAssignment, frozen
+from sordini.replication.cluster_model import ReplicaAssignment, StoppedReplica, TopicAssignment, frozen
 from sordini.replication.controller.machine import admin_validation, election_algorithms, leader_election
-from sordini.replication.controller.machine.events import Moved, NewState, Step, Write
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import NewAssignment, NewState, ReassignmentStep, Write
+from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Set
 
 Brokers = tuple[BrokerId, ...]
 
 
-def begin(turn: Turn, targets: Mapping[TopicPartition, Brokers | None]) -> None:
-    """Begin the moves that are granted and change something; without a target the move under way is undone."""
+def begin(transition: Transition, targets: Mapping[TopicPartition, Brokers | None]) -> None:
+    """Begin the valid reassignments that change something; without a target the ongoing one is cancelled."""
     ready: dict[TopicPartition, Brokers] = {}
-    for wanted, target in targets.items():
-        end = admin_validation.judge_move(turn.before, wanted, target)
-        if isinstance(end, admin_validation.Declined) or admin_validation.is_under_way(turn.before, wanted, end):
+    for one, requested in targets.items():
+        target = admin_validation.validate_reassignment(transition.before, one, requested)
+        if isinstance(target, admin_validation.Rejection) or admin_validation.is_reassigning_to(
+            transition.before, one, target
+        ):
             continue
-        if not _make_room(turn, wanted, end):
-            ready[wanted] = end
-    _assign(turn, ready, ())
+        if not _drop_unneeded(transition, one, target):
+            ready[one] = target
+    _assign(transition, ready, ())
 
 
-def resume(turn: Turn, partitions: Iterable[TopicPartition]) -> None:
-    """Take those of the partitions that are on the move a step further, and let brokers hear of it in any case."""
+def resume(transition: Transition, partitions: Iterable[TopicPartition]) -> None:
+    """Advance those of the partitions that are being reassigned, and send their state to brokers in any case."""
     for topic_partition in partitions:
-        if not _is_moving(turn, topic_partition) or _lead(turn, topic_partition):
+        if not _is_reassigning(transition, topic_partition) or _lead(transition, topic_partition):
             continue
-        state = turn.states(topic_partition.topic)[topic_partition.partition].state
+        state = transition.states(topic_partition.topic)[topic_partition.partition].state
         if state.leader is not None:
-            turn.write_state(topic_partition, turn.next_state(state, state.leader, state.isr), Step.BEGUN)
+            transition.write_state(
+                topic_partition, transition.next_state(state, state.leader, state.isr), ReassignmentStep.STARTED
+            )
 
 
-def go_on(turn: Turn, partitions: Iterable[TopicPartition]) -> None:
-    """Take those of the partitions that are on the move a step further, if all that shall stay are in sync."""
+def advance(transition: Transition, partitions: Iterable[TopicPartition]) -> None:
+    """Advance those of the partitions that are being reassigned, if all target replicas are in sync."""
     for topic_partition in partitions:
-        if _is_moving(turn, topic_partition):
-            _lead(turn, topic_partition)
+        if _is_reassigning(transition, topic_partition):
+            _lead(transition, topic_partition)
 
 
-def tell_planned(turn: Turn, written: Iterable[NewState]) -> None:
-    """Where room was made for another target, brokers hear already of that."""
+def announce_planned(transition: Transition, written: Iterable[NewState]) -> None:
+    """Where unneeded replicas were dropped, brokers are sent the new target's assignment already."""
     for new in written:
         name, partition = new.topic_partition
-        known = turn.states(name).get(partition)
-        if new.step is Step.ROOM and known is not None and known.state == new.state:
-            plan = admin_validation.plan(_assigned(turn, new.topic_partition), partition, new.target)
-            turn.tell_planned(new.topic_partition, plan)
+        known = transition.states(name).get(partition)
+        if new.step is ReassignmentStep.UNNEEDED_DROPPED and known is not None and known.state == new.state:
+            assignment = admin_validation.reassign_to(_assigned(transition, new.topic_partition), partition, new.target)
+            transition.announce_planned(new.topic_partition, assignment)
 
 
-def stepped(turn: Turn, written: Iterable[NewState]) -> None:
-    """These states were written, and brokers told of them: what is next for those that are on the move?"""
+def states_written(transition: Transition, written: Iterable[NewState]) -> None:
+    """These states were written and sent to brokers: continue the reassignments among them."""
     begun: dict[TopicPartition, Brokers] = {}
     ended: list[TopicPartition] = []
     stopped: dict[TopicPartition, Brokers] = {}
     for new in written:
         topic_partition = new.topic_partition
-        known = turn.states(topic_partition.topic).get(topic_partition.partition)
-        if topic_partition.topic in turn.deletions or known is None:
+        known = transition.states(topic_partition.topic).get(topic_partition.partition)
+        if topic_partition.topic in transition.deletions or known is None:
             continue
         if known.state != new.state:
-            # Another state was found there, and it may stay; but brokers must hear of it in an epoch of its own.
-            resume(turn, [topic_partition])
+            # Another writer's state was found and may stay, but it must reach brokers in a new epoch.
+            resume(transition, [topic_partition])
             continue
         match new.step:
-            case None | Step.BEGUN:
-                go_on(turn, [topic_partition])
-            case Step.ROOM:
+            case None | ReassignmentStep.STARTED:
+                advance(transition, [topic_partition])
+            case ReassignmentStep.UNNEEDED_DROPPED:
                 begun[topic_partition] = new.target
-                stopped[topic_partition] = _unneeded(turn, topic_partition, new.target)
-            case Step.LED | Step.DROPPED:
-                if _is_moving(turn, topic_partition) and not _drop(turn, topic_partition):
+                stopped[topic_partition] = _unneeded(transition, topic_partition, new.target)
+            case ReassignmentStep.LEADER_MOVED | ReassignmentStep.ISR_SHRUNK:
+                if _is_reassigning(transition, topic_partition) and not _drop(transition, topic_partition):
                     ended.append(topic_partition)
-                    removing = _assigned(turn, topic_partition).removing
+                    removing = _assigned(transition, topic_partition).removing
                     stopped[topic_partition] = removing.get(topic_partition.partition, ())
             case _:
                 assert_never(new.step)
-    _stop(turn, stopped)
-    _assign(turn, begun, ended)
+    _stop(transition, stopped)
+    _assign(transition, begun, ended)
 
 
-def assigned(turn: Turn, purpose: Moved) -> None:
-    """The assignment is in the store: those who hold the partitions that move from now on hear of it."""
-    former, assignment = turn.assignment(purpose.assignment.name), purpose.assignment
+def assignment_written(transition: Transition, purpose: NewAssignment) -> None:
+    """The assignment is in the store: send it to the replicas of the partitions whose reassignment begins."""
+    former, assignment = transition.assignment(purpose.assignment.name), purpose.assignment
     if former is None:
         return
-    turn.put_topic(assignment)
+    transition.put_topic(assignment)
     for partition in purpose.begun:
-        topic_partition, known = TopicPartition(assignment.name, partition), turn.states(assignment.name).get(partition)
+        topic_partition, known = (
+            TopicPartition(assignment.name, partition),
+            transition.states(assignment.name).get(partition),
+        )
         if known is None:
-            # Nobody ever held it: there is nothing to be copied.
-            live = turn.brokers.keys()
-            leader_election.decide(turn, assignment, live, live, [partition])
-        elif _is_moving(turn, topic_partition) and _lead(turn, topic_partition):
-            pass  # Nothing is to be copied.
+            # No replica ever existed: there is nothing to copy.
+            live = transition.brokers.keys()
+            leader_election.update_states(transition, assignment, live, live, [partition])
+        elif _is_reassigning(transition, topic_partition) and _lead(transition, topic_partition):
+            pass  # All target replicas are in sync.
         elif set(former.replicas[partition]) <= set(assignment.replicas[partition]):
-            # Where others had to make room, this was told then.
-            state = turn.next_state(known.state, known.state.leader, known.state.isr)
-            turn.write_state(topic_partition, state, Step.BEGUN)
+            # Where unneeded replicas were dropped, this was sent then.
+            state = transition.next_state(known.state, known.state.leader, known.state.isr)
+            transition.write_state(topic_partition, state, ReassignmentStep.STARTED)
 
 
-def not_assigned(turn: Turn, purpose: Moved) -> None:
-    """Somebody else wrote the topic: what had made room for another target is needed again."""
-    resume(turn, (TopicPartition(purpose.assignment.name, partition) for partition in purpose.begun))
+def assignment_not_written(transition: Transition, purpose: NewAssignment) -> None:
+    """Another writer changed the topic: the former assignment stays, with the replicas that were dropped."""
+    resume(transition, (TopicPartition(purpose.assignment.name, partition) for partition in purpose.begun))
 
 
-def moving(turn: Turn, topic: TopicAssignment) -> list[TopicPartition]:
-    """The partitions of a topic that are on the move."""
+def reassigning(transition: Transition, topic: TopicAssignment) -> list[TopicPartition]:
+    """The partitions of a topic that are being reassigned."""
     return [
         TopicPartition(topic.name, partition)
         for partition in sorted({*topic.adding, *topic.removing})
-        if _is_moving(turn, TopicPartition(topic.name, partition))
+        if _is_reassigning(transition, TopicPartition(topic.name, partition))
     ]
 
 
-def _is_moving(turn: Turn, topic_partition: TopicPartition) -> bool:
+def _is_reassigning(transition: Transition, topic_partition: TopicPartition) -> bool:
     name, partition = topic_partition
-    assignment = turn.assignment(name)
+    assignment = transition.assignment(name)
     return (
         assignment is not None
-        and assignment.is_moving(partition)
-        and name not in turn.deletions
-        and partition in turn.states(name)
+        and assignment.is_reassigning(partition)
+        and name not in transition.deletions
+        and partition in transition.states(name)
         and partition in assignment.replicas
-        and bool(assignment.end(partition))
+        and bool(assignment.target_replicas(partition))
     )
 
 
-def _unneeded(turn: Turn, topic_partition: TopicPartition, end: Brokers) -> Brokers:
-    """The replicas for which another target has no use."""
-    assignment, partition = _assigned(turn, topic_partition), topic_partition.partition
-    kept = admin_validation.plan(assignment, partition, end).replicas
+def _unneeded(transition: Transition, topic_partition: TopicPartition, target: Brokers) -> Brokers:
+    """The replicas that a new target does not need."""
+    assignment, partition = _assigned(transition, topic_partition), topic_partition.partition
+    kept = admin_validation.reassign_to(assignment, partition, target).replicas
     return tuple(replica for replica in assignment.replicas[partition] if replica not in kept)
 
 
-def _make_room(turn: Turn, topic_partition: TopicPartition, end: Brokers) -> bool:
-    """Begin an epoch without those for which the new target has no use; false when there are none."""
-    known = turn.states(topic_partition.topic).get(topic_partition.partition)
-    gone = _unneeded(turn, topic_partition, end)
+def _drop_unneeded(transition: Transition, topic_partition: TopicPartition, target: Brokers) -> bool:
+    """Begin an epoch without the replicas that the new target does not need; false when there are none."""
+    known = transition.states(topic_partition.topic).get(topic_partition.partition)
+    gone = _unneeded(transition, topic_partition, target)
     if known is None or not gone:
         return False
     isr = tuple(replica for replica in known.state.isr if replica not in gone)
     leader = known.state.leader
     if leader in gone:
-        kept = admin_validation.plan(_assigned(turn, topic_partition), topic_partition.partition, end).replicas
-        leader = election_algorithms.offline(
-            kept, isr, [broker for broker in kept if turn.may_join(broker, topic_partition)]
+        kept = admin_validation.reassign_to(
+            _assigned(transition, topic_partition), topic_partition.partition, target
+        ).replicas
+        leader = election_algorithms.elect_offline(
+            kept, isr, [broker for broker in kept if transition.is_eligible(broker, topic_partition)]
         )
-    turn.write_state(topic_partition, turn.next_state(known.state, leader, isr), Step.ROOM, end)
+    transition.write_state(
+        topic_partition, transition.next_state(known.state, leader, isr), ReassignmentStep.UNNEEDED_DROPPED, target
+    )
     return True
 
 
-def _lead(turn: Turn, topic_partition: TopicPartition) -> bool:
-    """Once all that stay are in sync, begin the epoch in which one of them leads; false when that has to wait."""
+def _lead(transition: Transition, topic_partition: TopicPartition) -> bool:
+    """Once all target replicas are in sync, begin the epoch in which one of them leads; false when that has to wait."""
     name, partition = topic_partition
-    end, state = _assigned(turn, topic_partition).end(partition), turn.states(name)[partition].state
-    if state.leader is None or not set(end) <= set(state.isr):
+    target, state = (
+        _assigned(transition, topic_partition).target_replicas(partition),
+        transition.states(name)[partition].state,
+    )
+    if state.leader is None or not set(target) <= set(state.isr):
         return False
     leader: BrokerId | None = state.leader
-    if leader not in end:
-        leader = election_algorithms.offline(
-            end, state.isr, [one for one in end if turn.may_join(one, topic_partition)]
+    if leader not in target:
+        leader = election_algorithms.elect_offline(
+            target, state.isr, [one for one in target if transition.is_eligible(one, topic_partition)]
         )
     if leader is None:
         return False
-    turn.write_state(topic_partition, turn.next_state(state, leader, state.isr), Step.LED)
+    transition.write_state(
+        topic_partition, transition.next_state(state, leader, state.isr), ReassignmentStep.LEADER_MOVED
+    )
     return True
 
 
-def _drop(turn: Turn, topic_partition: TopicPartition) -> bool:
-    """Write the state in which only those that stay are in sync; false when it is so already."""
+def _drop(transition: Transition, topic_partition: TopicPartition) -> bool:
+    """Write the state in which only target replicas are in sync; false when it is so already."""
     name, partition = topic_partition
-    end, state = _assigned(turn, topic_partition).end(partition), turn.states(name)[partition].state
-    isr = tuple(replica for replica in state.isr if replica in end)
+    target, state = (
+        _assigned(transition, topic_partition).target_replicas(partition),
+        transition.states(name)[partition].state,
+    )
+    isr = tuple(replica for replica in state.isr if replica in target)
     if isr == state.isr:
         return False
-    turn.write_state(topic_partition, turn.next_state(state, state.leader, isr), Step.DROPPED)
+    transition.write_state(
+        topic_partition, transition.next_state(state, state.leader, isr), ReassignmentStep.ISR_SHRUNK
+    )
     return True
 
 
-def _assigned(turn: Turn, topic_partition: TopicPartition) -> TopicAssignment:
-    assignment = turn.assignment(topic_partition.topic)
-    assert assignment is not None, "a move is of a topic that is known"
+def _assigned(transition: Transition, topic_partition: TopicPartition) -> TopicAssignment:
+    assignment = transition.assignment(topic_partition.topic)
+    assert assignment is not None, "a reassigned topic is known"
     return assignment
 
 
-def _stop(turn: Turn, replicas: Mapping[TopicPartition, Brokers]) -> None:
-    """Have these copies deleted, where their brokers are alive."""
+def _stop(transition: Transition, replicas: Mapping[TopicPartition, Brokers]) -> None:
+    """Have these replicas deleted on live brokers."""
     stopped: dict[BrokerId, list[StoppedReplica]] = defaultdict(list)
     for topic_partition, brokers in replicas.items():
         for broker in brokers:
-            if broker in turn.brokers:
-                epoch = turn.states(topic_partition.topic)[topic_partition.partition].state.leader_epoch
+            if broker in transition.brokers:
+                epoch = transition.states(topic_partition.topic)[topic_partition.partition].state.leader_epoch
                 stopped[broker].append(StoppedReplica(topic_partition, epoch, delete=True))
     if stopped:
-        turn.send_stop(stopped)
+        transition.send_stop(stopped)
 
 
-def _assign(turn: Turn, begun: Mapping[TopicPartition, Brokers], ended: Iterable[TopicPartition]) -> None:
-    """Write the assignments of moves that begin, with their targets, and of moves that end: one write for a topic."""
-    plans: dict[str, dict[int, Plan]] = defaultdict(dict)
-    for one, end in begun.items():
-        assignment, known = _assigned(turn, one), turn.states(one.topic).get(one.partition)
-        whole = admin_validation.plan(assignment, one.partition, end)
-        plans[one.topic][one.partition] = whole if known is not None else Plan(end, (), ())
+def _assign(transition: Transition, begun: Mapping[TopicPartition, Brokers], ended: Iterable[TopicPartition]) -> None:
+    """Write the assignments of reassignments that begin, with their targets, or complete: one write per topic."""
+    assignments: dict[str, dict[int, ReplicaAssignment]] = defaultdict(dict)
+    for one, target in begun.items():
+        assignment, known = _assigned(transition, one), transition.states(one.topic).get(one.partition)
+        whole = admin_validation.reassign_to(assignment, one.partition, target)
+        assignments[one.topic][one.partition] = whole if known is not None else ReplicaAssignment(target, (), ())
     for one in ended:
-        plans[one.topic][one.partition] = Plan(_assigned(turn, one).end(one.partition), (), ())
-    for name, changed in plans.items():
-        former = turn.assignment(name)
-        assert former is not None, "a move is of a topic that is known"
-        edited = _with(former, changed)
+        assignments[one.topic][one.partition] = ReplicaAssignment(
+            _assigned(transition, one).target_replicas(one.partition), (), ()
+        )
+    for name, changed in assignments.items():
+        former = transition.assignment(name)
+        assert former is not None, "a reassigned topic is known"
+        edited = _with_replicas(former, changed)
         operation = Set(paths.topic(name), znodes.encode_topic(edited), former.version)
-        moves = sorted(partition for partition in changed if TopicPartition(name, partition) in begun)
-        turn.write(Write(operation, Moved(edited, tuple(moves), tuple(sorted(changed.keys() - set(moves))))))
+        started = sorted(partition for partition in changed if TopicPartition(name, partition) in begun)
+        transition.write(
+            Write(operation, NewAssignment(edited, tuple(started), tuple(sorted(changed.keys() - set(started)))))
+        )
 
 
-def _with(assignment: TopicAssignment, plans: Mapping[int, Plan]) -> TopicAssignment:
+def _with_replicas(assignment: TopicAssignment, assignments: Mapping[int, ReplicaAssignment]) -> TopicAssignment:
     """The assignment with other replicas for some partitions."""
 
     def merged(old: Mapping[int, Brokers], new: Mapping[int, Brokers]) -> Mapping[int, Brokers]:
-        return frozen({**{p: held for p, held in old.items() if p not in plans}, **{p: r for p, r in new.items() if r}})
+        return frozen(
+            {**{p: held for p, held in old.items() if p not in assignments}, **{p: r for p, r in new.items() if r}}
+        )
 
     return replace(
         assignment,
-        replicas=frozen({**assignment.replicas, **{p: plan.replicas for p, plan in plans.items()}}),
-        adding=merged(assignment.adding, {p: plan.adding for p, plan in plans.items()}),
-        removing=merged(assignment.removing, {p: plan.removing for p, plan in plans.items()}),
+        replicas=frozen(
+            {**assignment.replicas, **{p: replica_assignment.replicas for p, replica_assignment in assignments.items()}}
+        ),
+        adding=merged(
+            assignment.adding, {p: replica_assignment.adding for p, replica_assignment in assignments.items()}
+        ),
+        removing=merged(
+            assignment.removing, {p: replica_assignment.removing for p, replica_assignment in assignments.items()}
+        ),
     )

@@ -1,8 +1,8 @@
-"""Brokers that are about to stop (ControlledShutdown): their leaderships go to others before they do.
+"""Controlled shutdown: a broker's leaderships are transferred before it stops.
 
-From the request until its node is gone such a broker is elected nowhere and joins no in-sync set. What it follows it
-is told to stop following; a partition of which it is the only replica, or the only one in sync, stays with it. It asks
-again while something remains.
+From the request until its registration ends, such a broker is not elected and joins no ISR. It is sent a StopReplica
+for what it follows; it keeps a partition of which it is the only replica or the only in-sync one. It repeats the
+request while partitions remain.
 
 Pure, like the machine it belongs to.
 """
@@ -13,14 +13,14 @@ from collections.abc import Iterator
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.cluster_model import Cluster, PartitionState, StoppedReplica
+from sordini.replication.cluster_model import ClusterState, PartitionState, StoppedReplica
 from sordini.replication.controller.machine import leader_election
-from sordini.replication.controller.machine.events import ShutdownWanted
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import ShutdownRequested
+from sordini.replication.controller.machine.transition import Transition
 
 
-def refusal(cluster: Cluster, event: ShutdownWanted) -> ErrorCode | None:
-    """Why a broker's shutdown is not looked after."""
+def refusal(cluster: ClusterState, event: ShutdownRequested) -> ErrorCode | None:
+    """The error code of an invalid request, or None."""
     broker = cluster.brokers.get(event.broker_id)
     if broker is None:
         return ErrorCode.BROKER_NOT_AVAILABLE
@@ -29,30 +29,30 @@ def refusal(cluster: Cluster, event: ShutdownWanted) -> ErrorCode | None:
     return None
 
 
-def begin(turn: Turn, event: ShutdownWanted) -> None:
-    """Write what must change for the broker to leave; asked again, only what could not be done before."""
-    if refusal(turn.before, event) is not None:
+def begin(transition: Transition, event: ShutdownRequested) -> None:
+    """Write the states without the broker; a repeated request writes only what was not possible before."""
+    if refusal(transition.before, event) is not None:
         return
     broker_id = event.broker_id
-    turn.shutting_down |= {broker_id}
+    transition.shutting_down |= {broker_id}
     followed = [
         StoppedReplica(topic_partition, state.leader_epoch, delete=False)
-        for topic_partition, state in _shared(turn, broker_id)
+        for topic_partition, state in _shared(transition, broker_id)
         if state.leader != broker_id
     ]
     if followed:
-        turn.send_stop({broker_id: followed})
-    live = turn.brokers.keys()
-    for topic in list(turn.kept()):
+        transition.send_stop({broker_id: followed})
+    live = transition.brokers.keys()
+    for topic in list(transition.active_topics()):
         held = [partition for partition, replicas in topic.replicas.items() if broker_id in replicas]
-        leader_election.decide(turn, topic, live, live, held)
+        leader_election.update_states(transition, topic, live, live, held)
 
 
-def remaining(cluster: Cluster, broker_id: BrokerId) -> list[TopicPartition]:
-    """Partitions with other replicas that the broker leads all the same: no other replica is in sync.
+def remaining(cluster: ClusterState, broker_id: BrokerId) -> list[TopicPartition]:
+    """Partitions with other replicas that the broker still leads, because no other replica is in sync.
 
-    None where every other broker is about to stop, too: a repetition could not move them either, and brokers that are
-    stopped together, Apache Kafka's among them, would wait for nothing.
+    Empty while every other broker is shutting down, too: a repeated request could not move them either, and brokers
+    that are stopped together, Apache Kafka's included, would wait in vain.
     """
     if not cluster.brokers.keys() - cluster.shutting_down - {broker_id}:
         return []
@@ -65,10 +65,10 @@ def remaining(cluster: Cluster, broker_id: BrokerId) -> list[TopicPartition]:
     ]
 
 
-def _shared(turn: Turn, broker_id: BrokerId) -> Iterator[tuple[TopicPartition, PartitionState]]:
-    """Every partition that the broker holds together with others."""
-    for topic in turn.kept():
-        states = turn.states(topic.name)
+def _shared(transition: Transition, broker_id: BrokerId) -> Iterator[tuple[TopicPartition, PartitionState]]:
+    """The partitions of which the broker has a replica and others have one, too."""
+    for topic in transition.active_topics():
+        states = transition.states(topic.name)
         for partition, replicas in sorted(topic.replicas.items()):
             if broker_id in replicas and len(replicas) > 1 and partition in states:
                 yield TopicPartition(topic.name, partition), states[partition].state

@@ -1,7 +1,7 @@
-"""One step of the controller's machine in the making: the cluster as it becomes, and what is to be done about it.
+"""One transition of the controller's machine, while `machine.step` makes it: the changed cluster state and the actions.
 
-A `Turn` is the scratch paper of `machine.step`: it copies what is changed once, however much is changed, and hands
-out a frozen cluster at the end. It also knows how to word the three commands, each batched per broker.
+A `Transition` copies a part of the state when that is first changed, and returns a frozen cluster state at the end. It
+also builds the three commands, batched per broker.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import (
     Broker,
-    Cluster,
+    ClusterState,
     DeletedPartition,
     Deletion,
     KnownState,
     LeaderAndIsr,
     PartitionInfo,
     PartitionState,
-    Plan,
     Replica,
+    ReplicaAssignment,
     StoppedReplica,
     StopReplica,
-    Topic,
     TopicAssignment,
+    TopicState,
     UpdateMetadata,
     frozen,
 )
 from sordini.replication.controller.machine.events import (
     Action,
-    AskUnclean,
     IsrChange,
     NewIsr,
     NewState,
+    ReadStates,
+    ReadUncleanSettings,
+    ReassignmentStep,
     Reply,
-    Reread,
     Send,
-    Step,
     Write,
     WriteAll,
 )
@@ -48,29 +48,29 @@ from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Set
 
 
-class Turn:
+class Transition:
     """The changes and actions of one step."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterState) -> None:
         self._cluster = self.before = cluster
         self.brokers: Mapping[BrokerId, Broker] = cluster.brokers
         self.deletions: dict[str, Deletion] = dict(cluster.deletions)
         self.shutting_down = cluster.shutting_down
         self.offline = cluster.offline
-        self.noted_moves = cluster.noted_moves
+        self.zk_reassignments = cluster.zk_reassignments
         self._assignments: dict[str, TopicAssignment | None] = {}
         self._states: dict[str, dict[int, KnownState]] = {}
-        self._planned: dict[TopicPartition, Plan] = {}
+        self._planned: dict[TopicPartition, ReplicaAssignment] = {}
         self._actions: list[Action] = []
-        self._to_ask: dict[TopicPartition, None] = {}
+        self._undecided: dict[TopicPartition, None] = {}
         self._writes: list[Write] = []
 
-    def finish(self) -> tuple[Cluster, list[Action]]:
-        """The cluster after this step, and what is to be done, in order."""
+    def finish(self) -> tuple[ClusterState, list[Action]]:
+        """The cluster state after this step, and the actions in order."""
         self.flush()
-        if self._to_ask:
-            self._actions.append(AskUnclean(tuple(self._to_ask)))
-            self._to_ask = {}
+        if self._undecided:
+            self._actions.append(ReadUncleanSettings(tuple(self._undecided)))
+            self._undecided = {}
         topics = self._cluster.topics
         changed = {*self._assignments, *self._states}
         if changed:
@@ -80,7 +80,7 @@ class Turn:
                 if assignment is None:
                     edited.pop(name, None)
                 else:
-                    edited[name] = Topic(assignment, frozen(dict(self.states(name))))
+                    edited[name] = TopicState(assignment, frozen(dict(self.states(name))))
             topics = frozen(edited)
         cluster = replace(
             self._cluster,
@@ -89,21 +89,21 @@ class Turn:
             deletions=frozen(self.deletions),
             shutting_down=self.shutting_down,
             offline=self.offline,
-            noted_moves=self.noted_moves,
+            zk_reassignments=self.zk_reassignments,
         )
         return cluster, self._actions
 
-    # What is known.
+    # Reading the state.
 
-    def names(self) -> Iterator[str]:
-        """All topics, those that are being deleted included."""
+    def topic_names(self) -> Iterator[str]:
+        """All topics, including those that are being deleted."""
         for name in [*self._cluster.topics, *(self._assignments.keys() - self._cluster.topics.keys())]:
             if self.assignment(name) is not None:
                 yield name
 
-    def kept(self) -> Iterator[TopicAssignment]:
-        """The assignments of topics that nobody wants deleted."""
-        for name in self.names():
+    def active_topics(self) -> Iterator[TopicAssignment]:
+        """The assignments of the topics that are not being deleted."""
+        for name in self.topic_names():
             assignment = self.assignment(name)
             if assignment is not None and name not in self.deletions:
                 yield assignment
@@ -121,14 +121,14 @@ class Turn:
         return {} if topic is None else topic.states
 
     def is_online(self, broker_id: BrokerId, topic_partition: TopicPartition) -> bool:
-        """Whether a broker is alive, and its copy of the partition in a sound log directory."""
+        """Whether a broker is live and its replica is not in a failed log directory."""
         return broker_id in self.brokers and Replica(broker_id, topic_partition) not in self.offline
 
-    def may_join(self, broker_id: BrokerId, topic_partition: TopicPartition) -> bool:
-        """Whether a broker may lead the partition or be in sync with its leader, as far as it is concerned."""
+    def is_eligible(self, broker_id: BrokerId, topic_partition: TopicPartition) -> bool:
+        """Whether the broker's own condition allows it to lead the partition or to join its ISR."""
         return broker_id not in self.shutting_down and self.is_online(broker_id, topic_partition)
 
-    # What changes.
+    # Changing the state.
 
     def put_topic(self, assignment: TopicAssignment) -> None:
         self._assignments[assignment.name] = assignment
@@ -143,77 +143,79 @@ class Turn:
             self._states[name] = dict(self.states(name))
         self._states[name][partition] = known
 
-    # What is to be done.
+    # Actions.
 
     def write(self, *writes: Write) -> None:
-        """Add writes to the batch that goes out with the next `flush`."""
+        """Add writes to the batch of the next `flush`."""
         self._writes += writes
 
     @property
-    def has_written(self) -> bool:
-        """Whether this step writes anything: then another follows, with what became of that."""
+    def has_writes(self) -> bool:
+        """Whether this step writes anything: then a step with the outcomes follows."""
         return bool(self._writes) or any(isinstance(action, WriteAll) for action in self._actions)
 
     def write_state(
         self,
         topic_partition: TopicPartition,
         state: PartitionState,
-        step: Step | None = None,
+        step: ReassignmentStep | None = None,
         target: tuple[BrokerId, ...] = (),
     ) -> None:
-        """Write a partition's state, on the condition that it is still the one that is known."""
+        """Write a partition's state, on condition that the node still has the known version."""
         known = self.states(topic_partition.topic).get(topic_partition.partition)
         path, data = paths.state(topic_partition), znodes.encode_state(state)
         operation = Create(path, data) if known is None else Set(path, data, known.version)
         self.write(Write(operation, NewState(topic_partition, state, known is None, step, target)))
 
     def write_isr(self, topic_partition: TopicPartition, known: KnownState, change: IsrChange) -> None:
-        """Write the in-sync set that a leader asks for; that is no decision of ours, and begins no leader epoch."""
+        """Write the ISR that a leader requests. The controller decides nothing here: no leader epoch begins."""
         state = replace(known.state, isr=change.isr, recovering=change.recovering, controller_epoch=self._cluster.epoch)
         operation = Set(paths.state(topic_partition), znodes.encode_state(state), known.version)
         self.write(Write(operation, NewIsr(topic_partition, state, change)))
 
-    def tell_planned(self, topic_partition: TopicPartition, plan: Plan) -> None:
-        """Let brokers hear in this step of the replicas that the partition's assignment is about to have."""
-        self._planned[topic_partition] = plan
+    def announce_planned(self, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        """Use these replicas, which the partition's assignment is about to have, in the commands of this step."""
+        self._planned[topic_partition] = assignment
 
-    def reply(self, change: IsrChange | None, verdict: KnownState | ProducerIdBlock | ErrorCode) -> None:
-        """Answer a part of what was asked, now: what is written in this step has not come about yet."""
-        self._actions.append(Reply(change, verdict))
+    def reply(self, change: IsrChange | None, result: KnownState | ProducerIdBlock | ErrorCode) -> None:
+        """Reply to a part of the request at once: writes of this step have no outcome yet."""
+        self._actions.append(Reply(change, result))
 
-    def reread(self, partitions: Iterable[TopicPartition]) -> None:
-        """Have these states read again."""
-        wanted = tuple(dict.fromkeys(partitions))
-        if wanted:
-            self._actions.append(Reread(wanted))
+    def read_states(self, partitions: Iterable[TopicPartition]) -> None:
+        """Have these states read from the store."""
+        unique = tuple(dict.fromkeys(partitions))
+        if unique:
+            self._actions.append(ReadStates(unique))
 
-    def ask_unclean(self, topic_partition: TopicPartition) -> None:
-        """Have it found out whether a replica that is not in sync may lead; decided in the step after that."""
-        self._to_ask[topic_partition] = None
+    def read_unclean_setting(self, topic_partition: TopicPartition) -> None:
+        """Have the topic's unclean election setting read; a later step decides."""
+        self._undecided[topic_partition] = None
 
     def next_state(self, state: PartitionState, leader: BrokerId | None, isr: tuple[BrokerId, ...]) -> PartitionState:
-        """The state after this controller's decision: every decision begins a new leader epoch."""
+        """The state after a decision of this controller: every decision begins a new leader epoch."""
         epoch = LeaderEpoch(state.leader_epoch + 1)
         return replace(state, leader=leader, isr=isr, leader_epoch=epoch, controller_epoch=self._cluster.epoch)
 
     def unclean_state(self, state: PartitionState, leader: BrokerId) -> PartitionState:
-        """The state after a replica that was not in sync was elected.
+        """The state after the election of a replica that was not in sync.
 
-        It leads alone: what others have beyond its log is not to be believed.
+        It is alone in the ISR: the others' records beyond its log are to be truncated.
         """
-        return replace(self.next_state(state, leader, (leader,)), recovering=self._cluster.conventions.marks_recovery)
+        return replace(
+            self.next_state(state, leader, (leader,)), recovering=self._cluster.cluster_settings.marks_recovery
+        )
 
     def first_state(self, leader: BrokerId, isr: tuple[BrokerId, ...]) -> PartitionState:
         return PartitionState(leader, LeaderEpoch(0), isr, self._cluster.epoch)
 
     def flush(self) -> None:
-        """Put the batch of writes in its place: before what is sent from now on."""
+        """End the batch of writes: it precedes the actions added from now on."""
         if self._writes:
             self._actions.append(WriteAll(tuple(self._writes)))
             self._writes = []
 
-    def info(self, name: str, partition: int, *, is_new: bool = False) -> PartitionInfo | None:
-        """What commands tell of a partition; None while it has no state."""
+    def partition_info(self, name: str, partition: int, *, is_new: bool = False) -> PartitionInfo | None:
+        """The partition as commands carry it; None while it has no state."""
         assignment, known = self.assignment(name), self.states(name).get(partition)
         if assignment is None or known is None:
             return None
@@ -221,8 +223,8 @@ class Turn:
         adding, removing = assignment.adding.get(partition, ()), assignment.removing.get(partition, ())
         if topic_partition in self._planned:
             replicas, adding, removing = self._planned[topic_partition]
-        elif (adding or removing) and set(end := assignment.end(partition)) == set(known.state.isr):
-            # Those that stay have it all, and nobody else is in sync: for brokers the move is over.
+        elif (adding or removing) and set(end := assignment.target_replicas(partition)) == set(known.state.isr):
+            # Exactly the target replicas are in sync: for brokers the reassignment is complete.
             replicas, adding, removing = end, (), ()
         return PartitionInfo(
             topic_partition,
@@ -238,12 +240,14 @@ class Turn:
 
     def _offline_of(self, topic_partition: TopicPartition, replicas: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
         if not self.offline and self.brokers.keys() >= set(replicas):
-            return ()  # As for nearly all: half of what a partition costs in a command.
+            return ()  # The usual case: this check halves the cost of a partition in a command.
         return tuple(replica for replica in replicas if not self.is_online(replica, topic_partition))
 
-    def infos(self) -> list[PartitionInfo]:
-        """Every partition that has a state and nobody wants deleted."""
-        found = (self.info(topic.name, partition) for topic in self.kept() for partition in topic.replicas)
+    def partition_infos(self) -> list[PartitionInfo]:
+        """Every partition that has a state and is not being deleted."""
+        found = (
+            self.partition_info(topic.name, partition) for topic in self.active_topics() for partition in topic.replicas
+        )
         return [info for info in found if info is not None]
 
     def send_metadata(
@@ -252,17 +256,17 @@ class Turn:
         partitions: Sequence[PartitionInfo] = (),
         deleted: Sequence[DeletedPartition] = (),
     ) -> None:
-        """Tell these brokers who is alive, and about these partitions."""
-        # All receivers share what they are told: a thousand brokers of 200,000 partitions would be 1.5 GiB of tuples.
+        """Send UpdateMetadata with the live brokers and these partitions."""
+        # All commands share these tuples: a copy for each of 1,000 brokers with 200,000 partitions would take 1.5 GiB.
         live = tuple(broker for _, broker in sorted(self.brokers.items()))
-        told, gone = tuple(partitions), tuple(deleted)
+        changed, gone = tuple(partitions), tuple(deleted)
         for receiver in sorted(receivers):
             command = UpdateMetadata(
                 self._cluster.controller_id,
                 self._cluster.epoch,
                 self.brokers[receiver].epoch,
                 live,
-                told,
+                changed,
                 gone,
             )
             self._actions.append(Send(receiver, command))
@@ -270,12 +274,12 @@ class Turn:
     def send_states(
         self, partitions: Iterable[PartitionInfo], receivers: Collection[BrokerId], *, is_survey: bool = False
     ) -> None:
-        """Tell each of these brokers about those of the partitions that it holds."""
+        """Send LeaderAndIsr to each of these brokers with the partitions of which it has a replica."""
         by_broker: dict[BrokerId, list[PartitionInfo]] = defaultdict(list)
         for info in partitions:
             for replica in info.replicas:
                 if replica in receivers:
-                    # What a move adds may be made even while a log directory of its broker is offline.
+                    # A replica added by a reassignment may be created even while a log directory is offline.
                     fresh = replica in info.adding and replica not in info.state.isr
                     by_broker[replica].append(info._replace(is_new=True) if fresh else info)
         for receiver, held in sorted(by_broker.items()):
@@ -291,7 +295,7 @@ class Turn:
             self._actions.append(Send(receiver, command))
 
     def send_stop(self, stopped: Mapping[BrokerId, Sequence[StoppedReplica]]) -> None:
-        """Tell brokers to stop replicas. Writes decided before are carried out before."""
+        """Send StopReplica. Writes decided before are carried out before."""
         self.flush()
         for receiver, replicas in sorted(stopped.items()):
             command = StopReplica(

@@ -1,8 +1,8 @@
-"""Unclean elections: where nobody of an in-sync set is there, a replica that lags leads, if the topic allows it.
+"""Unclean elections: without an eligible in-sync replica, a lagging replica leads, if the topic allows it.
 
-Acknowledged records may be lost by that, so it happens only under `unclean.leader.election.enable`, the topic's own or
-the brokers' default, as it is at the moment of the decision: the machine keeps none of it, it has it read. Brokers hear
-of one election, whatever the ruling is. When the setting is switched on, all that has no leader is ruled upon at once.
+Acknowledged records may be lost by that, so it needs `unclean.leader.election.enable`, the topic's own or the brokers'
+default. The machine keeps no settings; it has them read at the moment of the decision. Brokers are sent one election,
+whatever the setting is. When the setting is enabled, the election of all partitions without a leader is tried at once.
 
 Pure, like the machine it belongs to.
 """
@@ -10,14 +10,14 @@ Pure, like the machine it belongs to.
 from __future__ import annotations
 
 from sordini.protocol.types import TopicPartition
-from sordini.replication.cluster_model import Cluster, PartitionState
+from sordini.replication.cluster_model import ClusterState, PartitionState
 from sordini.replication.controller.machine import leader_election
-from sordini.replication.controller.machine.events import UncleanRuled
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import UncleanSettingsRead
+from sordini.replication.controller.machine.transition import Transition
 
 
-def leaderless(cluster: Cluster, topic: str | None = None) -> tuple[TopicPartition, ...]:
-    """Partitions that nobody leads, of one topic or of all."""
+def leaderless(cluster: ClusterState, topic: str | None = None) -> tuple[TopicPartition, ...]:
+    """Partitions without a leader, of one topic or of all."""
     names = sorted(cluster.topics) if topic is None else [topic] if topic in cluster.topics else []
     return tuple(
         TopicPartition(name, partition)
@@ -28,16 +28,22 @@ def leaderless(cluster: Cluster, topic: str | None = None) -> tuple[TopicPartiti
     )
 
 
-def rule(turn: Turn, event: UncleanRuled) -> None:
-    """Decide on partitions now that it is known what is allowed."""
-    live = turn.brokers.keys()
+def settings_read(transition: Transition, event: UncleanSettingsRead) -> None:
+    """Decide the elections that were deferred until the settings were read."""
+    live = transition.brokers.keys()
     for topic_partition in event.partitions:
         name, partition = topic_partition
-        topic, known = turn.assignment(name), turn.states(name).get(partition)
-        if topic is None or known is None or name in turn.deletions or partition not in topic.replicas:
+        topic, known = transition.assignment(name), transition.states(name).get(partition)
+        if topic is None or known is None or name in transition.deletions or partition not in topic.replicas:
             continue
-        state = leader_election.state_among(
-            turn, topic_partition, known.state, topic.replicas[partition], live, live, unclean=name in event.allowed
+        state = leader_election.next_state_of(
+            transition,
+            topic_partition,
+            known.state,
+            topic.replicas[partition],
+            live,
+            live,
+            unclean=name in event.allowed,
         )
         if isinstance(state, PartitionState):
-            turn.write_state(topic_partition, state)
+            transition.write_state(topic_partition, state)

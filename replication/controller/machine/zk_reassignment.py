@@ -1,9 +1,9 @@
-"""Moves that a tool asks for by writing /admin/reassign_partitions (`kafka-reassign-partitions --zookeeper`).
+"""Reassignments that a tool requests in /admin/reassign_partitions (`kafka-reassign-partitions --zookeeper`).
 
-The node is a list of partitions and their targets. What is granted begins like any other move; what cannot be, or is
-so already, is struck off. A partition is struck off, too, when its move has ended or another one took its place, and
-with the last of them the node goes: by that the tool knows that all is done. A tool may add to it meanwhile, so it is
-written on the version that was read, and read again whenever it changes.
+The node lists partitions and their targets. A valid one begins like any other reassignment; one that is invalid or
+complete already is removed from the node. A partition is also removed when its reassignment completes or is replaced.
+With the last partition the node is deleted, which tells the tool that all are complete. A tool may add partitions
+meanwhile, so the node is written under the version that was read, and read again whenever it changes.
 
 Pure, like the machine it belongs to.
 """
@@ -13,39 +13,45 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sordini.replication.controller.machine import admin_validation, reassignment
-from sordini.replication.controller.machine.events import Done, MovesNoted, NotesKept, Outcome, Write
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import (
+    Done,
+    Outcome,
+    RemainingZkReassignments,
+    Write,
+    ZkReassignmentsRead,
+)
+from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Delete, Set
 
 
-def look(turn: Turn, event: MovesNoted) -> None:
-    """Begin what is in the node and not under way yet."""
-    turn.noted_moves = event.noted
-    if event.noted is not None:
-        reassignment.begin(turn, event.noted.targets)
+def node_read(transition: Transition, event: ZkReassignmentsRead) -> None:
+    """Begin the reassignments in the node that are not ongoing."""
+    transition.zk_reassignments = event.node
+    if event.node is not None:
+        reassignment.begin(transition, event.node.targets)
 
 
-def tick_off(turn: Turn) -> None:
-    """Strike off what is over. Not in a step that writes: what becomes of that is not known yet."""
-    noted = turn.noted_moves
-    if noted is None or turn.has_written:
+def remove_completed(transition: Transition) -> None:
+    """Remove what is complete from the node. A step that writes does nothing: its outcome is not known yet."""
+    node = transition.zk_reassignments
+    if node is None or transition.has_writes:
         return
-    cluster, _ = turn.finish()
+    cluster, _ = transition.finish()
     left = {
         one: target
-        for one, target in noted.targets.items()
-        if admin_validation.is_moving(cluster, one) and admin_validation.is_under_way(cluster, one, target)
+        for one, target in node.targets.items()
+        if admin_validation.is_reassigning(cluster, one) and admin_validation.is_reassigning_to(cluster, one, target)
     }
     if not left:
-        turn.noted_moves = None
-        turn.write(Write(Delete(paths.REASSIGN_PARTITIONS, noted.version)))
-    elif len(left) < len(noted.targets):
-        kept = replace(noted, targets=left)
-        operation = Set(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(left), noted.version)
-        turn.write(Write(operation, NotesKept(kept)))
+        transition.zk_reassignments = None
+        transition.write(Write(Delete(paths.REASSIGN_PARTITIONS, node.version)))
+    elif len(left) < len(node.targets):
+        kept = replace(node, targets=left)
+        operation = Set(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(left), node.version)
+        transition.write(Write(operation, RemainingZkReassignments(kept)))
 
 
-def wrote(turn: Turn, purpose: NotesKept, outcome: Outcome) -> None:
-    """Learn what the node holds now. When somebody else wrote it, it is about to be read again."""
-    turn.noted_moves = replace(purpose.noted, version=outcome.version) if isinstance(outcome, Done) else None
+def wrote(transition: Transition, purpose: RemainingZkReassignments, outcome: Outcome) -> None:
+    """Apply the node's new content. After another writer's change it is about to be read again."""
+    transition.zk_reassignments = replace(purpose.node, version=outcome.version) if isinstance(outcome, Done) else None

@@ -125,7 +125,7 @@ async def test_a_partition_without_a_leader_says_so() -> None:
 
 async def test_nothing_is_made_or_called_unknown_while_the_controller_has_not_told_of_topics() -> None:
     async with a_broker({"auto.create.topics.enable": "true"}) as broker:
-        broker.parts.metadata.expects_topics = True
+        broker.parts.metadata.awaits_first_topics = True
         (row,) = broker.ask(METADATA, 12, of("orders")).topics
         assert row.error_code == ErrorCode.LEADER_NOT_AVAILABLE
         assert await broker.session.exists("/brokers/topics/orders") is None

@@ -28,8 +28,8 @@ from sordini.protocol.messages.list_partition_reassignments import (
 )
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.types import TopicPartition
-from sordini.replication.controller.machine.election_algorithms import Election
-from sordini.replication.controller.machine.events import ElectionsWanted
+from sordini.replication.controller.machine.election_algorithms import ElectionType
+from sordini.replication.controller.machine.events import ElectionsRequested
 from sordini.replication.metadata_store import paths
 from tests.support.builders import a_batch, an_idempotent_batch
 from tests.support.controlled_broker import GovernedBroker, a_governed_broker, governed, write_partition
@@ -264,7 +264,7 @@ async def test_an_election_is_judged_after_what_the_controller_is_writing_alread
     async with a_broker() as broker:
         await write_partition(broker, "orders", (2, 1), None, (2,))
         async with governed(broker) as whole:
-            earlier = ElectionsWanted(Election.UNCLEAN, (TopicPartition("orders", 0),))
+            earlier = ElectionsRequested(ElectionType.UNCLEAN, (TopicPartition("orders", 0),))
             under_way = asyncio.create_task(whole.controller.submit(earlier))
             await asyncio.sleep(0)  # It is in the queue, and nothing of it is written.
             outcome = await elected(whole, elections(("orders", [0]), kind=UNCLEAN))

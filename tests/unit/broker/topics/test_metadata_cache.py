@@ -21,15 +21,17 @@ def a_cache() -> MetadataCache:
 
 def test_a_topic_that_may_only_not_have_been_told_yet_is_not_called_unknown() -> None:
     cache = MetadataCache("a-cluster")
-    assert cache.why_unknown("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "nothing is expected"
-    cache.expects_topics = True
-    assert cache.why_unknown("orders") is ErrorCode.LEADER_NOT_AVAILABLE
-    assert cache.why_unknown("or/ders") is ErrorCode.INVALID_TOPIC_EXCEPTION, "it cannot be there either way"
+    assert cache.unknown_topic_code("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "nothing is expected"
+    cache.awaits_first_topics = True
+    assert cache.unknown_topic_code("orders") is ErrorCode.LEADER_NOT_AVAILABLE
+    assert cache.unknown_topic_code("or/ders") is ErrorCode.INVALID_TOPIC_EXCEPTION, "it cannot be there either way"
     cache.set_brokers(ME, [])
     cache.changed()
-    assert cache.why_unknown("orders") is ErrorCode.LEADER_NOT_AVAILABLE, "a new controller tells of brokers first"
+    assert cache.unknown_topic_code("orders") is ErrorCode.LEADER_NOT_AVAILABLE, (
+        "a new controller tells of brokers first"
+    )
     cache.set_partition("payments", OLD_ID, 0, led())
-    assert cache.why_unknown("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "all are told at once"
+    assert cache.unknown_topic_code("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "all are told at once"
 
 
 def test_a_partition_exists_wherever_it_is() -> None:
@@ -114,7 +116,7 @@ def test_a_kept_answer_is_given_until_something_changes() -> None:
 
 def test_the_oldest_answers_make_room_for_new_ones() -> None:
     cache = a_cache()
-    count = metadata_cache.CACHED_ANSWERS_MAX + 2
+    count = metadata_cache.CACHED_RESPONSES_MAX + 2
     for number in range(count):
         cache.keep(number, b"answer")
     kept = [number for number in range(count) if cache.answer(number) is not None]

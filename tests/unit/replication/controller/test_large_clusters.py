@@ -7,12 +7,12 @@ from dataclasses import replace
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     Broker,
-    Cluster,
+    ClusterState,
     KnownState,
     PartitionState,
     Replica,
-    Topic,
     TopicAssignment,
+    TopicState,
     UpdateMetadata,
     frozen,
 )
@@ -25,9 +25,9 @@ ORDERS = TopicPartition("orders", 0)
 ASSIGNMENT = TopicAssignment("orders", frozen({0: IDS}), TopicId(bytes(15) + b"1"))
 
 
-def a_cluster(state: PartitionState) -> Cluster:
-    topic = Topic(ASSIGNMENT, frozen({0: KnownState(state, 0)}))
-    return Cluster(IDS[0], 1, frozen(BROKERS), frozen({"orders": topic}))
+def a_cluster(state: PartitionState) -> ClusterState:
+    topic = TopicState(ASSIGNMENT, frozen({0: KnownState(state, 0)}))
+    return ClusterState(IDS[0], 1, frozen(BROKERS), frozen({"orders": topic}))
 
 
 def led(leader: int | None = 1, isr: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
@@ -36,7 +36,7 @@ def led(leader: int | None = 1, isr: tuple[int, ...] = (1, 2, 3)) -> PartitionSt
     )
 
 
-def decided(cluster: Cluster, brokers: dict[BrokerId, Broker]) -> list[PartitionState]:
+def decided(cluster: ClusterState, brokers: dict[BrokerId, Broker]) -> list[PartitionState]:
     """The states that are written when these are the brokers."""
     _, actions = step(cluster, BrokersChanged(frozen(brokers)))
     writes = [write for action in actions if isinstance(action, WriteAll) for write in action.writes]

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import KnownState, LeaderAndIsr, PartitionState, StopReplica
-from sordini.replication.controller.machine.election_algorithms import Election
+from sordini.replication.controller.machine.election_algorithms import ElectionType
 from sordini.replication.controller.machine.events import (
-    ElectionsWanted,
+    ElectionsRequested,
     IsrChange,
-    IsrChangesWanted,
-    MovesWanted,
-    ShutdownWanted,
+    IsrChangesRequested,
+    ReassignmentsRequested,
+    ShutdownRequested,
 )
 from sordini.replication.metadata_store import paths
 from tests.support.controller_machine_harness import World
@@ -69,7 +69,7 @@ STEPS = st.lists(
         st.tuples(st.just("elect"), st.sampled_from(BROKERS)),
         st.tuples(st.just("answer"), st.sampled_from((0, 0, 0, 56))),
         st.tuples(st.just("look"), st.sampled_from(("brokers", "topics", "deletions"))),
-        st.tuples(st.just("elect-leader"), st.sampled_from(Election), st.sampled_from(TOPICS), st.integers(0, 1)),
+        st.tuples(st.just("elect-leader"), st.sampled_from(ElectionType), st.sampled_from(TOPICS), st.integers(0, 1)),
         st.tuples(st.just("move"), st.sampled_from(TOPICS), st.integers(0, 1), PARTITION),
         st.tuples(st.just("shutdown"), st.sampled_from(BROKERS)),
         st.tuples(st.just("allow unclean"), st.sampled_from(TOPICS)),
@@ -131,16 +131,16 @@ def carry_out(world: World, step: tuple[object, ...]) -> None:
         case ("look", "deletions"):
             world.look_at_topics()
             world.look_at_deletions()
-        case ("elect-leader", Election() as election, str(name), int(partition)):
-            world.feed(ElectionsWanted(election, (TopicPartition(name, partition),)))
+        case ("elect-leader", ElectionType() as election, str(name), int(partition)):
+            world.feed(ElectionsRequested(election, (TopicPartition(name, partition),)))
         case ("move", str(name), int(partition), tuple(target)):
-            world.feed(MovesWanted({TopicPartition(name, partition): target}))
+            world.feed(ReassignmentsRequested({TopicPartition(name, partition): target}))
         case ("allow unclean", str(name)):
             world.allow_unclean(name)
         case ("balance", int(percentage)):
             world.balance(percentage)
         case ("shutdown", int(broker)):
-            world.feed(ShutdownWanted(BrokerId(broker), None))
+            world.feed(ShutdownRequested(BrokerId(broker), None))
         case ("directory", int(broker), str(name), int(code)):
             fail(world, broker, TopicPartition(name, 0), code)
         case ("alter", str(name), tuple(isr), sender, int(epoch), int(version), int(life)):
@@ -201,7 +201,7 @@ def alter(
         known.version + version,
         topic=topic_partition.topic,
     )
-    world.feed(IsrChangesWanted(BrokerId(leader), world.epoch_of(leader) + life, (change,)))
+    world.feed(IsrChangesRequested(BrokerId(leader), world.epoch_of(leader) + life, (change,)))
 
 
 class Clerk:

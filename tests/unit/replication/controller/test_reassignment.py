@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import Command, LeaderAndIsr, PartitionState, StopReplica, UpdateMetadata
-from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted, MovesWanted, Write
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested, ReassignmentsRequested, Write
 from sordini.replication.metadata_store import paths
 from tests.support.controller_machine_harness import World
 
@@ -63,7 +63,7 @@ def catch_up(world: World) -> None:
     alive = [replica for replica in assignment.replicas[0] if world.epoch_of(replica) >= 0]
     isr = tuple(dict.fromkeys((*known.state.isr, *alive)))
     change = IsrChange(0, isr, known.state.leader_epoch, known.version, topic="orders")
-    world.feed(IsrChangesWanted(known.state.leader, world.epoch_of(known.state.leader), (change,)))
+    world.feed(IsrChangesRequested(known.state.leader, world.epoch_of(known.state.leader), (change,)))
 
 
 def die_at_write(world: World, which: int) -> None:
@@ -107,7 +107,7 @@ def writes_of(target: Sequence[int]) -> int:
         count += 1
 
     world.before_write = counted
-    world.feed(MovesWanted({ORDERS: ids(*target)}))
+    world.feed(ReassignmentsRequested({ORDERS: ids(*target)}))
     catch_up(world)
     assert_moved(world, target)
     return count
@@ -118,7 +118,7 @@ def test_a_move_ends_whatever_write_its_controller_dies_at(target: tuple[int, ..
     for which in range(1, writes_of(target)):  # At the first nothing is begun: nobody goes on with that.
         world = a_world()
         die_at_write(world, which)
-        world.feed(MovesWanted({ORDERS: ids(*target)}))
+        world.feed(ReassignmentsRequested({ORDERS: ids(*target)}))
         catch_up(world)
         assert world.cluster is None, "it was overtaken"
         world.elect(2)
@@ -130,7 +130,7 @@ def test_a_move_ends_whatever_write_its_controller_dies_at(target: tuple[int, ..
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_a_reign_that_goes_on_after_a_broken_connection_ends_its_moves(target: tuple[int, ...]) -> None:
     world = a_world()
-    world.feed(MovesWanted({ORDERS: ids(*target)}))
+    world.feed(ReassignmentsRequested({ORDERS: ids(*target)}))
     world.reconnect()
     catch_up(world)
     assert_moved(world, target)
@@ -143,11 +143,11 @@ def test_a_change_of_plans_comes_about_or_does_not_whatever_write_its_controller
     outcomes = []
     for which in range(10):
         world = a_world()
-        world.feed(MovesWanted({ORDERS: ids(3, 1)}))
+        world.feed(ReassignmentsRequested({ORDERS: ids(3, 1)}))
         known = world.state(ORDERS)
         assert known is not None
         die_at_write(world, which)
-        world.feed(MovesWanted({ORDERS: None if wish is None else ids(*wish)}))
+        world.feed(ReassignmentsRequested({ORDERS: None if wish is None else ids(*wish)}))
         catch_up(world)
         world.elect(2)
         catch_up(world)
@@ -164,7 +164,7 @@ def test_a_change_of_plans_comes_about_or_does_not_whatever_write_its_controller
 def test_a_move_that_nobody_has_begun_is_not_gone_on_with() -> None:
     world = a_world()
     die_at_write(world, 0)
-    world.feed(MovesWanted({ORDERS: ids(3)}))
+    world.feed(ReassignmentsRequested({ORDERS: ids(3)}))
     world.elect(2)
     catch_up(world)
     assert_moved(world, (1, 2))
@@ -180,7 +180,7 @@ def test_who_was_added_hears_of_it_even_if_another_wrote_the_state_meanwhile() -
             world.state_written(ORDERS, shrunk)
 
     world.before_write = shrink
-    world.feed(MovesWanted({ORDERS: ids(3, 1)}))
+    world.feed(ReassignmentsRequested({ORDERS: ids(3, 1)}))
     known = world.state(ORDERS)
     assert known is not None
     assert (known.state.leader_epoch, known.state.isr) == (1, (1,)), "an epoch of its own: equal ones are not obeyed"
@@ -190,7 +190,7 @@ def test_who_was_added_hears_of_it_even_if_another_wrote_the_state_meanwhile() -
 
 def test_a_topic_that_somebody_writes_at_the_end_of_a_move_is_written_again() -> None:
     world = a_world()
-    world.feed(MovesWanted({ORDERS: ids(3, 1)}))
+    world.feed(ReassignmentsRequested({ORDERS: ids(3, 1)}))
     moving = world.topics()["orders"]
     world.topic_set("orders", {**moving.replicas, 1: ids(1)}, moving.topic_id, adding={0: ids(3)}, removing={0: ids(2)})
     catch_up(world)
@@ -202,10 +202,10 @@ def test_a_topic_that_somebody_writes_at_the_end_of_a_move_is_written_again() ->
 
 def test_who_made_room_for_another_target_is_back_when_that_could_not_be_written() -> None:
     world = a_world()
-    world.feed(MovesWanted({ORDERS: ids(3, 1)}))
+    world.feed(ReassignmentsRequested({ORDERS: ids(3, 1)}))
     moving = world.topics()["orders"]
     world.topic_set("orders", {**moving.replicas, 1: ids(1)}, moving.topic_id, adding={0: ids(3)}, removing={0: ids(2)})
-    world.feed(MovesWanted({ORDERS: None}))
+    world.feed(ReassignmentsRequested({ORDERS: None}))
     assert world.topics()["orders"].adding == {0: (3,)}, "going back met what they wrote"
     receiver, command = next((b, c) for b, c in reversed(world.sent) if b == 3 and not isinstance(c, UpdateMetadata))
     assert isinstance(command, LeaderAndIsr), (receiver, command)
@@ -221,7 +221,7 @@ def test_a_partition_that_never_had_a_state_goes_at_once_to_those_who_are_alive(
     world.look_at_topics()
     bills = TopicPartition("bills", 0)
     assert world.state(bills) is None
-    world.feed(MovesWanted({bills: ids(3, 4)}))
+    world.feed(ReassignmentsRequested({bills: ids(3, 4)}))
     known = world.state(bills)
     assert known is not None
     assert (known.state.leader, known.state.isr) == (3, (3, 4))
@@ -253,7 +253,7 @@ STEPS = st.lists(
 def carry_out(world: World, step: tuple[str, object]) -> None:
     match step:
         case "move", target if target is None or isinstance(target, tuple):
-            world.feed(MovesWanted({ORDERS: target}))
+            world.feed(ReassignmentsRequested({ORDERS: target}))
         case "catch up", _:
             catch_up(world)
         case "flip", int(broker):
@@ -293,7 +293,7 @@ def shrink_to_others(world: World, broker: int) -> None:
     isr = tuple(replica for replica in known.state.isr if replica != broker)
     change = IsrChange(0, isr, known.state.leader_epoch, known.version, topic="orders")
     assert known.state.leader is not None
-    world.feed(IsrChangesWanted(known.state.leader, world.epoch_of(known.state.leader), (change,)))
+    world.feed(IsrChangesRequested(known.state.leader, world.epoch_of(known.state.leader), (change,)))
 
 
 def assert_sound(world: World) -> None:
@@ -305,7 +305,7 @@ def assert_sound(world: World) -> None:
         held = world.cluster.topics["orders"].assignment
         assert set(known.state.isr) <= set(held.replicas[0])
         assert set(held.adding.get(0, ())) | set(held.removing.get(0, ())) <= set(held.replicas[0])
-        assert held.end(0), "something stays"
+        assert held.target_replicas(0), "something stays"
     assert assignment.replicas[0]
 
 
@@ -327,7 +327,7 @@ def test_through_all_trouble_no_needed_copy_is_deleted_and_the_last_wish_is_fulf
     world.look_at_noted_moves()
     catch_up(world)
     world.look_at_topic("orders")
-    world.feed(MovesWanted({ORDERS: last}))
+    world.feed(ReassignmentsRequested({ORDERS: last}))
     for _ in range(2):
         catch_up(world)
     assert_moved(world, last)

@@ -10,9 +10,9 @@ import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.protocol.types import BrokerId, LeaderEpoch
-from sordini.replication.cluster_model import Conventions, KnownState, PartitionState, StopReplica
+from sordini.replication.cluster_model import ClusterSettings, KnownState, PartitionState, StopReplica
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.policy import UNCLEAN_KEY, Balance, Policy
+from sordini.replication.controller.policy import UNCLEAN_KEY, LeaderRebalance, Policy
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.metadata_store.configs import change_config
 from sordini.replication.metadata_store.registration import ensure_base_paths
@@ -83,7 +83,7 @@ async def test_allowing_it_for_all_elects_at_once_too(scene: Scene) -> None:
     await without_in_sync(scene, {}, Policy(allows_unclean=lambda _: bool(allowed)))
     allowed.append(True)
     assert scene.controller is not None
-    scene.controller.unclean_elections_changed(None)
+    scene.controller.unclean_settings_changed(None)
     await scene.settled()
     assert await scene.leader() == 3
 
@@ -93,7 +93,7 @@ async def test_a_new_controller_elects_what_may_be_led_uncleanly(scene: Scene) -
     assert scene.controller is not None
     await scene.controller.stop()
     await change_config(scene.session, paths.topic_entity("orders"), lambda _: {UNCLEAN_KEY: "true"})
-    await scene.begin(Policy(Conventions(marks_recovery=False)))
+    await scene.begin(Policy(ClusterSettings(marks_recovery=False)))
     assert (await scene.known()).state == PartitionState(BrokerId(3), LeaderEpoch(6), ids(3), 2)
 
 
@@ -141,7 +141,7 @@ async def test_a_topic_is_not_deleted_where_topics_may_not_be(scene: Scene) -> N
     await scene.come(1)
     await scene.session.create(paths.delete_topic("orders"))
     await topics.create_topic(scene.session, "orders", {0: ids(1)}, TOPIC_ID, {})
-    await scene.begin(Policy(Conventions(deletes_topics=False)))
+    await scene.begin(Policy(ClusterSettings(deletes_topics=False)))
     assert await scene.leader() == 1
     await scene.session.create(paths.delete_topic("orders"))
     await scene.settled()
@@ -149,7 +149,7 @@ async def test_a_topic_is_not_deleted_where_topics_may_not_be(scene: Scene) -> N
     assert not scene.brokers.commands(StopReplica)
 
 
-def over_time(balance: Balance | None, story: Callable[[Scene, Controller], Awaitable[None]]) -> None:
+def over_time(balance: LeaderRebalance | None, story: Callable[[Scene, Controller], Awaitable[None]]) -> None:
     """Play a story in virtual time, on a cluster whose one partition prefers 2 and is led by 3."""
 
     async def settled(controller: Any) -> None:
@@ -185,7 +185,7 @@ def test_leaderships_are_evened_out_five_seconds_after_the_election_and_then_at_
         await elapse(1)
         assert await scene.leader() == 2
 
-    over_time(Balance(), story)
+    over_time(LeaderRebalance(), story)
 
 
 def test_nothing_is_left_to_happen_once_the_controller_has_stopped() -> None:
@@ -194,7 +194,7 @@ def test_nothing_is_left_to_happen_once_the_controller_has_stopped() -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(Deadlock):
-        over_time(Balance(), story)
+        over_time(LeaderRebalance(), story)
 
 
 def test_a_share_that_is_suffered_is_left_alone() -> None:
@@ -202,7 +202,7 @@ def test_a_share_that_is_suffered_is_left_alone() -> None:
         await elapse(1_000)
         assert await scene.leader() == 3
 
-    over_time(Balance(1, 100), story)
+    over_time(LeaderRebalance(1, 100), story)
 
 
 def test_leaderships_are_left_alone_where_that_is_wished_and_after_the_reign() -> None:
@@ -228,4 +228,4 @@ def test_leaderships_are_left_alone_where_that_is_wished_and_after_the_reign() -
         await elapse(0.2)
         assert await scene.leader() == 2
 
-    over_time(Balance(), resigned)
+    over_time(LeaderRebalance(), resigned)

@@ -13,7 +13,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     Broker,
-    Conventions,
+    ClusterSettings,
     Endpoint,
     KnownState,
     LeaderAndIsr,
@@ -22,7 +22,7 @@ from sordini.replication.cluster_model import (
     UpdateMetadata,
 )
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested
 from sordini.replication.controller.policy import Policy
 from sordini.replication.controller.requests import ControllerRequests
 from sordini.replication.metadata_store import notifications, paths, topics, znodes
@@ -73,7 +73,7 @@ class Reign:
         registration = Registration(self.sessions[broker_id], broker, self._clock, self._log, session_timeout_ms=1000)
         self.epochs[broker_id] = await registration.register()
 
-    async def begin(self, conventions: Conventions = Conventions(), **named: Any) -> Controller:  # noqa: B008 - a value.
+    async def begin(self, cluster_settings: ClusterSettings = ClusterSettings(), **named: Any) -> Controller:  # noqa: B008 - a value.
         self.controller = Controller(
             self.session,
             BrokerId(1),
@@ -81,14 +81,14 @@ class Reign:
             self._clock,
             self._log,
             topic_ids=lambda: TOPIC_ID,
-            policy=Policy(conventions),
+            policy=Policy(cluster_settings),
             **named,
         )
         await self.controller.start()
         return self.controller
 
-    def wanted(self, broker_id: int, *changes: IsrChange) -> IsrChangesWanted:
-        return IsrChangesWanted(BrokerId(broker_id), self.epochs[broker_id], changes)
+    def wanted(self, broker_id: int, *changes: IsrChange) -> IsrChangesRequested:
+        return IsrChangesRequested(BrokerId(broker_id), self.epochs[broker_id], changes)
 
     async def state(self) -> PartitionState:
         data, _ = await self.session.get(paths.state(ORDERS))
@@ -153,7 +153,7 @@ async def test_a_reign_that_ended_unnoticed_grants_nothing(reign: Reign) -> None
 
 async def test_a_broker_of_another_life_is_refused(reign: Reign) -> None:
     for off in (-1, 1):
-        stale = IsrChangesWanted(BrokerId(1), reign.epochs[1] + off, (shrink(ids(1)),))
+        stale = IsrChangesRequested(BrokerId(1), reign.epochs[1] + off, (shrink(ids(1)),))
         assert await code_of(reign.requests.alter_partitions(stale)) == ErrorCode.STALE_BROKER_EPOCH
     old = reign.epochs[2] - 1
     assert await code_of(reign.requests.shut_down(BrokerId(2), old)) == ErrorCode.STALE_BROKER_EPOCH
@@ -227,7 +227,7 @@ async def test_a_reign_that_goes_on_remembers_who_is_stopping(reign: Reign, log:
     reign.store._database.save = fail_once  # type: ignore[method-assign]
     lost = reign.wanted(1, shrink(ids(1), epoch=1, version=1))
     assert await code_of(reign.requests.alter_partitions(lost)) == ErrorCode.NOT_CONTROLLER
-    await log.line("reign goes on")
+    await log.line("still controller")
     assert reign.controller is not None
     await settled(reign.controller)
     change = by_id(ids(1, 2, 3), epoch=1, version=1)
@@ -272,7 +272,7 @@ async def test_what_a_leader_wrote_itself_is_read_by_its_note(reign: Reign, sett
 
 async def test_a_broker_whose_directory_failed_is_asked_what_it_holds(reign: Reign, settled: Settled) -> None:
     await reign.session.create(paths.LOG_DIR_EVENT_PREFIX, b"{}", sequential=True)
-    await notifications.tell_of_failed_directory(reign.session, BrokerId(2))
+    await notifications.notify_log_dir_failure(reign.session, BrokerId(2))
     assert reign.controller is not None
     await settled(reign.controller)
     assert [b for b, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
@@ -295,13 +295,13 @@ class Flaky:
 
 async def test_the_note_of_a_failed_directory_waits_for_the_store(reign: Reign, settled: Settled) -> None:
     flaky: Any = Flaky(reign.session)
-    await notifications.tell_of_failed_directory(flaky, BrokerId(2), retry_delay_s=0)
+    await notifications.notify_log_dir_failure(flaky, BrokerId(2), retry_delay_s=0)
     assert reign.controller is not None
     await settled(reign.controller)
     assert [b for b, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
     closed = await reign.store.open_session()
     await closed.close()
-    await notifications.tell_of_failed_directory(closed, BrokerId(2), retry_delay_s=0)
+    await notifications.notify_log_dir_failure(closed, BrokerId(2), retry_delay_s=0)
 
 
 async def test_however_often_a_note_is_due_while_the_store_is_away_one_task_waits_for_it(
@@ -309,7 +309,7 @@ async def test_however_often_a_note_is_due_while_the_store_is_away_one_task_wait
 ) -> None:
     flaky: Any = Flaky(reign.session)
     spawned: list[Any] = []
-    told = notifications.FailureNotes(flaky, BrokerId(2), spawned.append, retry_delay_s=0)
+    told = notifications.LogDirFailureNotifier(flaky, BrokerId(2), spawned.append, retry_delay_s=0)
     for _ in range(10):
         told.tell()
     (task,) = spawned
@@ -343,7 +343,7 @@ async def test_a_broker_that_others_cannot_reach_is_left_out_and_elections_go_on
     await reign.controller.stop()
     for name in ("9", "09", "4294967296", "99999999999999999999"):
         await reign.session.create(f"{paths.BROKER_IDS}/{name}", registration, ephemeral=True)
-    controller = await reign.begin(Conventions(inter_broker_listener="PLAINTEXT"))
+    controller = await reign.begin(ClusterSettings(inter_broker_listener="PLAINTEXT"))
     assert controller.is_active
     await reign.sessions[3].close()
     await settled(controller)
@@ -366,7 +366,7 @@ async def test_below_two_eight_topics_get_no_id_but_keep_one_that_they_have(reig
     assert reign.controller is not None
     await reign.controller.stop()
     await reign.session.create(paths.topic("old"), b'{"version":2,"partitions":{"0":[2,1]}}')
-    await reign.begin(Conventions("PLAINTEXT", uses_topic_ids=False, feature_version=1))
+    await reign.begin(ClusterSettings("PLAINTEXT", uses_topic_ids=False, feature_version=1))
     await topics.create_topic(reign.session, "new", {0: ids(1)}, znodes.NO_TOPIC_ID, {})
     await settled(reign.controller)
     assert (await reign.session.get(paths.FEATURE))[0] == b'{"features":{},"version":1,"status":1}'
@@ -390,7 +390,7 @@ async def test_notes_left_while_nobody_reigned_are_removed_and_later_ones_are_he
     assert reign.controller is not None
     await reign.controller.stop()
     await reign.session.multi([Create(paths.ISR_CHANGE_PREFIX, b"{}", sequential=True)])
-    await notifications.tell_of_failed_directory(reign.session, BrokerId(2))
+    await notifications.notify_log_dir_failure(reign.session, BrokerId(2))
     controller = await reign.begin()
     assert await reign.session.children(paths.ISR_CHANGES) == await reign.session.children(paths.LOG_DIR_EVENTS) == []
     await settled(controller)

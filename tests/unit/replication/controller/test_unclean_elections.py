@@ -6,7 +6,7 @@ import pytest
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller.machine import unclean_elections
-from sordini.replication.controller.machine.events import UncleanRuled
+from sordini.replication.controller.machine.events import UncleanSettingsRead
 from tests.support.controller_machine_harness import World
 
 ORDERS = TopicPartition("orders", 0)
@@ -42,7 +42,7 @@ def test_a_topic_that_is_being_deleted_gets_no_leader_whatever_the_ruling(world:
     assert world.cluster is not None
     assert unclean_elections.leaderless(world.cluster) == ()
     before = world.state(ORDERS)
-    world.feed(UncleanRuled((ORDERS,), frozenset({"orders"})))
+    world.feed(UncleanSettingsRead((ORDERS,), frozenset({"orders"})))
     assert world.state(ORDERS) == before
 
 
@@ -51,17 +51,17 @@ def test_what_is_not_there_or_is_led_by_now_is_left_alone(world: World) -> None:
     world.look_at_brokers()
     world.said.clear()
     gone = (TopicPartition("bills", 0), TopicPartition("orders", 7))
-    world.feed(UncleanRuled((ORDERS, *gone), frozenset({"orders", "bills"})))
+    world.feed(UncleanSettingsRead((ORDERS, *gone), frozenset({"orders", "bills"})))
     assert world.said == []
 
 
 def test_a_ruling_that_forbids_it_changes_nothing_where_nobody_leads(world: World) -> None:
-    world.feed(UncleanRuled((ORDERS,), frozenset()))
+    world.feed(UncleanSettingsRead((ORDERS,), frozenset()))
     assert world.said == []
 
 
 def test_the_first_of_the_assignment_that_is_there_leads(world: World) -> None:
-    world.feed(UncleanRuled((ORDERS,), frozenset({"orders"})))
+    world.feed(UncleanSettingsRead((ORDERS,), frozenset({"orders"})))
     known = world.state(ORDERS)
     assert known is not None
     assert (known.state.leader, known.state.isr, known.state.recovering) == (2, (2,), True)

@@ -9,7 +9,7 @@ import pytest
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import Malformed
-from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import NoNode
 from tests.support.controller_harness import ORDERS, Scene, ids
@@ -32,7 +32,7 @@ async def catch_up(scene: Scene, one: TopicPartition, *isr: int) -> None:
     assert known.state.leader is not None
     broker = scene.brokers.alive[known.state.leader]
     change = IsrChange(one.partition, ids(*isr), known.state.leader_epoch, known.version, topic=one.topic)
-    await scene.controller.submit(IsrChangesWanted(broker.broker_id, broker.epoch, (change,)))
+    await scene.controller.submit(IsrChangesRequested(broker.broker_id, broker.epoch, (change,)))
     await scene.settled()
 
 

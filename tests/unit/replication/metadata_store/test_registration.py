@@ -10,7 +10,7 @@ import pytest
 
 from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
-from sordini.broker.coordinators.producer_id_manager import BlocksInStore, ProducerIdBlocks
+from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, Endpoint
@@ -20,10 +20,10 @@ from sordini.replication.metadata_store.registration import (
     DuplicateBrokerId,
     EndpointTaken,
     Registration,
+    check_endpoints_free,
     cluster_id,
     ensure_base_paths,
     other_brokers,
-    refuse_taken_endpoints,
 )
 from sordini.replication.ports import StoreUnusable
 from tests.support.network import ListLog
@@ -148,10 +148,10 @@ def test_an_address_of_another_broker_is_refused_whatever_its_listener_is_called
 ) -> None:
     other = Broker(BrokerId(3), 7, (Endpoint("INTERNAL", "h", 1), Endpoint(listener, host, port)))
     if not taken:
-        refuse_taken_endpoints(BROKER, [other])
+        check_endpoints_free(BROKER, [other])
         return
     with pytest.raises(EndpointTaken, match=r"h:9092 is registered by broker 3: .* advertised\.listeners"):
-        refuse_taken_endpoints(BROKER, [other])
+        check_endpoints_free(BROKER, [other])
 
 
 async def test_registering_twice_in_one_session_is_one_registration(
@@ -256,8 +256,10 @@ async def test_producer_ids_are_unique_across_brokers_and_come_in_blocks(
     store: EmbeddedStore, session: EmbeddedSession
 ) -> None:
     one, two = (
-        ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take, asyncio.create_task, ListLog()),
-        ProducerIdBlocks(BlocksInStore(await store.open_session(), BrokerId(2)).take, asyncio.create_task, ListLog()),
+        ProducerIdManager(StoreBlockSource(session, BrokerId(1)).take, asyncio.create_task, ListLog()),
+        ProducerIdManager(
+            StoreBlockSource(await store.open_session(), BrokerId(2)).take, asyncio.create_task, ListLog()
+        ),
     )
     assert one.at_once() is None
     ids = await asyncio.gather(*(blocks.next() for _ in range(1500) for blocks in (one, two)))
@@ -276,11 +278,11 @@ async def test_producer_ids_are_unique_across_brokers_and_come_in_blocks(
 async def test_a_damaged_block_is_not_guessed_at(session: EmbeddedSession) -> None:
     await session.set(paths.PRODUCER_ID_BLOCK, b'{"version":1}')
     with pytest.raises(BrokerError, match="/latest_producer_id_block"):
-        await ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()
+        await ProducerIdManager(StoreBlockSource(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()
 
 
 async def test_ids_that_have_run_out_are_refused(session: EmbeddedSession) -> None:
     last = znodes.ProducerIdBlock(BrokerId(1), 2**63 - 1500, 2**63 - 500)
     await session.set(paths.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(last))
     with pytest.raises(BrokerError, match="run out"):
-        await ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()
+        await ProducerIdManager(StoreBlockSource(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()

@@ -14,7 +14,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import TopicAssignment
 from sordini.replication.metadata_store import paths, topics, znodes
-from sordini.replication.metadata_store.replica_placement import unracked
+from sordini.replication.metadata_store.replica_placement import without_racks
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
 BROKERS = [BrokerId(b) for b in (0, 1, 2)]
@@ -25,7 +25,7 @@ def plan(name: str = "t", **changes: Any) -> Any:
         "num_partitions": -1,
         "replication_factor": -1,
         "assignments": [],
-        "racks": unracked(BROKERS),
+        "racks": without_racks(BROKERS),
         "existing": [],
         "default_partitions": 1,
         "default_replication_factor": 1,
@@ -114,8 +114,8 @@ async def test_settings_that_were_left_behind_are_replaced(session: EmbeddedSess
 
 
 def more(count: int, *given: list[int], topic: TopicAssignment | None = None, brokers: list[BrokerId] = BROKERS) -> Any:
-    topic = topic or TopicAssignment("t", topics.place("t", unracked(BROKERS), range(3), 2))
-    return topics.plan_more_partitions(topic, count, list(given) or None, unracked(brokers))
+    topic = topic or TopicAssignment("t", topics.place_replicas("t", without_racks(BROKERS), range(3), 2))
+    return topics.plan_more_partitions(topic, count, list(given) or None, without_racks(brokers))
 
 
 @given(
@@ -130,9 +130,9 @@ def test_a_topic_that_grew_lies_as_if_it_had_been_made_so_large(
     name: str, first: int, added: int, factor: int, stands: dict[int, str], knows_racks: bool
 ) -> None:
     racks = {BrokerId(broker): rack if knows_racks else None for broker, rack in stands.items()}
-    small = topics.place(name, racks, range(first), factor)
+    small = topics.place_replicas(name, racks, range(first), factor)
     grown = {**small, **topics.plan_more_partitions(TopicAssignment(name, small), first + added, None, racks)}
-    assert grown == topics.place(name, racks, range(first + added), factor)
+    assert grown == topics.place_replicas(name, racks, range(first + added), factor)
 
 
 def test_a_topic_that_was_placed_by_hand_grows_from_where_its_first_partition_lies() -> None:
@@ -165,7 +165,7 @@ def test_how_a_topic_may_not_grow(count: int, given: list[list[int]], code: Erro
 
 
 def test_no_topic_is_made_or_grows_while_racks_are_known_of_some_brokers_only() -> None:
-    racks = unracked(BROKERS) | {BROKERS[1]: "a"}
+    racks = without_racks(BROKERS) | {BROKERS[1]: "a"}
     grown = TopicAssignment("t", {0: (BrokerId(0),)})
     for planned in (
         lambda: plan(racks=racks),
