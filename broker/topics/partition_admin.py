@@ -76,14 +76,12 @@ class PartitionAdmin:
             async for one, target in self._slices.paced(targets.items())
         }
         outcomes: Outcomes = {
-            one: outcome if isinstance(outcome, Rejection) else None
-            for one, outcome in validated.items()
+            one: outcome if isinstance(outcome, Rejection) else None for one, outcome in validated.items()
         }
         valid = {
             one: outcome
             for one, outcome in validated.items()
-            if not isinstance(outcome, Rejection)
-            and not admin_validation.is_reassigning_to(cluster, one, outcome)
+            if not isinstance(outcome, Rejection) and not admin_validation.is_reassigning_to(cluster, one, outcome)
         }
         if valid:
             after = await self._submit(ReassignmentsRequested({one: targets[one] for one in valid}), deadline)

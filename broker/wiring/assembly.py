@@ -24,7 +24,7 @@ from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.closest import ClosestReplicas
 from sordini.broker.handlers.cluster import ClusterHandler
-from sordini.broker.handlers.configs import ConfigsHandler, ConditionSource
+from sordini.broker.handlers.configs import ConditionSource, ConfigsHandler
 from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler

@@ -1,4 +1,4 @@
-"""A controller of broker 1 in a store of its own, and what goes on around it."""
+"""A controller of broker 1 with its own embedded store, and the brokers around it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, brokers))
 
 
-class Scene:
-    """Broker 1 is the controller; others come and go as sessions of their own."""
+class ControllerHarness:
+    """Broker 1 is the controller; the other brokers register in sessions of their own."""
 
     def __init__(self, store: EmbeddedStore, session: EmbeddedSession, settled: Settled) -> None:
         self.store, self.session = store, session
@@ -33,19 +33,19 @@ class Scene:
         self._settled = settled
         self.controller: Controller | None = None
 
-    async def come(self, *broker_ids: int) -> None:
+    async def register(self, *broker_ids: int) -> None:
         for number in broker_ids:
             self.others[number] = session = await self.store.open_session()
             broker = Broker(BrokerId(number), 0, (Endpoint("PLAINTEXT", "h", 9000 + number),))
             await session.create(paths.broker(broker.broker_id), znodes.encode_broker(broker, 0), ephemeral=True)
         await self.settled()
 
-    async def go(self, *broker_ids: int) -> None:
+    async def fail(self, *broker_ids: int) -> None:
         for number in broker_ids:
             await self.others.pop(number).close()
         await self.settled()
 
-    async def begin(self, policy: Policy = Policy()) -> Controller:  # noqa: B008 - a value.
+    async def start(self, policy: Policy = Policy()) -> Controller:  # noqa: B008 - a value.
         self.controller = Controller(
             self.session,
             BrokerId(1),
@@ -63,31 +63,31 @@ class Scene:
         if self.controller is not None:
             await self._settled(self.controller)
 
-    async def make(self, name: str, *replicas: tuple[int, ...], settings: Mapping[str, str] = {}) -> None:
+    async def create_topic(self, name: str, *replicas: tuple[int, ...], settings: Mapping[str, str] = {}) -> None:
         await topics.create_topic(self.session, name, {p: ids(*held) for p, held in enumerate(replicas)}, TOPIC_ID, {})
         if settings:
-            await self.set(name, settings)
+            await self.set_config(name, settings)
         await self.settled()
 
-    async def set(self, topic: str, settings: Mapping[str, str]) -> None:
-        """Change a topic's settings, and let the controller hear of it as its broker would tell it."""
+    async def set_config(self, topic: str, settings: Mapping[str, str]) -> None:
+        """Change a topic's settings, and signal it to the controller as its broker would."""
         await change_config(self.session, paths.topic_entity(topic), lambda _: settings)
         if self.controller is not None:
             self.controller.unclean_settings_changed(topic)
             await self.settled()
 
-    async def write(self, one: TopicPartition, leader: int, epoch: int, *isr: int) -> None:
-        """A state written by somebody else, of which the controller hears by a note."""
+    async def write_state(self, one: TopicPartition, leader: int, epoch: int, *isr: int) -> None:
+        """Write a state as a leader of an old protocol does, with an ISR change notification."""
         state = PartitionState(BrokerId(leader), LeaderEpoch(epoch), ids(*isr), 1)
         await self.session.set(paths.state(one), znodes.encode_state(state))
         await self.session.create(paths.ISR_CHANGE_PREFIX, znodes.encode_isr_change([one]), sequential=True)
         await self.settled()
 
-    async def known(self, one: TopicPartition = ORDERS) -> KnownState:
+    async def state(self, one: TopicPartition = ORDERS) -> KnownState:
         data, stat = await self.session.get(paths.state(one))
         state = znodes.decode_state(one, data)
         assert isinstance(state, PartitionState)
         return KnownState(state, stat.version)
 
     async def leader(self, one: TopicPartition = ORDERS) -> int | None:
-        return (await self.known(one)).state.leader
+        return (await self.state(one)).state.leader

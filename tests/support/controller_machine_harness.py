@@ -1,7 +1,7 @@
-"""A cluster on paper: the coordination store's tree, the controller's machine, and brokers that answer when told.
+"""A simulated cluster: the coordination store's tree, the controller's machine, and brokers that answer on demand.
 
-Used by the controller's transcripts and by its laws. Nothing runs: a command changes the tree, the machine is fed
-what a shell would have read, its actions are carried out on the tree at once, and everything is written down.
+Used by the controller's transcripts and its property tests. Nothing runs: a call changes the tree, the machine is fed
+what the shell would have read, its actions are carried out on the tree at once, and every action becomes a line.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ from sordini.replication.ports import (
 from tests.support.controller_transcript_lines import describe, operation_line, reply_line
 
 
-class World:
-    """`said` collects one line for each thing that happened since it was last taken."""
+class MachineHarness:
+    """`lines` collects one line for each action since it was last reset."""
 
     def __init__(self) -> None:
         self.tree = Tree()
         self.cluster: ClusterState | None = None
-        self.said: list[str] = []
-        self.answers: deque[tuple[BrokerId, Command]] = deque()
+        self.lines: list[str] = []
+        self.unanswered: deque[tuple[BrokerId, Command]] = deque()
         self.sent: list[tuple[BrokerId, Command]] = []
         self.guard = 0
         self.replies: list[Reply] = []
@@ -92,23 +92,23 @@ class World:
             self._ensure(path)
         self._do(Create(paths.CONTROLLER_EPOCH, b"0"))
 
-    # What happens in the world. The machine is told by `feed` only, so a test may let it lag behind.
+    # Changes of the tree. The machine gets them by `feed` only, so a test may let it lag behind.
 
-    def broker_comes(self, broker_id: int) -> None:
+    def register_broker(self, broker_id: int) -> None:
         broker = Broker(BrokerId(broker_id), 0, (Endpoint("PLAINTEXT", f"b{broker_id}", 9092),))
         self._do(Create(paths.broker(broker.broker_id), znodes.encode_broker(broker, 0)))
 
-    def broker_goes(self, broker_id: int) -> None:
+    def fail_broker(self, broker_id: int) -> None:
         self._do(Delete(paths.broker(BrokerId(broker_id))))
 
-    def topic_made(
+    def create_topic(
         self, name: str, replicas: dict[int, tuple[BrokerId, ...]], *, topic_id: bytes | None = None
     ) -> None:
         identity = TopicId(name.encode().ljust(16, b".")[:16] if topic_id is None else topic_id)
         self._do(Create(paths.topic_config(name), znodes.encode_config({})))
         self._do(Create(paths.topic(name), znodes.encode_topic(TopicAssignment(name, replicas, identity))))
 
-    def topic_set(
+    def write_topic(
         self,
         name: str,
         replicas: dict[int, tuple[BrokerId, ...]],
@@ -120,35 +120,35 @@ class World:
         assignment = TopicAssignment(name, replicas, TopicId(topic_id), adding or {}, removing or {})
         self._do(Set(paths.topic(name), znodes.encode_topic(assignment)))
 
-    def moves_noted(self, targets: dict[TopicPartition, tuple[BrokerId, ...]]) -> None:
-        """By a tool, which may add to what there is."""
+    def write_zk_reassignments(self, targets: dict[TopicPartition, tuple[BrokerId, ...]]) -> None:
+        """By a tool, which may add to the existing node."""
         there = self.tree.stat(paths.REASSIGN_PARTITIONS) is not None
         data = znodes.encode_reassignment(targets)
         self._do(Set(paths.REASSIGN_PARTITIONS, data) if there else Create(paths.REASSIGN_PARTITIONS, data))
 
-    def deletion_wanted(self, name: str) -> None:
+    def request_deletion(self, name: str) -> None:
         self._do(Create(paths.delete_topic(name)))
 
-    def isr_noted(self, *partitions: TopicPartition) -> None:
+    def write_isr_notification(self, *partitions: TopicPartition) -> None:
         self._do(Create(paths.ISR_CHANGE_PREFIX, znodes.encode_isr_change(partitions), sequential=True))
 
-    def directory_failed(self, broker_id: int) -> None:
-        note = znodes.encode_log_dir_event(BrokerId(broker_id))
-        self._do(Create(paths.LOG_DIR_EVENT_PREFIX, note, sequential=True))
+    def write_log_dir_event(self, broker_id: int) -> None:
+        notification = znodes.encode_log_dir_event(BrokerId(broker_id))
+        self._do(Create(paths.LOG_DIR_EVENT_PREFIX, notification, sequential=True))
 
-    def state_written(self, topic_partition: TopicPartition, state: PartitionState) -> None:
-        """By somebody else."""
+    def write_state(self, topic_partition: TopicPartition, state: PartitionState) -> None:
+        """By another writer."""
         self._do(Set(paths.state(topic_partition), znodes.encode_state(state)))
         known = self.state(topic_partition)
         assert known is not None
         self.written_by_others.append((topic_partition, known))
 
-    def usurped(self) -> None:
-        """Another broker is elected without this machine knowing."""
+    def elect_other_controller(self) -> None:
+        """Another broker is elected without the machine's knowledge."""
         data, _ = self.tree.get(paths.CONTROLLER_EPOCH)
         self._do(Set(paths.CONTROLLER_EPOCH, b"%d" % (int(data) + 1)))
 
-    # What the machine's shell would do.
+    # What the shell does.
 
     def elect(self, controller_id: int = 1) -> None:
         data, stat = self.tree.get(paths.CONTROLLER_EPOCH)
@@ -159,7 +159,7 @@ class World:
         self._begin(BrokerId(controller_id), epoch)
 
     def reconnect(self) -> None:
-        """The reign goes on after a broken connection: everything is read anew."""
+        """The term continues after a reconnect: everything is read again."""
         assert self.cluster is not None
         self._begin(self.cluster.controller_id, self.cluster.epoch)
 
@@ -180,23 +180,23 @@ class World:
             )
         )
 
-    def look_at_brokers(self) -> None:
+    def read_brokers(self) -> None:
         self.feed(BrokersChanged(self.brokers()))
 
-    def look_at_topics(self) -> None:
+    def read_topics(self) -> None:
         topics = self.topics()
         known = self.cluster.topics.keys() if self.cluster else set()
         read = {name: topic for name, topic in topics.items() if name not in known}
         names = frozenset(self.tree.children(paths.TOPICS))
         self.feed(TopicsListed(names, read, self._ids(read)))
 
-    def look_at_topic(self, name: str) -> None:
+    def read_topic(self, name: str) -> None:
         self.feed(TopicChanged(self.topics()[name]))
 
-    def look_at_deletions(self) -> None:
+    def read_deletions(self) -> None:
         self.feed(DeletionsListed(self.deletions()))
 
-    def look_at_noted_moves(self) -> None:
+    def read_zk_reassignments(self) -> None:
         try:
             data, stat = self.tree.get(paths.REASSIGN_PARTITIONS)
         except NoNode:
@@ -205,100 +205,100 @@ class World:
         targets = znodes.decode_reassignment(data)
         self.feed(ZkReassignmentsRead(ZkReassignments({} if isinstance(targets, Malformed) else targets, stat.version)))
 
-    def look_at_isr_changes(self) -> None:
-        notes = self._notes(paths.ISR_CHANGES)
-        named = [znodes.decode_isr_change(data) for data in notes.values()]
+    def read_isr_changes(self) -> None:
+        notifications = self._notifications(paths.ISR_CHANGES)
+        named = [znodes.decode_isr_change(data) for data in notifications.values()]
         partitions = [one for some in named if not isinstance(some, Malformed) for one in some]
-        self.feed(StatesRead(self._states(partitions), tuple(notes)))
+        self.feed(StatesRead(self._states(partitions), tuple(notifications)))
 
-    def look_at_log_dir_events(self) -> None:
-        notes = self._notes(paths.LOG_DIR_EVENTS)
-        brokers = [znodes.decode_log_dir_event(data) for data in notes.values()]
-        self.feed(LogDirsFailed(frozenset(b for b in brokers if not isinstance(b, Malformed)), tuple(notes)))
+    def read_log_dir_events(self) -> None:
+        notifications = self._notifications(paths.LOG_DIR_EVENTS)
+        brokers = [znodes.decode_log_dir_event(data) for data in notifications.values()]
+        self.feed(LogDirsFailed(frozenset(b for b in brokers if not isinstance(b, Malformed)), tuple(notifications)))
 
     def allow_unclean(self, topic: str) -> None:
-        """The topic's settings are changed, and the machine's shell hears of it."""
+        """The topic's setting is changed and read."""
         self.unclean.add(topic)
         if self.cluster is not None:
             partitions = unclean_elections.leaderless(self.cluster, topic)
             self.feed(UncleanSettingsRead(partitions, self._allowing_unclean(partitions)))
 
-    def elections_noted(self, *partitions: TopicPartition) -> None:
+    def write_zk_elections(self, *partitions: TopicPartition) -> None:
         self._do(Create(paths.PREFERRED_ELECTION, znodes.encode_preferred_election(partitions)))
 
-    def look_at_noted_elections(self) -> None:
+    def read_zk_elections(self) -> None:
         data, stat = self.tree.get(paths.PREFERRED_ELECTION)
-        noted = znodes.decode_preferred_election(data)
-        self.feed(ZkElectionsRead(() if isinstance(noted, Malformed) else tuple(noted), stat.version))
+        partitions = znodes.decode_preferred_election(data)
+        self.feed(ZkElectionsRead(() if isinstance(partitions, Malformed) else tuple(partitions), stat.version))
 
-    def balance(self, percentage: int) -> None:
+    def rebalance(self, percentage: int) -> None:
         self.feed(LeaderRebalanceDue(percentage))
 
-    def want_producer_ids(self, broker_id: int, broker_epoch: int) -> None:
+    def request_producer_ids(self, broker_id: int, broker_epoch: int) -> None:
         data, stat = self.tree.get(paths.PRODUCER_ID_BLOCK)
         last = znodes.decode_producer_id_block(data)
         assert not isinstance(last, Malformed)
         self.feed(ProducerIdsRequested(BrokerId(broker_id), broker_epoch, last, stat.version))
 
     def answer_leader_and_isr(self, broker_id: int, codes: dict[TopicPartition, int], *, which: int = -1) -> None:
-        """The broker answers what it was told to lead and follow, last if not another is said."""
-        told = [c for receiver, c in self.sent if receiver == broker_id and isinstance(c, LeaderAndIsr)]
-        self.feed(CommandAnswered(BrokerId(broker_id), told[which], Answer(0, codes)))
+        """The broker answers one of the LeaderAndIsr commands sent to it, by default the last one."""
+        commands = [c for receiver, c in self.sent if receiver == broker_id and isinstance(c, LeaderAndIsr)]
+        self.feed(CommandAnswered(BrokerId(broker_id), commands[which], Answer(0, codes)))
 
     def epoch_of(self, broker_id: int) -> int:
-        """The broker epoch, or -1 of one that is not there."""
+        """The broker epoch, or -1 of an unregistered broker."""
         stat = self.tree.stat(paths.broker(BrokerId(broker_id)))
         return -1 if stat is None else stat.czxid
 
-    def answer(self, error: int = 0) -> None:
-        """The oldest command that waits for it is answered."""
-        broker_id, command = self.answers.popleft()
+    def answer_stop_replica(self, error: int = 0) -> None:
+        """Answer the oldest unanswered StopReplica."""
+        broker_id, command = self.unanswered.popleft()
         self.feed(CommandAnswered(broker_id, command, Answer(error)))
 
     def feed(self, event: Event) -> None:
-        """Take a step and carry it out, as the shell does; a lost guard ends the reign."""
+        """Take a step and carry out its actions, as the shell does; a failed guard ends the term."""
         events: deque[Event] = deque([event])
         while events:
             self.cluster, actions = step(self.cluster, events.popleft())
             for action in actions:
                 match action:
                     case Send(broker_id, command):
-                        self.said.append(f"{broker_id} <- {describe(command)}")
+                        self.lines.append(f"{broker_id} <- {describe(command)}")
                         self.sent.append((broker_id, command))
                         if isinstance(command, StopReplica):
-                            self.answers.append((broker_id, command))
+                            self.unanswered.append((broker_id, command))
                     case WriteAll(writes):
                         outcomes = [(write, self._write(write)) for write in writes]
                         if any(outcome is None for _, outcome in outcomes):
-                            self.said.append("resigns")
+                            self.lines.append("resigns")
                             self.cluster = None
                             return
                         events.append(Wrote(tuple((write, outcome) for write, outcome in outcomes if outcome)))
                     case ReadStates(partitions):
-                        self.said.append(f"reads {' '.join(map(str, partitions))}")
+                        self.lines.append(f"reads {' '.join(map(str, partitions))}")
                         events.append(StatesRead(self._states(partitions)))
                     case ReadUncleanSettings(partitions):
-                        self.said.append(f"asks for {' '.join(map(str, partitions))}")
+                        self.lines.append(f"reads unclean setting of {' '.join(map(str, partitions))}")
                         events.append(UncleanSettingsRead(partitions, self._allowing_unclean(partitions)))
                     case Reply():
-                        self.said.append(f"reply {reply_line(action)}")
+                        self.lines.append(f"reply {reply_line(action)}")
                         self.replies.append(action)
 
     def _write(self, write: Write) -> Outcome | None:
         guard = Check(paths.CONTROLLER_EPOCH, self.guard)
         self.before_write(write)
         if self.is_refused(write):
-            self.said.append(f"{operation_line(write.operation)} ! refused")
-            return WriteRefused("for a reason of its own")
+            self.lines.append(f"{operation_line(write.operation)} ! refused")
+            return WriteRefused("refused by the test")
         try:
             results, _ = self.tree.apply([guard, write.operation], 0, 0)
         except CoordinationError as refusal:
             if refusal.index == 0:
                 return None
             outcome = self._refused(write, refusal)
-            self.said.append(f"{operation_line(write.operation)} ! {type(refusal).__name__}")
+            self.lines.append(f"{operation_line(write.operation)} ! {type(refusal).__name__}")
             return outcome
-        self.said.append(operation_line(write.operation))
+        self.lines.append(operation_line(write.operation))
         done = Done(getattr(results[1], "version", 0))
         if isinstance(write.purpose, NewState | NewIsr):
             self.written.append((write.purpose.topic_partition, KnownState(write.purpose.state, done.version)))
@@ -344,7 +344,7 @@ class World:
     def _allowing_unclean(self, partitions: Iterable[TopicPartition]) -> frozenset[str]:
         return frozenset(one.topic for one in partitions if one.topic in self.unclean)
 
-    def _notes(self, parent: str) -> dict[str, bytes]:
+    def _notifications(self, parent: str) -> dict[str, bytes]:
         return {
             path: self.tree.get(path)[0] for path in (f"{parent}/{name}" for name in sorted(self.tree.children(parent)))
         }

@@ -1,4 +1,4 @@
-"""One line for each thing that the controller does, as its transcripts have it."""
+"""The lines of the controller's transcripts: one for each action."""
 
 from __future__ import annotations
 
@@ -32,16 +32,14 @@ def describe(command: Command) -> str:
 
 
 def reply_line(reply: Reply) -> str:
-    change, verdict = reply
+    change, result = reply
     about = "" if change is None else f"{change.topic or topic_id_text(change.topic_id)}-{change.partition} "
-    if isinstance(verdict, ErrorCode):
-        return about + verdict.name
-    if isinstance(verdict, KnownState):
-        state = verdict.state
-        return (
-            f"{about}leader={state.leader} epoch={state.leader_epoch} isr={_ids(state.isr)} version={verdict.version}"
-        )
-    return f"{about}{verdict.start} to {verdict.end} for {verdict.broker_id}"
+    if isinstance(result, ErrorCode):
+        return about + result.name
+    if isinstance(result, KnownState):
+        state = result.state
+        return f"{about}leader={state.leader} epoch={state.leader_epoch} isr={_ids(state.isr)} version={result.version}"
+    return f"{about}{result.start} to {result.end} for {result.broker_id}"
 
 
 def _partition(info: PartitionInfo) -> str:
@@ -67,8 +65,8 @@ def operation_line(operation: Create | Set | Delete) -> str:
         return f"{verb} {operation.path}"
     value = json.loads(operation.data)
     if operation.path.endswith("/state"):
-        told = ("leader", "leader_epoch", "isr", "controller_epoch", "leader_recovery_state")
-        value = {key: value[key] for key in told if key in value}
+        shown = ("leader", "leader_epoch", "isr", "controller_epoch", "leader_recovery_state")
+        value = {key: value[key] for key in shown if key in value}
     return f"{verb} {operation.path} {json.dumps(value)}"
 
 

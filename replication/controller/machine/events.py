@@ -29,7 +29,7 @@ from sordini.replication.ports import Create, Delete, Set
 
 @dataclass(frozen=True, slots=True)
 class Elected:
-    """This broker was elected controller, or still is after a reconnect; everything was read again."""
+    """The broker was elected controller, or still is after a reconnect; everything was read again."""
 
     controller_id: BrokerId
     epoch: int

@@ -23,7 +23,7 @@ def topics_of(answer: MetadataResponse) -> list[tuple[str | None, int]]:
 
 
 def kept(broker: UnitBroker) -> int:
-    return len(broker.parts.metadata._answers)
+    return len(broker.parts.metadata._responses)
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -73,7 +73,7 @@ async def test_a_topic_named_a_thousand_times_is_answered_once_and_kept_under_a_
     async with a_broker() as broker:
         await broker.lead("orders")
         assert topics_of(broker.ask(METADATA, 12, of(*["orders"] * 1_000))) == [("orders", 0)]
-        (key,) = broker.parts.metadata._answers
+        (key,) = broker.parts.metadata._responses
         assert len(key[2]) == 1
 
 

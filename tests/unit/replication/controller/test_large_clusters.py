@@ -43,7 +43,7 @@ def decided(cluster: ClusterState, brokers: dict[BrokerId, Broker]) -> list[Part
     return [write.purpose.state for write in writes if hasattr(write.purpose, "state")]
 
 
-def test_all_receivers_share_what_they_are_told() -> None:
+def test_all_receivers_share_the_partitions_of_their_commands() -> None:
     elected = Elected(IDS[0], 1, frozen(BROKERS), frozen({"orders": ASSIGNMENT}), {ORDERS: KnownState(led(), 0)})
     _, actions = step(None, elected)
     told = [
@@ -55,13 +55,13 @@ def test_all_receivers_share_what_they_are_told() -> None:
     assert all(partitions is told[0] for partitions in told)
 
 
-def test_a_partition_to_which_nothing_happened_is_left_alone() -> None:
+def test_a_partition_to_which_nothing_happened_is_unchanged() -> None:
     without_other = {**BROKERS, BrokerId(4): Broker(BrokerId(4), 4, ())}
     assert decided(a_cluster(led()), without_other) == []
     assert decided(a_cluster(led(2, (2, 3))), without_other) == [], "one who is not in sync is no reason"
 
 
-def test_whoever_is_in_sync_and_not_there_or_not_to_be_is_a_reason_to_decide() -> None:
+def test_an_in_sync_replica_that_failed_or_is_shutting_down_leads_to_a_decision() -> None:
     two = {one: BROKERS[one] for one in IDS[:2]}
     (state,) = decided(a_cluster(led()), two)
     assert (state.leader, state.isr) == (1, IDS[:2])
