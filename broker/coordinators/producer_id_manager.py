@@ -1,12 +1,12 @@
-"""Producer ids: a broker takes them in blocks of a thousand and hands them out one by one.
+"""The producer ids of a broker, allocated in blocks of a thousand and assigned one by one (InitProducerId).
 
-An id is never handed out twice in a cluster. What is left of a block is lost when its broker stops, so none is taken
-before the first producer asks. Where blocks come from is the protocol's: from the coordination store, which is here,
-or from the controller (KIP-730).
+An id is never assigned twice in a cluster. The rest of a block is lost when the broker stops, so none is allocated
+before the first producer needs one. Blocks come from the controller (KIP-730), or, with protocols before 3.0, from the
+coordination store: `StoreBlockSource`.
 
-One request for a block is under way at a time, for all producers that wait. After one that failed there is a pause, so
-that an outage of the store, or of the controller, costs two requests a second and not as many as there are producers.
-A producer waits for a block for WAIT_S_MAX at most and then gets a code upon which it asks again.
+One request for a block is in flight at a time, for all waiting producers. After a failed one there is a pause, so that
+an outage of the store, or of the controller, costs two requests a second, however many producers there are. A producer
+waits for a block for WAIT_S_MAX at most and then gets an error code that it retries.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from sordini.replication.ports import BadVersion, CoordinationError, Log, Sessio
 RETRY_PAUSE_S: Final = 0.5
 """After a request for a block that failed."""
 WAIT_S_MAX: Final = 2.0
-"""How long a producer's request waits for a block: well below `request.timeout.ms` of any client."""
+"""How long a request waits for a block: well below any client's `request.timeout.ms`."""
 TRIES_MAX: Final = 100
-"""How often in a row other brokers may take the block that this one was about to take."""
+"""How often in a row other brokers may allocate a block first."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 TakeBlock = Callable[[], Awaitable[ProducerIdBlock]]
-"""Takes a block for this broker. Raises BrokerError with COORDINATOR_LOAD_IN_PROGRESS, upon which producers ask again,
-when none can be had now, and with another code when there never will be one."""
+"""Allocates a block for this broker. Raises BrokerError: COORDINATOR_LOAD_IN_PROGRESS, which producers retry, when none
+is available now; another code when there will never be one."""
 
 
 class ProducerIdManager:
-    """One broker's supply of producer ids."""
+    """The producer ids of one broker."""
 
     def __init__(self, take_block: TakeBlock, spawn: Spawn, log: Log) -> None:
         self._take_block = take_block
@@ -45,23 +45,23 @@ class ProducerIdManager:
         self._log = log
         self._next = self._end = 0
         self._request: asyncio.Future[None] | None = None
-        """Done when the request for a block that is under way has ended and, if it failed, so has the pause."""
+        """Done when the request in flight has ended and, if it failed, the pause after it."""
         self._refusal: BrokerError | None = None
-        """Of the last request; None when it gave a block."""
+        """The error of the last request; None when it succeeded."""
         self._failures = 0
-        """Requests that failed in a row."""
+        """Failed requests in a row."""
 
     def at_once(self) -> ProducerId | None:
-        """The next id of the present block; None when it is used up."""
+        """The next id of the present block; None when it is exhausted."""
         if self._next == self._end:
             return None
         self._next += 1
         return ProducerId(self._next - 1)
 
     async def next(self) -> ProducerId:
-        """An id that no other producer has or had.
+        """An id that no producer had before.
 
-        Raises what `TakeBlock` does: COORDINATOR_LOAD_IN_PROGRESS after WAIT_S_MAX, other codes at once.
+        Raises as `TakeBlock`: COORDINATOR_LOAD_IN_PROGRESS after WAIT_S_MAX, other codes at once.
         """
         try:
             async with asyncio.timeout(WAIT_S_MAX):
@@ -70,11 +70,11 @@ class ProducerIdManager:
                     if self._refusal is not None and self._refusal.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                         raise self._refusal
         except TimeoutError:
-            raise self._refusal or _not_now("there was no answer in time") from None
+            raise self._refusal or _not_now("no response in time") from None
         return producer_id
 
     async def _requested(self) -> None:
-        """Wait for the end of the request that is under way; where there is none, begin one."""
+        """Wait for the end of the request in flight; start one if there is none."""
         if self._request is None:
             self._request = asyncio.get_running_loop().create_future()
             self._spawn(self._take(self._request))
@@ -99,7 +99,7 @@ class ProducerIdManager:
         self._refusal = refusal
         self._failures += 1
         if self._failures == 1:
-            self._log.warning("no block of producer ids, trying again while producers wait", reason=str(refusal))
+            self._log.warning("no block of producer ids, retrying while producers wait", reason=str(refusal))
 
     def _succeeded(self) -> None:
         if self._failures:
@@ -108,17 +108,17 @@ class ProducerIdManager:
 
 
 class StoreBlockSource:
-    """Takes blocks from the coordination store, as brokers of protocols before 3.0 do."""
+    """Allocates blocks in the coordination store, as brokers of protocols before 3.0 do."""
 
     def __init__(self, session: Session, broker_id: BrokerId) -> None:
         self._session = session
         self._broker_id = broker_id
 
     async def take(self) -> ProducerIdBlock:
-        """The block after the one that was taken last, by whichever broker.
+        """The next block.
 
-        Raises BrokerError: COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_SERVER_ERROR for a node that holds no block and for a
-        cluster that has run out of ids.
+        Raises BrokerError: COORDINATOR_LOAD_IN_PROGRESS; UNKNOWN_SERVER_ERROR for a node that cannot be decoded, and for
+        a cluster that has run out of ids.
         """
         try:
             for _ in range(TRIES_MAX):
@@ -126,12 +126,12 @@ class StoreBlockSource:
                 if block is not None:
                     return block
         except CoordinationError as failure:
-            # Perhaps it was taken: then it is lost, and the next one is as good.
+            # It may have been allocated: then it stays unused.
             raise _not_now(str(failure)) from None
-        raise _not_now("other brokers took every block that was to be taken")
+        raise _not_now("other brokers allocated every block first")
 
     async def _take(self) -> ProducerIdBlock | None:
-        """None when another broker took this block."""
+        """None when another broker allocated this block."""
         data, stat = await self._session.get(paths.PRODUCER_ID_BLOCK)
         last = znodes.decode_producer_id_block(data)
         if isinstance(last, Malformed):

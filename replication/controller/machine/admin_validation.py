@@ -118,7 +118,7 @@ def ongoing_reassignments(cluster: ClusterState) -> Iterator[OngoingReassignment
 
 
 def is_reassigning_to(cluster: ClusterState, topic_partition: TopicPartition, target: tuple[BrokerId, ...]) -> bool:
-    """Whether the partition has these replicas and no others, or is moving to them."""
+    """Whether the partition has exactly these replicas, or is being reassigned to them."""
     topic = _topic_with(cluster, topic_partition)
     if topic is None or topic_partition.topic in cluster.deletions:
         return False

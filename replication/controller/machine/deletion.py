@@ -58,12 +58,12 @@ def _begin(transition: Transition, name: str) -> None:
     _advance(transition, name)
 
 
-def brokers_failed(transition: Transition, gone: Collection[BrokerId]) -> None:
+def brokers_failed(transition: Transition, failed: Collection[BrokerId]) -> None:
     """Deletions on these brokers are blocked until they register again."""
     for name, deletion in list(transition.deletions.items()):
-        lost = frozenset(one for one in deletion.pending if one[0] in gone)
-        if lost:
-            transition.deletions[name] = Deletion(deletion.pending - lost, deletion.blocked | lost)
+        blocked = frozenset(one for one in deletion.pending if one[0] in failed)
+        if blocked:
+            transition.deletions[name] = Deletion(deletion.pending - blocked, deletion.blocked | blocked)
 
 
 def brokers_registered(transition: Transition, came: Collection[BrokerId]) -> None:

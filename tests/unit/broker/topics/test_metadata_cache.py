@@ -148,25 +148,25 @@ def test_a_response_cached_again_counts_once() -> None:
 
 def test_listeners_are_called_for_every_change_until_removed() -> None:
     cache = a_cache()
-    heard: list[str] = []
-    end_one = cache.on_change(lambda: heard.append("one"))
-    cache.on_change(lambda: heard.append("two"))
+    notified: list[str] = []
+    end_one = cache.on_change(lambda: notified.append("one"))
+    cache.on_change(lambda: notified.append("two"))
     cache.changed()
     end_one()
     cache.changed()
-    assert heard == ["one", "two", "two"]
+    assert notified == ["one", "two", "two"]
 
 
 def test_a_listener_may_be_removed_while_it_is_called() -> None:
     cache = a_cache()
-    heard: list[str] = []
+    notified: list[str] = []
 
     def once() -> None:
-        heard.append("once")
+        notified.append("once")
         end()
 
     end = cache.on_change(once)
-    cache.on_change(lambda: heard.append("always"))
+    cache.on_change(lambda: notified.append("always"))
     cache.changed()
     cache.changed()
-    assert heard == ["once", "always", "always"]
+    assert notified == ["once", "always", "always"]

@@ -19,17 +19,17 @@ from sordini.replication.metadata_store.configs import read_config
 from sordini.replication.ports import NoNode
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, known_broker, led, topic_id_of
 
-PATIENT = 3_600_000
-HASTY = 1
+LONG_MS = 3_600_000
+SHORT_MS = 1
 """Milliseconds: an answer that nobody waits for in vain."""
 
 
-def wanted(name: str = "orders", partitions: int = 1, **configs: str | None) -> CreatableTopic:
+def creatable(name: str = "orders", partitions: int = 1, **configs: str | None) -> CreatableTopic:
     entries = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
     return CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=entries)
 
 
-class Office:
+class AdminScene:
     """A TopicAdmin of broker 1; `appear` and `vanish` are what the controller does."""
 
     def __init__(self, broker: UnitBroker, **entries: str) -> None:
@@ -82,117 +82,117 @@ def refused(action: Callable[[], object]) -> ErrorCode:
 
 async def test_a_topic_is_answered_once_all_its_partitions_have_leaders() -> None:
     async with a_broker() as broker:
-        office = Office(broker)
-        making = asyncio.create_task(office.admin.create(office.admin.plan(wanted(partitions=2)), timeout_ms=PATIENT))
-        await office.written()
-        office.appear("orders", 1)
+        scene = AdminScene(broker)
+        making = asyncio.create_task(scene.admin.create(scene.admin.plan(creatable(partitions=2)), timeout_ms=LONG_MS))
+        await scene.written()
+        scene.appear("orders", 1)
         await asyncio.sleep(0)
-        office.appear("orders", 2, leader=BrokerId(-1))
+        scene.appear("orders", 2, leader=BrokerId(-1))
         await asyncio.sleep(0)
         assert not making.done()
-        office.appear("orders", 2)
+        scene.appear("orders", 2)
         assert await making == topic_id_of("id-0")
-        assert office.metadata._listeners == []
+        assert scene.metadata._listeners == []
 
 
 async def test_configuration_and_assignment_are_in_the_store_together() -> None:
     async with a_broker() as broker:
-        office = Office(broker)
-        planned = office.admin.plan(wanted(segment_bytes="5000"))
-        office.appear("orders")  # The controller is quicker than the answer.
-        await office.admin.create(planned, timeout_ms=PATIENT)
-        assert await office.topics() == ["orders"]
-        assert await read_config(office.session, "topics/orders") == {"segment.bytes": "5000"}
+        scene = AdminScene(broker)
+        planned = scene.admin.plan(creatable(segment_bytes="5000"))
+        scene.appear("orders")  # The controller is quicker than the answer.
+        await scene.admin.create(planned, timeout_ms=LONG_MS)
+        assert await scene.topics() == ["orders"]
+        assert await read_config(scene.session, "topics/orders") == {"segment.bytes": "5000"}
 
 
 async def test_a_topic_creation_that_times_out_continues() -> None:
     async with a_broker() as broker:
-        office = Office(broker)
+        scene = AdminScene(broker)
         assert (
-            await code_of(office.admin.create(office.admin.plan(wanted()), timeout_ms=HASTY))
+            await code_of(scene.admin.create(scene.admin.plan(creatable()), timeout_ms=SHORT_MS))
             == ErrorCode.REQUEST_TIMED_OUT
         )
-        assert await office.topics() == ["orders"]
-        assert office.metadata._listeners == [], "nobody listens any more"
+        assert await scene.topics() == ["orders"]
+        assert scene.metadata._listeners == [], "nobody listens any more"
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 async def test_without_time_to_wait_a_topic_is_created_and_answered_with_a_timeout(timeout_ms: int) -> None:
     async with a_broker() as broker:
-        office = Office(broker)
-        planned = office.admin.plan(wanted())
-        office.appear("orders")
-        assert await code_of(office.admin.create(planned, timeout_ms=timeout_ms)) == ErrorCode.REQUEST_TIMED_OUT
-        assert await office.topics() == ["orders"]
+        scene = AdminScene(broker)
+        planned = scene.admin.plan(creatable())
+        scene.appear("orders")
+        assert await code_of(scene.admin.create(planned, timeout_ms=timeout_ms)) == ErrorCode.REQUEST_TIMED_OUT
+        assert await scene.topics() == ["orders"]
 
 
 async def test_of_two_creations_of_one_topic_one_is_answered_that_it_exists() -> None:
     async with a_broker() as broker:
-        office = Office(broker)
-        plans = [office.admin.plan(wanted()) for _ in range(2)]
-        office.appear("orders")
+        scene = AdminScene(broker)
+        plans = [scene.admin.plan(creatable()) for _ in range(2)]
+        scene.appear("orders")
         outcomes = await asyncio.gather(
-            *(office.admin.create(planned, timeout_ms=PATIENT) for planned in plans), return_exceptions=True
+            *(scene.admin.create(planned, timeout_ms=LONG_MS) for planned in plans), return_exceptions=True
         )
         (error,) = [outcome for outcome in outcomes if isinstance(outcome, BrokerError)]
         assert error.code == ErrorCode.TOPIC_ALREADY_EXISTS
-        assert refused(lambda: office.admin.plan(wanted())) == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert refused(lambda: scene.admin.plan(creatable())) == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 @pytest.mark.parametrize("value", [{"segment_bytes": "tiny"}, {"no_such_key": "1"}, {"segment_bytes": None}])
 async def test_a_wrong_configuration_is_refused_before_anything_is_written(value: dict[str, str | None]) -> None:
     async with a_broker() as broker:
-        office = Office(broker)
-        assert refused(lambda: office.admin.plan(wanted(**value))) == ErrorCode.INVALID_CONFIG
+        scene = AdminScene(broker)
+        assert refused(lambda: scene.admin.plan(creatable(**value))) == ErrorCode.INVALID_CONFIG
 
 
 async def test_a_deleted_topic_is_answered_once_it_is_gone() -> None:
     async with a_broker() as broker:
-        office = Office(broker)
-        office.appear("orders", 2)
-        await office.session.create("/brokers/topics/orders", b"{}")
-        deleting = asyncio.create_task(office.admin.delete("orders", timeout_ms=PATIENT))
-        while await office.session.exists("/admin/delete_topics/orders") is None:  # noqa: ASYNC110 - as above.
+        scene = AdminScene(broker)
+        scene.appear("orders", 2)
+        await scene.session.create("/brokers/topics/orders", b"{}")
+        deleting = asyncio.create_task(scene.admin.delete("orders", timeout_ms=LONG_MS))
+        while await scene.session.exists("/admin/delete_topics/orders") is None:  # noqa: ASYNC110 - as above.
             await asyncio.sleep(0)
-        office.metadata.drop_partition("orders", 0)
-        office.metadata.changed()
+        scene.metadata.drop_partition("orders", 0)
+        scene.metadata.changed()
         await asyncio.sleep(0)
         assert not deleting.done()
-        office.vanish("orders")
+        scene.vanish("orders")
         await deleting
 
 
 async def test_a_deletion_that_times_out_continues() -> None:
     async with a_broker() as broker:
-        office = Office(broker)
-        office.appear("orders")
-        await office.session.create("/brokers/topics/orders", b"{}")
-        assert await code_of(office.admin.delete("orders", timeout_ms=HASTY)) == ErrorCode.REQUEST_TIMED_OUT
-        assert await office.session.exists("/admin/delete_topics/orders") is not None
+        scene = AdminScene(broker)
+        scene.appear("orders")
+        await scene.session.create("/brokers/topics/orders", b"{}")
+        assert await code_of(scene.admin.delete("orders", timeout_ms=SHORT_MS)) == ErrorCode.REQUEST_TIMED_OUT
+        assert await scene.session.exists("/admin/delete_topics/orders") is not None
 
 
 async def test_deletion_can_be_disabled() -> None:
     async with a_broker() as broker:
-        office = Office(broker, delete_topic_enable="false")
-        office.appear("orders")
-        await office.session.create("/brokers/topics/orders", b"{}")
-        assert await code_of(office.admin.delete("orders", timeout_ms=HASTY)) == ErrorCode.TOPIC_DELETION_DISABLED
+        scene = AdminScene(broker, delete_topic_enable="false")
+        scene.appear("orders")
+        await scene.session.create("/brokers/topics/orders", b"{}")
+        assert await code_of(scene.admin.delete("orders", timeout_ms=SHORT_MS)) == ErrorCode.TOPIC_DELETION_DISABLED
         with pytest.raises(NoNode):
-            await office.session.get("/admin/delete_topics/orders")
+            await scene.session.get("/admin/delete_topics/orders")
 
 
 async def test_an_unknown_topic_is_auto_created_once_however_often_it_is_requested() -> None:
     async with a_broker() as broker:
-        office = Office(broker)
-        codes = {office.admin.auto_create("orders") for _ in range(100)}
+        scene = AdminScene(broker)
+        codes = {scene.admin.auto_create("orders") for _ in range(100)}
         assert codes == {ErrorCode.LEADER_NOT_AVAILABLE}
         assert len(broker.tasks) == 1
-        await office.written()
-        office.appear("orders")
+        await scene.written()
+        scene.appear("orders")
         await broker.settled()
-        assert await office.topics() == ["orders"]
-        office.vanish("orders")
-        office.admin.auto_create("orders")
+        assert await scene.topics() == ["orders"]
+        scene.vanish("orders")
+        scene.admin.auto_create("orders")
         assert len(broker.tasks) == 1, "and again after it was deleted"
         for task in broker.tasks:
             task.cancel()
@@ -201,97 +201,97 @@ async def test_an_unknown_topic_is_auto_created_once_however_often_it_is_request
 
 async def test_a_failed_auto_creation_can_be_requested_again() -> None:
     async with a_broker(entries={}) as broker:
-        office = Office(broker, zookeeper_session_timeout_ms="1")
+        scene = AdminScene(broker, zookeeper_session_timeout_ms="1")
         for _ in range(2):
-            assert office.admin.auto_create("orders") == ErrorCode.LEADER_NOT_AVAILABLE
+            assert scene.admin.auto_create("orders") == ErrorCode.LEADER_NOT_AVAILABLE
             await broker.settled()  # Once it takes too long, once it is there already.
-        assert await office.topics() == ["orders"]
+        assert await scene.topics() == ["orders"]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../../x", "a/b", "a\nb", "a" * 250, "ü"])
 async def test_an_invalid_name_is_not_auto_created(name: str) -> None:
     async with a_broker() as broker:
-        office = Office(broker)
-        assert office.admin.auto_create(name) == ErrorCode.INVALID_TOPIC_EXCEPTION
+        scene = AdminScene(broker)
+        assert scene.admin.auto_create(name) == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert not broker.tasks
 
 
 async def test_auto_creation_can_be_disabled() -> None:
     async with a_broker() as broker:
-        office = Office(broker, auto_create_topics_enable="false")
-        assert office.admin.auto_create("orders") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert office.admin.auto_create("../x") == ErrorCode.INVALID_TOPIC_EXCEPTION
+        scene = AdminScene(broker, auto_create_topics_enable="false")
+        assert scene.admin.auto_create("orders") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert scene.admin.auto_create("../x") == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert not broker.tasks
 
 
 async def test_concurrent_auto_creations_are_bounded() -> None:
     async with a_broker() as broker:
-        office = Office(broker, sordini_create_partitions_max="9", num_partitions="3")
-        codes = {office.admin.auto_create(f"topic-{number}") for number in range(50)}
+        scene = AdminScene(broker, sordini_create_partitions_max="9", num_partitions="3")
+        codes = {scene.admin.auto_create(f"topic-{number}") for number in range(50)}
         assert codes == {ErrorCode.LEADER_NOT_AVAILABLE}, "the others are told to ask again"
         assert len(broker.tasks) == 3
-        await office.written(3)
+        await scene.written(3)
         for number in range(3):
-            office.appear(f"topic-{number}", 3)
+            scene.appear(f"topic-{number}", 3)
         await broker.settled()
-        office.admin.auto_create("topic-40")
+        scene.admin.auto_create("topic-40")
         assert len(broker.tasks) == 1
-        await office.written(4)
-        office.appear("topic-40", 3)
+        await scene.written(4)
+        scene.appear("topic-40", 3)
         await broker.settled()
 
 
 @pytest.mark.parametrize(
     ("topics", "is_refused"),
     [
-        ([wanted(partitions=10)], False),
-        ([wanted(partitions=11)], True),
-        ([wanted("a", 5), wanted("b", 6)], True),
-        ([wanted(partitions=1_000_000_000)], True),
-        ([wanted(partitions=-1), wanted("b", -1)], False),
-        ([wanted(partitions=-1), wanted("b", -1), wanted("c", -1)], True),
-        ([wanted(f"t{number}", -7) for number in range(10)], False),
-        ([wanted(f"t{number}", 0) for number in range(11)], True),
+        ([creatable(partitions=10)], False),
+        ([creatable(partitions=11)], True),
+        ([creatable("a", 5), creatable("b", 6)], True),
+        ([creatable(partitions=1_000_000_000)], True),
+        ([creatable(partitions=-1), creatable("b", -1)], False),
+        ([creatable(partitions=-1), creatable("b", -1), creatable("c", -1)], True),
+        ([creatable(f"t{number}", -7) for number in range(10)], False),
+        ([creatable(f"t{number}", 0) for number in range(11)], True),
     ],
 )
 async def test_one_request_creates_a_bounded_number_of_partitions(
     topics: list[CreatableTopic], is_refused: bool
 ) -> None:
     async with a_broker() as broker:
-        office = Office(broker, sordini_create_partitions_max="10", num_partitions="5")
+        scene = AdminScene(broker, sordini_create_partitions_max="10", num_partitions="5")
         if is_refused:
-            assert refused(lambda: office.admin.check_size(topics)) == ErrorCode.POLICY_VIOLATION
+            assert refused(lambda: scene.admin.check_size(topics)) == ErrorCode.POLICY_VIOLATION
         else:
-            office.admin.check_size(topics)
+            scene.admin.check_size(topics)
 
 
 async def test_only_the_controller_changes_topics() -> None:
     async with a_broker() as broker:
-        office = Office(broker)
-        office.admin.check_controller()
-        office.metadata.set_brokers(OTHER, [known_broker()])
-        assert refused(office.admin.check_controller) == ErrorCode.NOT_CONTROLLER
+        scene = AdminScene(broker)
+        scene.admin.check_controller()
+        scene.metadata.set_brokers(OTHER, [known_broker()])
+        assert refused(scene.admin.check_controller) == ErrorCode.NOT_CONTROLLER
 
 
-def one_broker_tells_its_rack(office: Office) -> None:
+def set_rack_of_one_broker(scene: AdminScene) -> None:
     others = known_broker(OTHER)._replace(rack="a")
-    office.metadata.set_brokers(ME, [known_broker(), others])
+    scene.metadata.set_brokers(ME, [known_broker(), others])
 
 
 async def test_replicas_are_spread_over_the_racks_of_the_brokers() -> None:
     async with a_broker() as broker:
-        office = Office(broker)
+        scene = AdminScene(broker)
         stands = {1: "a", 2: "a", 3: "b"}
-        office.metadata.set_brokers(ME, [known_broker(BrokerId(one))._replace(rack=stands[one]) for one in stands])
-        planned = office.admin.plan(CreatableTopic(name="orders", num_partitions=9, replication_factor=2))
+        scene.metadata.set_brokers(ME, [known_broker(BrokerId(one))._replace(rack=stands[one]) for one in stands])
+        planned = scene.admin.plan(CreatableTopic(name="orders", num_partitions=9, replication_factor=2))
         assert all({stands[one] for one in held} == {"a", "b"} for held in planned.replicas.values())
 
 
 async def test_auto_creation_works_while_some_brokers_have_no_rack() -> None:
     async with a_broker() as broker:
-        office = Office(broker)
-        one_broker_tells_its_rack(office)
-        assert refused(lambda: office.admin.plan(wanted())) == ErrorCode.UNKNOWN_SERVER_ERROR
-        assert office.admin.plan(wanted(), needs_racks=False).replicas
-        assert office.admin.auto_create("orders") == ErrorCode.LEADER_NOT_AVAILABLE
-        await office.written()
+        scene = AdminScene(broker)
+        set_rack_of_one_broker(scene)
+        assert refused(lambda: scene.admin.plan(creatable())) == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert scene.admin.plan(creatable(), needs_racks=False).replicas
+        assert scene.admin.auto_create("orders") == ErrorCode.LEADER_NOT_AVAILABLE
+        await scene.written()

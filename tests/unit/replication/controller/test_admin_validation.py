@@ -38,7 +38,7 @@ def a_cluster(
     isr: tuple[int, ...] = (1, 2),
     adding: tuple[int, ...] = (),
     removing: tuple[int, ...] = (),
-    doomed: bool = False,
+    deleting: bool = False,
 ) -> ClusterState:
     """One partition, and brokers 1 to 3; with an empty in-sync set it never had a state."""
     assignment = TopicAssignment("orders", {0: ids(*replicas)}, adding={0: ids(*adding)}, removing={0: ids(*removing)})
@@ -48,27 +48,28 @@ def a_cluster(
         1,
         {BrokerId(number): Broker(BrokerId(number), number, ()) for number in LIVE},
         {"orders": TopicState(assignment, {0: KnownState(state, 0)} if isr else {})},
-        {"orders": Deletion(frozenset(), frozenset())} if doomed else {},
+        {"orders": Deletion(frozenset(), frozenset())} if deleting else {},
     )
 
 
-def code(verdict: object) -> ErrorCode:
-    assert isinstance(verdict, Rejection), verdict
-    assert verdict.reason
-    return verdict.code
+def code(result: object) -> ErrorCode:
+    assert isinstance(result, Rejection), result
+    assert result.reason
+    return result.code
 
 
 def test_an_election_is_validated_by_its_topic_before_its_replicas() -> None:
-    judge = admin_validation.validate_election
+    validate = admin_validation.validate_election
     preferred = ElectionType.PREFERRED
-    assert code(judge(a_cluster(), preferred, TopicPartition("orders", 1))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert code(judge(a_cluster(), preferred, TopicPartition("nothing", 0))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert code(judge(a_cluster(doomed=True), preferred, ORDERS)) == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert code(judge(a_cluster(), preferred, ORDERS)) == ErrorCode.ELECTION_NOT_NEEDED
-    assert judge(a_cluster(leader=2), preferred, ORDERS) == 1
-    assert code(judge(a_cluster((9,), isr=()), preferred, ORDERS)) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert code(validate(a_cluster(), preferred, TopicPartition("orders", 1))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code(validate(a_cluster(), preferred, TopicPartition("nothing", 0))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code(validate(a_cluster(deleting=True), preferred, ORDERS)) == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert code(validate(a_cluster(), preferred, ORDERS)) == ErrorCode.ELECTION_NOT_NEEDED
+    assert validate(a_cluster(leader=2), preferred, ORDERS) == 1
+    assert code(validate(a_cluster((9,), isr=()), preferred, ORDERS)) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     assert (
-        code(judge(a_cluster((9,), isr=()), ElectionType.UNCLEAN, ORDERS)) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        code(validate(a_cluster((9,), isr=()), ElectionType.UNCLEAN, ORDERS))
+        == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     )
 
 
@@ -90,8 +91,8 @@ def test_an_election_is_validated_by_its_topic_before_its_replicas() -> None:
 def test_a_reassignment_may_remove_reorder_and_add_live_replicas(
     target: tuple[int, ...] | None, outcome: object
 ) -> None:
-    verdict = admin_validation.validate_reassignment(a_cluster(), ORDERS, None if target is None else ids(*target))
-    assert (code(verdict) if isinstance(verdict, Rejection) else verdict) == outcome
+    result = admin_validation.validate_reassignment(a_cluster(), ORDERS, None if target is None else ids(*target))
+    assert (code(result) if isinstance(result, Rejection) else result) == outcome
 
 
 def test_a_broker_that_is_shutting_down_cannot_be_added() -> None:
@@ -134,11 +135,11 @@ def test_a_new_target_is_valid_only_if_an_in_sync_replica_is_left_to_lead() -> N
         ((2,), ((2, 1), (), (1,))),
     ],
 )
-@pytest.mark.parametrize("under_way", [False, True])
+@pytest.mark.parametrize("ongoing", [False, True])
 def test_the_target_comes_first_and_the_removed_replicas_last_whatever_the_former_target(
-    target: tuple[int, ...], whole: tuple[tuple[int, ...], ...], under_way: bool
+    target: tuple[int, ...], whole: tuple[tuple[int, ...], ...], ongoing: bool
 ) -> None:
-    cluster = a_cluster((5, 2, 1), adding=(5,), removing=(1,)) if under_way else a_cluster()
+    cluster = a_cluster((5, 2, 1), adding=(5,), removing=(1,)) if ongoing else a_cluster()
     made = admin_validation.reassign_to(cluster.topics["orders"].assignment, 0, ids(*target))
     assert (set(made.adding), set(made.removing)) == (set(whole[1]), set(whole[2]))
     assert made.replicas[: len(target)] == target
@@ -153,15 +154,15 @@ def test_an_ongoing_reassignment_is_cancelled_to_its_original_replicas() -> None
 
 
 def test_a_topic_that_is_being_deleted_is_not_reassigned() -> None:
-    cluster = a_cluster(doomed=True)
+    cluster = a_cluster(deleting=True)
     assert code(admin_validation.validate_reassignment(cluster, ORDERS, ids(1))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_the_replication_factor_is_kept_when_that_is_requested() -> None:
     cluster = a_cluster((1, 2, 3), adding=(3,), isr=(1, 2, 3))
-    for target, verdict in (((1,), ErrorCode.INVALID_REPLICATION_FACTOR), ((2, 1), (2, 1))):
-        judged = admin_validation.validate_reassignment(cluster, ORDERS, ids(*target), keep_factor=True)
-        assert (code(judged) if isinstance(judged, Rejection) else judged) == verdict
+    for target, result in (((1,), ErrorCode.INVALID_REPLICATION_FACTOR), ((2, 1), (2, 1))):
+        validated = admin_validation.validate_reassignment(cluster, ORDERS, ids(*target), keep_factor=True)
+        assert (code(validated) if isinstance(validated, Rejection) else validated) == result
 
 
 def test_a_reassignment_whose_preconditions_have_changed_deletes_nothing() -> None:
@@ -175,8 +176,8 @@ def test_a_reassignment_whose_preconditions_have_changed_deletes_nothing() -> No
     harness.lines.clear()
     harness.feed(ReassignmentsRequested({ORDERS: ids(2)}))
     assert not any("StopReplica" in line for line in harness.lines), harness.lines
-    moving = harness.topics()["orders"]
-    assert (moving.replicas, moving.removing) == ({0: (2, 1)}, {0: (1,)}), "it waits for 2"
+    reassigning = harness.topics()["orders"]
+    assert (reassigning.replicas, reassigning.removing) == ({0: (2, 1)}, {0: (1,)}), "it waits for 2"
     known = harness.state(ORDERS)
     assert known is not None
     assert (known.state.leader, known.state.isr) == (1, (1,))
@@ -201,12 +202,12 @@ def test_an_election_whose_preconditions_have_changed_changes_nothing() -> None:
 def test_a_reassignment_is_ongoing_to_its_target_and_to_no_other() -> None:
     assert admin_validation.is_reassigning_to(a_cluster(), ORDERS, ids(1, 2)), "it is there"
     assert not admin_validation.is_reassigning_to(a_cluster(), ORDERS, ids(2, 1))
-    moving = a_cluster((3, 1, 2), adding=(3,), removing=(2,))
-    assert admin_validation.is_reassigning_to(moving, ORDERS, ids(3, 1))
-    assert not admin_validation.is_reassigning_to(moving, ORDERS, ids(3, 1, 2))
-    assert not admin_validation.is_reassigning_to(moving, ORDERS, ids(1, 2))
+    reassigning = a_cluster((3, 1, 2), adding=(3,), removing=(2,))
+    assert admin_validation.is_reassigning_to(reassigning, ORDERS, ids(3, 1))
+    assert not admin_validation.is_reassigning_to(reassigning, ORDERS, ids(3, 1, 2))
+    assert not admin_validation.is_reassigning_to(reassigning, ORDERS, ids(1, 2))
     assert not admin_validation.is_reassigning_to(
-        replace(moving, deletions={"orders": Deletion(frozenset(), frozenset())}), ORDERS, ids(3, 1)
+        replace(reassigning, deletions={"orders": Deletion(frozenset(), frozenset())}), ORDERS, ids(3, 1)
     )
 
 

@@ -72,9 +72,9 @@ async def test_the_first_candidate_is_elected_controller_and_announced(
     assert stat.ephemeral_owner == session.session_id
     assert (await session.get(paths.CONTROLLER_EPOCH))[0] == b"1"
     assert (await session.get(paths.FEATURE))[0] == znodes.FEATURES
-    (told,) = brokers.commands(UpdateMetadata)
-    assert [broker.broker_id for broker in told.live_brokers] == [0]
-    assert told.controller_epoch == 1
+    (announced,) = brokers.commands(UpdateMetadata)
+    assert [broker.broker_id for broker in announced.live_brokers] == [0]
+    assert announced.controller_epoch == 1
     assert log.events.count("controller elected") == 1
 
 
@@ -85,13 +85,13 @@ async def test_a_created_topic_gets_leaders(
     controller = await start(session, 0)
     await make(session, "t", (0,), (0,))
     await settled(controller)
-    (told,) = brokers.commands(LeaderAndIsr)
-    assert told.broker_epoch == epoch
-    assert [(str(info.topic_partition), info.state.leader, info.is_new) for info in told.partitions] == [
+    (announced,) = brokers.commands(LeaderAndIsr)
+    assert announced.broker_epoch == epoch
+    assert [(str(info.topic_partition), info.state.leader, info.is_new) for info in announced.partitions] == [
         ("t-0", 0, True),
         ("t-1", 0, True),
     ]
-    assert all(info.topic_id == TOPIC_ID for info in told.partitions)
+    assert all(info.topic_id == TOPIC_ID for info in announced.partitions)
     assert await state_of(session, "t", 1) == PartitionState(BrokerId(0), znodes.LeaderEpoch(0), (BrokerId(0),), 1)
 
 
@@ -166,11 +166,11 @@ async def test_a_write_of_a_former_controller_is_refused_and_it_resigns(
     # Another controller was elected and the news has not arrived: all that is seen is its epoch.
     _, stat = await other.get(paths.CONTROLLER_EPOCH)
     await other.set(paths.CONTROLLER_EPOCH, b"7", stat.version)
-    told = len(brokers.sent)
+    announced = len(brokers.sent)
     await make(other, "t", (0,))
     await settled(controller)
     assert "controller resigned" in log.events
-    assert not [c for _, c in brokers.sent[told:] if isinstance(c, LeaderAndIsr) and c.controller_epoch == 1]
+    assert not [c for _, c in brokers.sent[announced:] if isinstance(c, LeaderAndIsr) and c.controller_epoch == 1]
 
 
 async def test_an_operator_may_delete_the_controller_node_to_force_an_election(
@@ -276,8 +276,8 @@ async def test_all_partitions_of_a_topic_are_sent_in_one_command_per_broker(
     controller = await start(session, 0)
     await make(session, "wide", *[(0,)] * 600)
     await settled(controller)
-    (told,) = brokers.commands(LeaderAndIsr)
-    assert len(told.partitions) == 600
+    (announced,) = brokers.commands(LeaderAndIsr)
+    assert len(announced.partitions) == 600
 
 
 async def test_a_topic_half_created_by_a_crashed_controller_is_completed_by_the_next(

@@ -33,7 +33,7 @@ def test_there_is_no_leader_without_live_replicas() -> None:
     assert election_algorithms.elect_offline(ids(1, 2), ids(1, 2), (), unclean=True) is None
 
 
-def judged(
+def elected(
     election: election_algorithms.ElectionType, leader: int | None, isr: tuple[int, ...], live: tuple[int, ...]
 ) -> object:
     state = PartitionState(None if leader is None else BrokerId(leader), LeaderEpoch(3), ids(*isr), 1)
@@ -42,17 +42,17 @@ def judged(
 
 def test_the_preferred_replica_is_elected_when_another_leads_and_it_is_live_and_in_sync() -> None:
     preferred = election_algorithms.ElectionType.PREFERRED
-    assert judged(preferred, 2, (2, 1), (1, 2)) == BrokerId(1)
-    assert judged(preferred, None, (2, 1), (1,)) == BrokerId(1)
-    assert judged(preferred, 2, (2,), (1, 2)) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    assert judged(preferred, 2, (2, 1), (2, 3)) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    assert judged(preferred, 1, (1, 2), (1, 2)) is ErrorCode.ELECTION_NOT_NEEDED
+    assert elected(preferred, 2, (2, 1), (1, 2)) == BrokerId(1)
+    assert elected(preferred, None, (2, 1), (1,)) == BrokerId(1)
+    assert elected(preferred, 2, (2,), (1, 2)) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert elected(preferred, 2, (2, 1), (2, 3)) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert elected(preferred, 1, (1, 2), (1, 2)) is ErrorCode.ELECTION_NOT_NEEDED
 
 
 def test_an_unclean_election_is_only_for_partitions_without_a_live_leader() -> None:
     unclean = election_algorithms.ElectionType.UNCLEAN
-    assert judged(unclean, 3, (3,), (1, 2, 3)) is ErrorCode.ELECTION_NOT_NEEDED
-    assert judged(unclean, None, (3,), (1, 2)) == BrokerId(1)
-    assert judged(unclean, None, (3,), (1, 3)) == BrokerId(3), "who is in sync goes first all the same"
-    assert judged(unclean, 3, (3,), (2,)) == BrokerId(2)
-    assert judged(unclean, None, (3,), ()) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert elected(unclean, 3, (3,), (1, 2, 3)) is ErrorCode.ELECTION_NOT_NEEDED
+    assert elected(unclean, None, (3,), (1, 2)) == BrokerId(1)
+    assert elected(unclean, None, (3,), (1, 3)) == BrokerId(3), "who is in sync goes first all the same"
+    assert elected(unclean, 3, (3,), (2,)) == BrokerId(2)
+    assert elected(unclean, None, (3,), ()) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE

@@ -46,13 +46,13 @@ def decided(cluster: ClusterState, brokers: dict[BrokerId, Broker]) -> list[Part
 def test_all_receivers_share_the_partitions_of_their_commands() -> None:
     elected = Elected(IDS[0], 1, frozen(BROKERS), frozen({"orders": ASSIGNMENT}), {ORDERS: KnownState(led(), 0)})
     _, actions = step(None, elected)
-    told = [
+    announced = [
         action.command.partitions
         for action in actions
         if isinstance(action, Send) and isinstance(action.command, UpdateMetadata) and action.command.partitions
     ]
-    assert len(told) == len(IDS)
-    assert all(partitions is told[0] for partitions in told)
+    assert len(announced) == len(IDS)
+    assert all(partitions is announced[0] for partitions in announced)
 
 
 def test_a_partition_to_which_nothing_happened_is_unchanged() -> None:

@@ -34,10 +34,10 @@ PARTITION = st.permutations(BROKERS).flatmap(
     lambda order: st.integers(1, 3).map(lambda count: tuple(BrokerId(b) for b in order[:count]))
 )
 ALTER = st.builds(
-    lambda topic, isr, sender, epoch, version, life: ("alter", topic, isr, sender, epoch, version, life),
+    lambda topic, isr, sender, epoch, version, epoch_shift: ("alter", topic, isr, sender, epoch, version, epoch_shift),
     st.sampled_from(("a", "a", "a", "b")),
     PARTITION,
-    # Mostly the leader, as it is known; at times somebody else, of another life, or on another state.
+    # Mostly the leader, as it is known; at times somebody else, of another epoch_shift, or on another state.
     st.sampled_from((None, None, None, *BROKERS)),
     st.sampled_from((0, 0, 0, -1, 1)),
     st.sampled_from((0, 0, 0, -1, 1)),
@@ -50,7 +50,7 @@ TROUBLE = st.one_of(
     st.tuples(st.just("bounce"), st.sampled_from(BROKERS)),
     st.tuples(st.just("shutdown"), st.sampled_from(BROKERS)),
     st.tuples(st.just("elect"), st.sampled_from(BROKERS)),
-    st.tuples(st.just("look"), st.just("brokers")),
+    st.tuples(st.just("read"), st.just("brokers")),
     st.tuples(st.just("shrink"), st.sampled_from(TOPICS)),
     st.tuples(st.just("shrink while it writes"), st.just("a")),
     st.tuples(st.just("shrink while it writes"), st.just("a")),
@@ -68,9 +68,9 @@ STEPS = st.lists(
         st.tuples(st.just("shrink"), st.sampled_from(TOPICS)),
         st.tuples(st.just("elect"), st.sampled_from(BROKERS)),
         st.tuples(st.just("answer"), st.sampled_from((0, 0, 0, 56))),
-        st.tuples(st.just("look"), st.sampled_from(("brokers", "topics", "deletions"))),
+        st.tuples(st.just("read"), st.sampled_from(("brokers", "topics", "deletions"))),
         st.tuples(st.just("elect-leader"), st.sampled_from(ElectionType), st.sampled_from(TOPICS), st.integers(0, 1)),
-        st.tuples(st.just("move"), st.sampled_from(TOPICS), st.integers(0, 1), PARTITION),
+        st.tuples(st.just("reassign"), st.sampled_from(TOPICS), st.integers(0, 1), PARTITION),
         st.tuples(st.just("shutdown"), st.sampled_from(BROKERS)),
         st.tuples(st.just("allow unclean"), st.sampled_from(TOPICS)),
         st.tuples(st.just("balance"), st.sampled_from((0, 50))),
@@ -83,14 +83,14 @@ STEPS = st.lists(
 )
 
 
-class Judge:
+class LeadershipChecker:
     """Remembers who was told to lead in which epoch, per life of a partition."""
 
     def __init__(self) -> None:
         self.leaders: dict[tuple[TopicPartition, bytes, int], BrokerId | None] = {}
         self.seen = 0
 
-    def look(self, harness: MachineHarness) -> None:
+    def check(self, harness: MachineHarness) -> None:
         for _, command in harness.sent[self.seen :]:
             if isinstance(command, LeaderAndIsr):
                 for info in command.partitions:
@@ -113,8 +113,8 @@ def carry_out(harness: MachineHarness, step: tuple[object, ...]) -> None:
             harness.fail_broker(broker)
             harness.register_broker(broker)
         case ("topic", str(name), list(replicas)) if not harness.tree.stat(paths.topic(name)):
-            lives = len(harness.sent).to_bytes(4, "big") + name.encode()
-            harness.create_topic(name, dict(enumerate(replicas)), topic_id=lives.ljust(16, b"."))
+            number = len(harness.sent).to_bytes(4, "big") + name.encode()
+            harness.create_topic(name, dict(enumerate(replicas)), topic_id=number.ljust(16, b"."))
         case ("delete", str(name)) if harness.tree.stat(paths.topic(name)):
             if not harness.tree.stat(paths.delete_topic(name)):
                 harness.request_deletion(name)
@@ -124,16 +124,16 @@ def carry_out(harness: MachineHarness, step: tuple[object, ...]) -> None:
             harness.elect(broker)
         case ("answer", int(error)) if harness.unanswered and harness.cluster is not None:
             harness.answer_stop_replica(error)
-        case ("look", "brokers"):
+        case ("read", "brokers"):
             harness.read_brokers()
-        case ("look", "topics"):
+        case ("read", "topics"):
             harness.read_topics()
-        case ("look", "deletions"):
+        case ("read", "deletions"):
             harness.read_topics()
             harness.read_deletions()
         case ("elect-leader", ElectionType() as election, str(name), int(partition)):
             harness.feed(ElectionsRequested(election, (TopicPartition(name, partition),)))
-        case ("move", str(name), int(partition), tuple(target)):
+        case ("reassign", str(name), int(partition), tuple(target)):
             harness.feed(ReassignmentsRequested({TopicPartition(name, partition): target}))
         case ("allow unclean", str(name)):
             harness.allow_unclean(name)
@@ -143,8 +143,8 @@ def carry_out(harness: MachineHarness, step: tuple[object, ...]) -> None:
             harness.feed(ShutdownRequested(BrokerId(broker), None))
         case ("directory", int(broker), str(name), int(code)):
             fail(harness, broker, TopicPartition(name, 0), code)
-        case ("alter", str(name), tuple(isr), sender, int(epoch), int(version), int(life)):
-            alter(harness, TopicPartition(name, 0), isr, sender, epoch, version, life)
+        case ("alter", str(name), tuple(isr), sender, int(epoch), int(version), int(epoch_shift)):
+            alter(harness, TopicPartition(name, 0), isr, sender, epoch, version, epoch_shift)
         case ("shrink while it writes", str(name)):
             harness.before_write = lambda _: once(harness, lambda: shrink(harness, TopicPartition(name, 0)))
         case ("refuse", int(count)):
@@ -173,8 +173,8 @@ def once(harness: MachineHarness, act: Callable[[], None]) -> None:
 
 def fail(harness: MachineHarness, broker: int, topic_partition: TopicPartition, code: int) -> None:
     """A broker answers what it was told last with this code for one partition."""
-    told = any(receiver == broker and isinstance(command, LeaderAndIsr) for receiver, command in harness.sent)
-    if harness.cluster is not None and told:
+    announced = any(receiver == broker and isinstance(command, LeaderAndIsr) for receiver, command in harness.sent)
+    if harness.cluster is not None and announced:
         harness.answer_leader_and_isr(broker, {topic_partition: code})
 
 
@@ -185,7 +185,7 @@ def alter(
     sender: object,
     epoch: int,
     version: int,
-    life: int,
+    epoch_shift: int,
 ) -> None:
     """A leader, or whoever thinks so, asks for another in-sync set on a state that may be gone."""
     known = harness.state(topic_partition)
@@ -201,19 +201,19 @@ def alter(
         known.version + version,
         topic=topic_partition.topic,
     )
-    harness.feed(IsrChangesRequested(BrokerId(leader), harness.epoch_of(leader) + life, (change,)))
+    harness.feed(IsrChangesRequested(BrokerId(leader), harness.epoch_of(leader) + epoch_shift, (change,)))
 
 
-class Clerk:
+class ReplyChecker:
     """Follows what is in the store, write by write, and what was replied meanwhile."""
 
     def __init__(self, harness: MachineHarness) -> None:
         self.harness = harness
         self.last: dict[TopicPartition, KnownState] = {}
         self.seen = 0
-        self.heard = 0
+        self.replies_seen = 0
 
-    def look(self) -> None:
+    def check(self) -> None:
         harness = self.harness
         fresh = harness.written[self.seen :]
         for topic_partition, known in fresh:
@@ -227,22 +227,22 @@ class Clerk:
                 assert was_in_sync or (state.recovering and len(state.isr) == 1), "or leads alone, recovering"
             assert former is None or state.leader_epoch >= former.state.leader_epoch
             self.last[topic_partition] = known
-        for change, verdict in harness.replies[self.heard :]:
-            assert change is None or isinstance(verdict, KnownState) or verdict in SURVIVED, "asked by name"
-            if change is not None and isinstance(verdict, KnownState):
+        for change, result in harness.replies[self.replies_seen :]:
+            assert change is None or isinstance(result, KnownState) or result in SURVIVED, "asked by name"
+            if change is not None and isinstance(result, KnownState):
                 topic_partition = TopicPartition(change.topic, change.partition)
-                self._is_in_store(topic_partition, change, verdict)
-                if (topic_partition, verdict) in fresh:
-                    assert set(verdict.state.isr) == set(change.isr), "what is granted is what was asked for"
-                    is_there_already = verdict.version == change.partition_epoch
-                    assert is_there_already or verdict.version == change.partition_epoch + 1, "on the state asked on"
-        self.seen, self.heard = len(harness.written), len(harness.replies)
+                self._is_in_store(topic_partition, change, result)
+                if (topic_partition, result) in fresh:
+                    assert set(result.state.isr) == set(change.isr), "what is granted is what was asked for"
+                    is_there_already = result.version == change.partition_epoch
+                    assert is_there_already or result.version == change.partition_epoch + 1, "on the state asked on"
+        self.seen, self.replies_seen = len(harness.written), len(harness.replies)
 
-    def _is_in_store(self, topic_partition: TopicPartition, change: IsrChange, verdict: KnownState) -> None:
-        assert verdict.state.leader_epoch == change.leader_epoch
+    def _is_in_store(self, topic_partition: TopicPartition, change: IsrChange, result: KnownState) -> None:
+        assert result.state.leader_epoch == change.leader_epoch
         harness = self.harness
         written = [*harness.written, *harness.written_by_others, (topic_partition, harness.state(topic_partition))]
-        assert (topic_partition, verdict) in written, "what is granted is, or was, in the store"
+        assert (topic_partition, result) in written, "what is granted is, or was, in the store"
 
 
 def settle(harness: MachineHarness) -> None:
@@ -281,34 +281,34 @@ def settle(harness: MachineHarness) -> None:
 def test_the_store_never_contains_an_invalid_state_and_contains_every_accepted_isr(
     steps: list[tuple[object, ...]],
 ) -> None:
-    harness, judge = MachineHarness(), Judge()
-    clerk = Clerk(harness)
+    harness, leaders = MachineHarness(), LeadershipChecker()
+    replies = ReplyChecker(harness)
     for broker in BROKERS:
         harness.register_broker(broker)
     harness.elect()
     carry_out(harness, ("topic", "a", [(BrokerId(1), BrokerId(2), BrokerId(3))]))
     harness.read_topics()
-    clerk.look()
+    replies.check()
     for step in steps:
         carry_out(harness, step)
         if step[0] == "topic":
             harness.read_topics()
-        clerk.look()
-        judge.look(harness)
+        replies.check()
+        leaders.check(harness)
 
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
 def test_no_epoch_has_two_leaders_and_every_leader_is_in_sync(steps: list[tuple[object, ...]]) -> None:
-    harness, judge = MachineHarness(), Judge()
+    harness, leaders = MachineHarness(), LeadershipChecker()
     for broker in BROKERS:
         harness.register_broker(broker)
     harness.elect()
     for step in steps:
         carry_out(harness, step)
-        judge.look(harness)
+        leaders.check(harness)
     settle(harness)
-    judge.look(harness)
+    leaders.check(harness)
 
 
 @settings(max_examples=150, deadline=None)
@@ -319,9 +319,9 @@ def test_states_sent_to_brokers_are_in_the_store_already(steps: list[tuple[objec
         harness.register_broker(broker)
     harness.elect()
     for step in steps:
-        told = len(harness.sent)
+        announced = len(harness.sent)
         carry_out(harness, step)
-        for _, command in harness.sent[told:]:
+        for _, command in harness.sent[announced:]:
             if isinstance(command, LeaderAndIsr):
                 for info in command.partitions:
                     stored = harness.state(info.topic_partition)
@@ -396,4 +396,4 @@ def test_a_leader_that_names_its_topic_repeats_a_change_that_the_store_refused()
     harness.read_topics()
     carry_out(harness, ("refuse", 1))
     alter(harness, TopicPartition("a", 0), (BrokerId(1),), None, 0, 0, 0)
-    assert [verdict for _, verdict in harness.replies] == [ErrorCode.NOT_CONTROLLER]
+    assert [result for _, result in harness.replies] == [ErrorCode.NOT_CONTROLLER]

@@ -85,14 +85,14 @@ def assert_moved(harness: MachineHarness, target: Sequence[int]) -> None:
     assert set(known.state.isr) == set(target)
     assert known.state.leader in target
     for broker in target:
-        told = [
+        announced = [
             info
             for receiver, command in harness.sent
             if receiver == broker and isinstance(command, LeaderAndIsr)
             for info in command.partitions
         ]
         # An epoch that a broker knows is obeyed once, and as it was told first.
-        last = next(info for info in told if info.state.leader_epoch == known.state.leader_epoch)
+        last = next(info for info in announced if info.state.leader_epoch == known.state.leader_epoch)
         assert (set(last.replicas), last.adding, last.removing) == (set(target), (), ())
         assert last.state.leader == known.state.leader
 

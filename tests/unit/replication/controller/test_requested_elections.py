@@ -52,15 +52,15 @@ async def test_a_replica_that_lags_does_not_lead_where_it_is_not_allowed(scene: 
 
 
 async def test_the_brokers_default_is_applied_with_the_topics_own_settings(scene: ControllerHarness) -> None:
-    asked = list[Mapping[str, str]]()
+    requested = list[Mapping[str, str]]()
 
     def allows(settings: Mapping[str, str]) -> bool:
-        asked.append(settings)
+        requested.append(settings)
         return True
 
     found = await without_in_sync(scene, {"retention.ms": "1"}, Policy(allows_unclean=allows))
     assert found.state.leader == 3
-    assert asked == [{"retention.ms": "1"}]
+    assert requested == [{"retention.ms": "1"}]
 
 
 async def test_settings_that_cannot_be_decoded_allow_nothing(scene: ControllerHarness) -> None:

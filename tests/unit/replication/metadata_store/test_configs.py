@@ -89,14 +89,16 @@ async def test_settings_without_a_parent_node_are_refused_and_not_retried_foreve
 
 
 async def test_a_change_is_applied_when_its_notification_was_processed(session: EmbeddedSession) -> None:
-    heard: list[tuple[str, dict[str, str]]] = []
-    changes = ConfigChanges(session, lambda entity, found: heard.append((entity, dict(found))), StoppedClock(), Lines())
+    notified: list[tuple[str, dict[str, str]]] = []
+    changes = ConfigChanges(
+        session, lambda entity, found: notified.append((entity, dict(found))), StoppedClock(), Lines()
+    )
     await changes.start()
     try:
         for count in range(1, 4):
             number = await change_config(session, ENTITY, lambda _, count=count: {"a": str(count)})
             await changes.applied(number)
-            assert heard[-1] == (ENTITY, {"a": str(count)})
+            assert notified[-1] == (ENTITY, {"a": str(count)})
         await asyncio.gather(changes.applied(0), changes.applied(number))
         later = asyncio.ensure_future(changes.applied(number + 2))
         await changes.applied(await change_config(session, "users/u", dict))
@@ -113,14 +115,14 @@ class Away:
     def __init__(self, session: EmbeddedSession) -> None:
         self._session = session
         self.state = SessionState.SUSPENDED
-        self.asked = 0
+        self.requested = 0
         self.listeners: list[Callable[[SessionState], None]] = []
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self.listeners.append(listener)
 
     async def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
-        self.asked += 1
+        self.requested += 1
         if self.state is SessionState.SUSPENDED:
             raise ConnectionLoss(path)
         return await self._session.children(path, watch=watch)
@@ -135,10 +137,10 @@ async def test_without_a_connection_notifications_are_read_once_and_again_after_
     starting = asyncio.ensure_future(changes.start())
     for _ in range(50):
         await asyncio.sleep(0)
-    assert away.asked == 1
+    assert away.requested == 1
     away.state = SessionState.CONNECTED
     for listener in away.listeners:
         listener(away.state)
     await starting
-    assert away.asked == 2
+    assert away.requested == 2
     await changes.stop()

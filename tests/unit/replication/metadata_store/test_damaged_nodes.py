@@ -147,7 +147,7 @@ async def test_a_foreign_write_into_the_controller_node_is_no_election(scene: Co
     await scene.session.set(paths.CONTROLLER, b"rubbish")
     await scene.settled()
     assert (controller.is_active, await epoch(scene)) == (True, b"1")
-    told = len(scene.brokers.commands(UpdateMetadata))
+    announced = len(scene.brokers.commands(UpdateMetadata))
     await scene.fail(2)
-    assert len(scene.brokers.commands(UpdateMetadata)) > told
+    assert len(scene.brokers.commands(UpdateMetadata)) > announced
     assert sorted(scene.brokers.alive) == [BrokerId(1)]

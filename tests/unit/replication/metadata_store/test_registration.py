@@ -94,16 +94,16 @@ async def test_the_epoch_is_known_with_the_registration_itself(
     session: EmbeddedSession, clock: Any, log: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Whatever is asked for later, the controller may be faster, and command a broker that does not know its epoch.
-    looks: list[str] = []
+    reads: list[str] = []
     exists = session.exists
 
     async def counted(path: str, **watch: Any) -> Any:
-        looks.append(path)
+        reads.append(path)
         return await exists(path, **watch)
 
     monkeypatch.setattr(session, "exists", counted)
     epoch = await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
-    assert looks == ["/brokers/ids/4"], "one look before, none after"
+    assert reads == ["/brokers/ids/4"], "one look before, none after"
     assert (await session.get("/brokers/ids/4"))[1].czxid == epoch
 
 
@@ -190,15 +190,15 @@ async def announce(session: EmbeddedSession, entity_path: str, config: dict[str,
 async def test_changes_are_processed_in_order_and_those_before_the_start_are_replayed(
     session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
-    heard: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
+    notified: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
     await announce(session, "topics/a", {"retention.ms": "1"})
-    changes = ConfigChanges(session, lambda path, config: heard.put_nowait((path, dict(config))), clock, log)
+    changes = ConfigChanges(session, lambda path, config: notified.put_nowait((path, dict(config))), clock, log)
     await changes.start()
-    assert heard.get_nowait() == ("topics/a", {"retention.ms": "1"})
+    assert notified.get_nowait() == ("topics/a", {"retention.ms": "1"})
     await announce(session, "brokers/4", {"x": "y"})
     await session.create(paths.CONFIG_CHANGE_PREFIX, b"not json", sequential=True)
     await announce(session, "topics/b", {})
-    assert [(await asyncio.wait_for(heard.get(), 20))[0] for _ in range(2)] == ["brokers/4", "topics/b"]
+    assert [(await asyncio.wait_for(notified.get(), 20))[0] for _ in range(2)] == ["brokers/4", "topics/b"]
     assert "unreadable config change ignored" in log.events
     await changes.stop()
 
@@ -207,43 +207,45 @@ async def test_old_notifications_are_deleted_once_processed(session: EmbeddedSes
     await announce(session, "topics/a", {})
     clock.ms += NOTIFICATIONS_KEPT_MS + 1
     await announce(session, "topics/b", {})
-    heard: list[str] = []
-    changes = ConfigChanges(session, lambda path, _: heard.append(path), clock, log)
+    notified: list[str] = []
+    changes = ConfigChanges(session, lambda path, _: notified.append(path), clock, log)
     await changes.start()
     await changes.stop()
-    assert heard == ["topics/a", "topics/b"]
+    assert notified == ["topics/a", "topics/b"]
     assert await session.children(paths.CONFIG_CHANGES) == ["config_change_0000000001"]
 
 
 async def test_changes_made_after_the_end_of_a_session_are_processed_in_the_next(
     store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
-    heard: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
+    notified: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
     first = await store.open_session()
     current = CurrentSession(first)
-    changes = ConfigChanges(current, lambda path, config: heard.put_nowait((path, dict(config))), clock, log)
+    changes = ConfigChanges(current, lambda path, config: notified.put_nowait((path, dict(config))), clock, log)
     await changes.start()
     await first.expire()
     await announce(session, "topics/a", {"retention.ms": "1"})
     current.replace(await store.open_session())
-    assert await asyncio.wait_for(heard.get(), 20) == ("topics/a", {"retention.ms": "1"})
+    assert await asyncio.wait_for(notified.get(), 20) == ("topics/a", {"retention.ms": "1"})
     await announce(session, "topics/b", {})
-    assert (await asyncio.wait_for(heard.get(), 20))[0] == "topics/b", "and the next session's notes are watched, too"
+    assert (await asyncio.wait_for(notified.get(), 20))[0] == "topics/b", (
+        "and the next session's notes are watched, too"
+    )
     await changes.stop()
 
 
 async def test_a_session_that_ends_before_its_notifications_are_read_does_not_block_the_start(
     store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
-    heard: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
+    notified: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
     first = await store.open_session()
     current = CurrentSession(first)
-    changes = ConfigChanges(current, lambda path, config: heard.put_nowait((path, dict(config))), clock, log)
+    changes = ConfigChanges(current, lambda path, config: notified.put_nowait((path, dict(config))), clock, log)
     await first.expire()
     await asyncio.wait_for(changes.start(), 20)
     await announce(session, "topics/a", {"retention.ms": "1"})
     current.replace(await store.open_session())
-    assert await asyncio.wait_for(heard.get(), 20) == ("topics/a", {"retention.ms": "1"})
+    assert await asyncio.wait_for(notified.get(), 20) == ("topics/a", {"retention.ms": "1"})
     await changes.stop()
 
 

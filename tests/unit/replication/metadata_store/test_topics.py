@@ -186,17 +186,17 @@ def test_a_topic_does_not_grow_with_fewer_brokers_than_its_partitions_have_repli
 
 async def test_settings_of_a_former_topic_may_be_deleted_while_the_new_one_is_created(session: EmbeddedSession) -> None:
     await session.create(paths.topic_config("t"), znodes.encode_config({"old": "x"}), make_parents=True)
-    multi, asked = session.multi, []
+    multi, requested = session.multi, []
 
     async def beside(operations: Any) -> Any:
-        asked.append(type(operations[0]).__name__)
-        if len(asked) == 2:
+        requested.append(type(operations[0]).__name__)
+        if len(requested) == 2:
             await session.delete(paths.topic_config("t"))  # The deletion of the former topic ends just now.
         return await multi(operations)
 
     session.multi = beside  # type: ignore[method-assign]
     await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {"new": "y"})
-    assert asked == ["Create", "Set", "Create"]
+    assert requested == ["Create", "Set", "Create"]
     data, _ = await session.get(paths.topic_config("t"))
     assert data == znodes.encode_config({"new": "y"})
 
