@@ -117,8 +117,8 @@ class StoreBlockSource:
     async def take(self) -> ProducerIdBlock:
         """The next block.
 
-        Raises BrokerError: COORDINATOR_LOAD_IN_PROGRESS; UNKNOWN_SERVER_ERROR for a node that cannot be decoded, and for
-        a cluster that has run out of ids.
+        Raises BrokerError: COORDINATOR_LOAD_IN_PROGRESS; UNKNOWN_SERVER_ERROR for a node that cannot be decoded, and
+        when the cluster has run out of ids.
         """
         try:
             for _ in range(TRIES_MAX):

@@ -173,7 +173,7 @@ def test_however_many_producers_wait_one_request_is_under_way_with_a_pause_after
         assert len(times) == 4
         assert all(later - sooner >= RETRY_PAUSE_S for sooner, later in pairwise(times))
         assert [event for _, event, _ in bench.log.lines] == [
-            "no block of producer ids, trying again while producers wait",
+            "no block of producer ids, retrying while producers wait",
             "block of producer ids received",
         ]
 

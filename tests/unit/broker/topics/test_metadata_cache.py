@@ -1,4 +1,4 @@
-"""What the broker knows of the cluster, and the answers it keeps."""
+"""The metadata cache and its cached responses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_topic_that_may_not_have_been_received_yet_is_not_reported_as_unknown(
         "a new controller tells of brokers first"
     )
     cache.set_partition("payments", OLD_ID, 0, led())
-    assert cache.unknown_topic_code("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "all are told at once"
+    assert cache.unknown_topic_code("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "all topics are received at once"
 
 
 def test_a_partition_exists_on_whichever_broker_it_is() -> None:

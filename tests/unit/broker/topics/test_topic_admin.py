@@ -1,4 +1,4 @@
-"""Making and deleting topics: what is written to the store, and what is waited for."""
+"""Creating and deleting topics: the writes to the store, and the responses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, known_bro
 
 LONG_MS = 3_600_000
 SHORT_MS = 1
-"""Milliseconds: an answer that nobody waits for in vain."""
+"""Milliseconds: long enough for every response."""
 
 
 def creatable(name: str = "orders", partitions: int = 1, **configs: str | None) -> CreatableTopic:
@@ -64,7 +64,7 @@ class AdminScene:
 
     async def written(self, count: int = 1) -> None:
         """Wait until the store has so many topics."""
-        while len(await self.topics()) < count:  # noqa: ASYNC110 - the store tells nobody else.
+        while len(await self.topics()) < count:  # noqa: ASYNC110 - the store notifies only sessions.
             await asyncio.sleep(0)
 
 
@@ -113,7 +113,7 @@ async def test_a_topic_creation_that_times_out_continues() -> None:
             == ErrorCode.REQUEST_TIMED_OUT
         )
         assert await scene.topics() == ["orders"]
-        assert scene.metadata._listeners == [], "nobody listens any more"
+        assert scene.metadata._listeners == [], "no listener is left"
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
@@ -228,7 +228,7 @@ async def test_concurrent_auto_creations_are_bounded() -> None:
     async with a_broker() as broker:
         scene = AdminScene(broker, sordini_create_partitions_max="9", num_partitions="3")
         codes = {scene.admin.auto_create(f"topic-{number}") for number in range(50)}
-        assert codes == {ErrorCode.LEADER_NOT_AVAILABLE}, "the others are told to ask again"
+        assert codes == {ErrorCode.LEADER_NOT_AVAILABLE}, "clients of the others have to retry"
         assert len(broker.tasks) == 3
         await scene.written(3)
         for number in range(3):

@@ -1,4 +1,4 @@
-"""What is said to those who wish for elections and moves, in a cluster of several brokers."""
+"""Validation of elections and reassignments in a cluster of three brokers."""
 
 from __future__ import annotations
 

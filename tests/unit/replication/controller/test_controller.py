@@ -198,7 +198,7 @@ async def test_a_registration_that_cannot_be_decoded_affects_no_other_broker(
     await settled(controller)
     assert (await state_of(session, "t")).leader == 0
     assert (await session.get(paths.CONTROLLER_EPOCH))[0] == b"1"
-    # Mended, it takes its place.
+    # Repaired, it is registered.
     good = znodes.encode_broker(Broker(BrokerId(6), 0, (Endpoint("PLAINTEXT", "h", 1),)), 0)
     await session.set("/brokers/ids/6", good)
     await settled(controller)

@@ -1,4 +1,4 @@
-"""The election after a loss, case by case."""
+"""The election algorithms, case by case."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def test_an_unclean_election_is_only_for_partitions_without_a_live_leader() -> N
     unclean = election_algorithms.ElectionType.UNCLEAN
     assert elected(unclean, 3, (3,), (1, 2, 3)) is ErrorCode.ELECTION_NOT_NEEDED
     assert elected(unclean, None, (3,), (1, 2)) == BrokerId(1)
-    assert elected(unclean, None, (3,), (1, 3)) == BrokerId(3), "who is in sync goes first all the same"
+    assert elected(unclean, None, (3,), (1, 3)) == BrokerId(3), "an in-sync replica is preferred all the same"
     assert elected(unclean, 3, (3,), (2,)) == BrokerId(2)
     assert elected(unclean, None, (3,), ()) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE

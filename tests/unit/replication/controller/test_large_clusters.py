@@ -1,4 +1,4 @@
-"""What keeps a step of the controller's machine small where there are many brokers and partitions."""
+"""What limits the cost of a step of the controller's machine with many brokers and partitions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_all_receivers_share_the_partitions_of_their_commands() -> None:
 def test_a_partition_to_which_nothing_happened_is_unchanged() -> None:
     without_other = {**BROKERS, BrokerId(4): Broker(BrokerId(4), 4, ())}
     assert decided(a_cluster(led()), without_other) == []
-    assert decided(a_cluster(led(2, (2, 3))), without_other) == [], "one who is not in sync is no reason"
+    assert decided(a_cluster(led(2, (2, 3))), without_other) == [], "a replica out of sync has no effect"
 
 
 def test_an_in_sync_replica_that_failed_or_is_shutting_down_leads_to_a_decision() -> None:
@@ -72,5 +72,5 @@ def test_an_in_sync_replica_that_failed_or_is_shutting_down_leads_to_a_decision(
     assert [(state.leader, state.isr) for state in decided(broken, four)] == [(2, IDS[1:])]
     foreign = replace(a_cluster(led(1, (1, 2, 3, 4))), brokers=frozen(four))
     five = {**four, BrokerId(5): Broker(BrokerId(5), 5, ())}
-    assert [state.isr for state in decided(foreign, five)] == [IDS], "a member that holds no replica"
+    assert [state.isr for state in decided(foreign, five)] == [IDS], "a member without a replica"
     assert [state.leader for state in decided(a_cluster(led(None)), four)] == [1]

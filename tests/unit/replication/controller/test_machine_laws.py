@@ -1,4 +1,4 @@
-"""What holds for the controller's machine whatever happens, in whatever order it hears of it."""
+"""Invariants of the controller's machine under any events in any order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SURVIVED = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
-"""After these, leaders of Apache Kafka 2.7 and 2.8 ask again, or go on with the next leader epoch."""
+"""After these codes, leaders of Apache Kafka 2.7 and 2.8 retry, or continue with the next leader epoch."""
 PARTITION = st.permutations(BROKERS).flatmap(
     lambda order: st.integers(1, 3).map(lambda count: tuple(BrokerId(b) for b in order[:count]))
 )
@@ -37,7 +37,7 @@ ALTER = st.builds(
     lambda topic, isr, sender, epoch, version, epoch_shift: ("alter", topic, isr, sender, epoch, version, epoch_shift),
     st.sampled_from(("a", "a", "a", "b")),
     PARTITION,
-    # Mostly the leader, as it is known; at times somebody else, of another epoch_shift, or on another state.
+    # Mostly the known leader; sometimes another broker, another incarnation, or another state.
     st.sampled_from((None, None, None, *BROKERS)),
     st.sampled_from((0, 0, 0, -1, 1)),
     st.sampled_from((0, 0, 0, -1, 1)),
@@ -84,7 +84,7 @@ STEPS = st.lists(
 
 
 class LeadershipChecker:
-    """Remembers who was told to lead in which epoch, per life of a partition."""
+    """Records the leader of each epoch, per incarnation of a partition."""
 
     def __init__(self) -> None:
         self.leaders: dict[tuple[TopicPartition, bytes, int], BrokerId | None] = {}
@@ -172,7 +172,7 @@ def once(harness: MachineHarness, act: Callable[[], None]) -> None:
 
 
 def fail(harness: MachineHarness, broker: int, topic_partition: TopicPartition, code: int) -> None:
-    """A broker answers what it was told last with this code for one partition."""
+    """A broker answers the last command with this code for one partition."""
     announced = any(receiver == broker and isinstance(command, LeaderAndIsr) for receiver, command in harness.sent)
     if harness.cluster is not None and announced:
         harness.answer_leader_and_isr(broker, {topic_partition: code})
@@ -187,7 +187,7 @@ def alter(
     version: int,
     epoch_shift: int,
 ) -> None:
-    """A leader, or whoever thinks so, asks for another in-sync set on a state that may be gone."""
+    """A present or former leader requests an ISR change, possibly on an outdated state."""
     known = harness.state(topic_partition)
     if known is None:
         return
@@ -223,37 +223,39 @@ class ReplyChecker:
             if former is not None and former.state.leader != state.leader:
                 assert state.leader_epoch > former.state.leader_epoch, "every leader has an epoch of its own"
                 was_in_sync = state.leader is None or state.leader in former.state.isr
-                assert was_in_sync or topic_partition.topic in harness.unclean, "who leads was in sync"
+                assert was_in_sync or topic_partition.topic in harness.unclean, "the leader was in sync"
                 assert was_in_sync or (state.recovering and len(state.isr) == 1), "or leads alone, recovering"
             assert former is None or state.leader_epoch >= former.state.leader_epoch
             self.last[topic_partition] = known
         for change, result in harness.replies[self.replies_seen :]:
-            assert change is None or isinstance(result, KnownState) or result in SURVIVED, "asked by name"
+            assert change is None or isinstance(result, KnownState) or result in SURVIVED, "requested by name"
             if change is not None and isinstance(result, KnownState):
                 topic_partition = TopicPartition(change.topic, change.partition)
                 self._is_in_store(topic_partition, change, result)
                 if (topic_partition, result) in fresh:
-                    assert set(result.state.isr) == set(change.isr), "what is granted is what was asked for"
+                    assert set(result.state.isr) == set(change.isr), "the accepted ISR is the requested one"
                     is_there_already = result.version == change.partition_epoch
-                    assert is_there_already or result.version == change.partition_epoch + 1, "on the state asked on"
+                    assert is_there_already or result.version == change.partition_epoch + 1, (
+                        "based on the requested state"
+                    )
         self.seen, self.replies_seen = len(harness.written), len(harness.replies)
 
     def _is_in_store(self, topic_partition: TopicPartition, change: IsrChange, result: KnownState) -> None:
         assert result.state.leader_epoch == change.leader_epoch
         harness = self.harness
         written = [*harness.written, *harness.written_by_others, (topic_partition, harness.state(topic_partition))]
-        assert (topic_partition, result) in written, "what is granted is, or was, in the store"
+        assert (topic_partition, result) in written, "the accepted state is, or was, in the store"
 
 
 def settle(harness: MachineHarness) -> None:
-    """The machine hears of everything, all brokers are there, and they answer all they are asked."""
+    """The machine processes all changes, all brokers are registered, and they answer all commands."""
     for broker in BROKERS:
         if not harness.tree.stat(paths.broker(BrokerId(broker))):
             harness.register_broker(broker)
     harness.read_brokers()
     harness.read_topics()
     harness.read_deletions()
-    for broker in BROKERS:  # What was blocked by a refusal is tried again in another life.
+    for broker in BROKERS:  # A deletion blocked by a failure is repeated for the next incarnation.
         while harness.unanswered:
             harness.answer_stop_replica()
         harness.fail_broker(broker)
@@ -268,8 +270,8 @@ def settle(harness: MachineHarness) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(TROUBLE, min_size=5, max_size=25))
-@example([("alter", "a", (2,), None, 0, 0, 0)])  # Refused by the state in force, which is as old as the topic.
-@example(  # What is granted was written by the leader itself, and is over again.
+@example([("alter", "a", (2,), None, 0, 0, 0)])  # Rejected by the current state, which is as old as the topic.
+@example(  # The accepted ISR was written by the leader itself, and has been replaced.
     [
         ("shrink", "a"),
         ("topic", "a", [(1,)]),

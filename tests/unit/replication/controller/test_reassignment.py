@@ -1,4 +1,4 @@
-"""Laws of reassignments: whoever dies when, a move ends as it was wanted, and no copy is deleted that is needed."""
+"""Reassignments under crashes at every write: they complete as requested, and no needed replica is deleted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ids(*numbers: int) -> tuple[BrokerId, ...]:
 
 
 class Guarded(list[tuple[BrokerId, Command]]):
-    """What was sent. Each copy that is to be deleted is looked for in the store at that very moment."""
+    """The commands sent. Every replica to be deleted is checked against the store at that moment."""
 
     def __init__(self, harness: MachineHarness) -> None:
         super().__init__()
@@ -38,8 +38,8 @@ class Guarded(list[tuple[BrokerId, Command]]):
             known = self.harness.state(stopped.topic_partition)
             assert known is not None
             if stopped.delete and stopped.leader_epoch >= 0:
-                assert broker not in known.state.isr, "a copy that counts as in sync is not deleted"
-                assert known.state.isr, "somebody else has it all"
+                assert broker not in known.state.isr, "an in-sync replica is not deleted"
+                assert known.state.isr, "another replica is in sync"
                 self.deleted.add(broker)
         super().append(sent)
 
@@ -55,19 +55,19 @@ def a_world(replicas: Sequence[int] = (1, 2)) -> MachineHarness:
 
 
 def catch_up(harness: MachineHarness) -> None:
-    """The leader finds all replicas that are alive in sync, and asks for that."""
+    """The leader requests an ISR of all live replicas."""
     known, assignment = harness.state(ORDERS), harness.topics()["orders"]
     assert known is not None
     if harness.cluster is None or known.state.leader is None:
         return
-    alive = [replica for replica in assignment.replicas[0] if harness.epoch_of(replica) >= 0]
-    isr = tuple(dict.fromkeys((*known.state.isr, *alive)))
+    live = [replica for replica in assignment.replicas[0] if harness.epoch_of(replica) >= 0]
+    isr = tuple(dict.fromkeys((*known.state.isr, *live)))
     change = IsrChange(0, isr, known.state.leader_epoch, known.version, topic="orders")
     harness.feed(IsrChangesRequested(known.state.leader, harness.epoch_of(known.state.leader), (change,)))
 
 
 def die_at_write(harness: MachineHarness, which: int) -> None:
-    """Another controller is elected just before this write, and none of the rest comes about."""
+    """Another controller is elected just before this write, and all following writes fail."""
     left = iter(range(which))
 
     def usurp_once(_: Write) -> None:
@@ -91,14 +91,14 @@ def assert_moved(harness: MachineHarness, target: Sequence[int]) -> None:
             if receiver == broker and isinstance(command, LeaderAndIsr)
             for info in command.partitions
         ]
-        # An epoch that a broker knows is obeyed once, and as it was told first.
+        # A broker obeys the first command of an epoch only.
         last = next(info for info in announced if info.state.leader_epoch == known.state.leader_epoch)
         assert (set(last.replicas), last.adding, last.removing) == (set(target), (), ())
         assert last.state.leader == known.state.leader
 
 
 def writes_of(target: Sequence[int]) -> int:
-    """How many writes a move is."""
+    """The number of writes of a reassignment."""
     harness = a_world()
     count = 0
 
@@ -115,7 +115,7 @@ def writes_of(target: Sequence[int]) -> int:
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_a_reassignment_completes_whatever_write_its_controller_crashes_at(target: tuple[int, ...]) -> None:
-    for which in range(1, writes_of(target)):  # At the first nothing is begun: nobody goes on with that.
+    for which in range(1, writes_of(target)):  # A crash at the first write leaves nothing to continue.
         harness = a_world()
         die_at_write(harness, which)
         harness.feed(ReassignmentsRequested({ORDERS: ids(*target)}))
@@ -136,9 +136,9 @@ def test_a_controller_completes_its_reassignments_after_a_reconnect(target: tupl
     assert_moved(harness, target)
 
 
-@pytest.mark.parametrize("wish", [(4, 1), (1, 4), (2,), None], ids=str)
+@pytest.mark.parametrize("new_target", [(4, 1), (1, 4), (2,), None], ids=str)
 def test_a_new_target_is_reached_or_not_begun_whatever_write_its_controller_crashes_at(
-    wish: tuple[int, ...] | None,
+    new_target: tuple[int, ...] | None,
 ) -> None:
     outcomes = []
     for which in range(10):
@@ -147,12 +147,12 @@ def test_a_new_target_is_reached_or_not_begun_whatever_write_its_controller_cras
         known = harness.state(ORDERS)
         assert known is not None
         die_at_write(harness, which)
-        harness.feed(ReassignmentsRequested({ORDERS: None if wish is None else ids(*wish)}))
+        harness.feed(ReassignmentsRequested({ORDERS: None if new_target is None else ids(*new_target)}))
         catch_up(harness)
         harness.elect(2)
         catch_up(harness)
         reached = harness.topics()["orders"].replicas[0]
-        assert reached in ((3, 1), wish or (1, 2))
+        assert reached in ((3, 1), new_target or (1, 2))
         assert_moved(harness, reached)
         assert harness.sent.deleted >= {1, 2, 3} - set(reached)  # type: ignore[attr-defined]
         outcomes.append(reached == (3, 1))
@@ -236,8 +236,8 @@ def test_a_partition_that_never_had_a_state_is_reassigned_at_once_to_live_broker
 TARGET = st.permutations(BROKERS).flatmap(lambda order: st.integers(1, 3).map(lambda count: ids(*order[:count])))
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("move"), TARGET),
-        st.tuples(st.just("move"), st.none()),
+        st.tuples(st.just("reassign"), TARGET),
+        st.tuples(st.just("reassign"), st.none()),
         st.tuples(st.just("catch up"), st.none()),
         st.tuples(st.just("catch up"), st.none()),
         st.tuples(st.just("flip"), st.sampled_from(BROKERS)),
@@ -246,9 +246,9 @@ STEPS = st.lists(
         st.tuples(st.just("elect"), st.sampled_from(BROKERS)),
         st.tuples(st.just("reconnect"), st.none()),
         st.tuples(st.just("refuse"), st.integers(0, 2)),
-        st.tuples(st.just("hear"), st.none()),
+        st.tuples(st.just("read"), st.none()),
         st.tuples(st.just("foreign write"), st.none()),
-        st.tuples(st.just("note"), TARGET),
+        st.tuples(st.just("zk node"), TARGET),
     ),
     max_size=25,
 )
@@ -256,7 +256,7 @@ STEPS = st.lists(
 
 def carry_out(harness: MachineHarness, step: tuple[str, object]) -> None:
     match step:
-        case "move", target if target is None or isinstance(target, tuple):
+        case "reassign", target if target is None or isinstance(target, tuple):
             harness.feed(ReassignmentsRequested({ORDERS: target}))
         case "catch up", _:
             catch_up(harness)
@@ -276,15 +276,15 @@ def carry_out(harness: MachineHarness, step: tuple[str, object]) -> None:
         case "refuse", int(count):
             left = iter(range(count))
             harness.is_refused = lambda _: next(left, None) is not None
-        case "hear", _:
+        case "read", _:
             harness.read_topic("orders")
         case "foreign write", _ if harness.cluster is not None:
-            # By somebody who knows nothing of moves. Only who reigns can tell what was lost by that, and lives on.
+            # By a tool that does not know reassignments. Only the active controller can restore what was overwritten.
             harness.before_write, harness.is_refused = (lambda _: None), (lambda _: False)
             found = harness.topics()["orders"]
             harness.write_topic("orders", dict(found.replicas), found.topic_id)
             harness.read_topic("orders")
-        case "note", tuple(target):
+        case "zk node", tuple(target):
             harness.write_zk_reassignments({ORDERS: target})
             harness.read_zk_reassignments()
 
@@ -322,7 +322,7 @@ def test_under_all_faults_no_needed_replica_is_deleted_and_the_last_target_is_re
     for step in steps:
         carry_out(harness, step)
         assert_sound(harness)
-    # Peace: all brokers are there, a controller reigns, and hears of everything.
+    # Quiescence: all brokers are registered, and an active controller processes all changes.
     harness.before_write, harness.is_refused = (lambda _: None), (lambda _: False)
     for broker in BROKERS:
         if harness.epoch_of(broker) < 0:

@@ -1,4 +1,4 @@
-"""Who is to lead, as the controller's shell hears of it: settings, a tool's wishes, and the time that has passed."""
+"""Elections by the controller's shell: changed settings, requests of tools, and the rebalance timer."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def led_by_another(scene: ControllerHarness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "leader"),
+    ("data", "leader"),
     [
         (b'{"version":1,"partitions":[{"topic":"orders","partition":0},{"topic":"orders","partition":9}]}', 2),
         (b'{"version":1,"partitions":[]}', 3),
@@ -121,11 +121,11 @@ async def led_by_another(scene: ControllerHarness) -> None:
     ],
 )
 async def test_a_tools_request_for_preferred_leaders_is_carried_out_and_its_node_deleted(
-    scene: ControllerHarness, note: bytes, leader: int
+    scene: ControllerHarness, data: bytes, leader: int
 ) -> None:
     await led_by_another(scene)
     for _ in range(2):  # After the first there is room for another.
-        await scene.session.create(paths.PREFERRED_ELECTION, note)
+        await scene.session.create(paths.PREFERRED_ELECTION, data)
         await scene.settled()
         assert await scene.leader() == leader
         assert await scene.session.exists(paths.PREFERRED_ELECTION) is None

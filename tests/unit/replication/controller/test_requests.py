@@ -1,4 +1,4 @@
-"""What brokers ask of the reigning controller, and the notes they leave for it, over the embedded store."""
+"""Requests and notifications of brokers to the active controller, over the embedded store."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def shrink(isr: tuple[BrokerId, ...], *, epoch: int = 0, version: int = 0) -> Is
 
 
 def by_id(isr: tuple[BrokerId, ...], *, epoch: int = 0, version: int = 0) -> IsrChange:
-    """As a leader asks from AlterPartition version 2 on."""
+    """A change as in AlterPartition from version 2 on."""
     return IsrChange(0, isr, epoch, version, topic_id=TOPIC_ID)
 
 
@@ -97,7 +97,7 @@ class ActiveController:
         return state
 
     async def write(self, state: PartitionState) -> None:
-        """By somebody else."""
+        """Write a state as another broker."""
         await self.session.set(paths.state(ORDERS), znodes.encode_state(state))
 
 
@@ -125,29 +125,29 @@ async def code_of(question: Awaitable[object]) -> ErrorCode:
 
 async def test_an_accepted_isr_is_in_the_store_before_the_response(active: ActiveController) -> None:
     change = shrink(ids(1, 2))
-    verdicts = await active.requests.alter_partitions(active.request(1, change))
+    results = await active.requests.alter_partitions(active.request(1, change))
     state = await active.state()
     assert state == PartitionState(BrokerId(1), LeaderEpoch(0), ids(1, 2), 1)
-    assert verdicts == {change: KnownState(state, 1)}
+    assert results == {change: KnownState(state, 1)}
     assert {broker for broker, command in active.brokers.sent if isinstance(command, UpdateMetadata)} == {1, 2, 3}
     assert not active.brokers.commands(LeaderAndIsr)
 
 
 async def test_a_broker_that_is_not_the_controller_answers_so(active: ActiveController) -> None:
-    nobody = ControllerRequests(lambda: None)
-    assert await code_of(nobody.shut_down(BrokerId(1), None)) == ErrorCode.NOT_CONTROLLER
+    without_controller = ControllerRequests(lambda: None)
+    assert await code_of(without_controller.shut_down(BrokerId(1), None)) == ErrorCode.NOT_CONTROLLER
     assert active.controller is not None
     await active.controller.stop()
-    wanted = active.request(1, shrink(ids(1)))
-    assert await code_of(active.requests.alter_partitions(wanted)) == ErrorCode.NOT_CONTROLLER
+    request = active.request(1, shrink(ids(1)))
+    assert await code_of(active.requests.alter_partitions(request)) == ErrorCode.NOT_CONTROLLER
     assert await code_of(active.requests.allocate_producer_ids(BrokerId(1), 0)) == ErrorCode.NOT_CONTROLLER
 
 
 async def test_a_controller_that_was_replaced_unnoticed_accepts_nothing(active: ActiveController) -> None:
     _, stat = await active.session.get(paths.CONTROLLER_EPOCH)
     await active.session.set(paths.CONTROLLER_EPOCH, b"7", stat.version)
-    wanted = active.request(1, shrink(ids(1)))
-    assert await code_of(active.requests.alter_partitions(wanted)) == ErrorCode.NOT_CONTROLLER
+    request = active.request(1, shrink(ids(1)))
+    assert await code_of(active.requests.alter_partitions(request)) == ErrorCode.NOT_CONTROLLER
     assert (await active.state()).isr == ids(1, 2, 3)
 
 
@@ -167,8 +167,8 @@ async def test_a_state_of_another_writer_is_not_overwritten_by_a_request(
 ) -> None:
     await active.write(PartitionState(BrokerId(1), LeaderEpoch(0), ids(1, 3), 1))
     change = by_id(ids(1, 2))
-    verdicts = await active.requests.alter_partitions(active.request(1, change))
-    assert verdicts == {change: ErrorCode.INVALID_UPDATE_VERSION}
+    results = await active.requests.alter_partitions(active.request(1, change))
+    assert results == {change: ErrorCode.INVALID_UPDATE_VERSION}
     assert await active.state() == PartitionState(BrokerId(1), LeaderEpoch(1), ids(1, 3), 1)
     assert {info.state.leader_epoch for c in active.brokers.commands(LeaderAndIsr) for info in c.partitions} == {1}
 
@@ -177,8 +177,8 @@ async def test_leaderships_are_transferred_before_a_broker_stops(active: ActiveC
     assert await active.requests.shut_down(BrokerId(1), active.epochs[1]) == []
     assert await active.state() == PartitionState(BrokerId(2), LeaderEpoch(1), ids(2, 3), 1)
     change = by_id(ids(2, 3, 1), epoch=1, version=1)
-    verdicts = await active.requests.alter_partitions(active.request(2, change))
-    assert verdicts == {change: ErrorCode.INELIGIBLE_REPLICA}
+    results = await active.requests.alter_partitions(active.request(2, change))
+    assert results == {change: ErrorCode.INELIGIBLE_REPLICA}
 
 
 async def test_a_leader_that_names_its_topic_and_adds_a_stopping_broker_gets_the_current_state(
@@ -188,8 +188,8 @@ async def test_a_leader_that_names_its_topic_and_adds_a_stopping_broker_gets_the
     in_force = KnownState(await active.state(), 1)
     active.brokers.sent.clear()
     change = shrink(ids(2, 3, 1), epoch=1, version=1)
-    verdicts = await active.requests.alter_partitions(active.request(2, change))
-    assert verdicts == {change: in_force}
+    results = await active.requests.alter_partitions(active.request(2, change))
+    assert results == {change: in_force}
     assert await active.state() == in_force.state
     assert active.brokers.sent == [], "no new leader epoch, nothing to notify brokers of"
 
@@ -237,8 +237,8 @@ async def test_a_controller_remembers_stopping_brokers_after_a_reconnect(
     assert active.controller is not None
     await settled(active.controller)
     change = by_id(ids(1, 2, 3), epoch=1, version=1)
-    verdicts = await active.requests.alter_partitions(active.request(1, change))
-    assert verdicts == {change: ErrorCode.INELIGIBLE_REPLICA}
+    results = await active.requests.alter_partitions(active.request(1, change))
+    assert results == {change: ErrorCode.INELIGIBLE_REPLICA}
 
 
 async def test_no_two_brokers_get_the_same_producer_ids(active: ActiveController) -> None:
@@ -271,8 +271,8 @@ async def test_a_state_written_by_its_leader_is_read_by_its_notification(
     active: ActiveController, settled: Settled
 ) -> None:
     await active.write(PartitionState(BrokerId(1), LeaderEpoch(0), ids(1, 3), 1))
-    for note in (b"{not json", znodes.encode_isr_change([ORDERS])):
-        await active.session.create(paths.ISR_CHANGE_PREFIX, note, sequential=True)
+    for data in (b"{not json", znodes.encode_isr_change([ORDERS])):
+        await active.session.create(paths.ISR_CHANGE_PREFIX, data, sequential=True)
     assert active.controller is not None
     await settled(active.controller)
     assert [info.state.isr for c in active.brokers.commands(UpdateMetadata) for info in c.partitions] == [ids(1, 3)] * 3
@@ -336,7 +336,7 @@ async def test_all_notifications_due_while_the_store_is_unavailable_share_one_ta
 
 UNFIT = {
     "empty": b"",
-    "cut": b"{",
+    "truncated": b"{",
     "another listener": b'{"endpoints":["OTHER://h:1"],"listener_security_protocol_map":{"OTHER":"PLAINTEXT"}}',
     "a number for a protocol": b'{"endpoints":["PLAINTEXT://h:1"],"listener_security_protocol_map":{"PLAINTEXT":7}}',
     "no port": b'{"endpoints":["PLAINTEXT://h:99999"]}',
@@ -418,7 +418,7 @@ async def test_notifications_left_without_a_controller_are_deleted_and_later_one
 
 
 class LosingSession:
-    """A session whose connection can be lost: what is asked then may have been done, and nobody is told."""
+    """A session whose connection can be lost: a call may have taken effect, and its response is lost."""
 
     def __init__(self, session: EmbeddedSession) -> None:
         self._session = session
@@ -469,7 +469,7 @@ async def test_a_controller_that_lost_a_response_rejects_nothing_before_it_knows
     grow = IsrChange(0, ids(1, 2, 3), 0, 1, topic="orders")
     losing.loses_answers = True
     assert await code_of(active.requests.alter_partitions(active.request(1, grow))) == ErrorCode.NOT_CONTROLLER
-    # The leader asks again; by now broker 3 may not join, so what is judged by what was known would be refused.
+    # The leader repeats the request. Broker 3 may not join any more: on the former state it would be rejected.
     await active.sessions[3].close()
     again = asyncio.ensure_future(active.requests.alter_partitions(active.request(1, grow)))
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Rulings on unclean elections that come when things have changed."""
+"""Settings of unclean elections that are read after the state has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/admin/reassign_partitions, as a tool writes it and waits for it to go, over the embedded store."""
+"""/admin/reassign_partitions, written by a tool that waits for its deletion, over the embedded store."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ async def test_the_node_is_read_shrinks_with_each_completed_reassignment_and_is_
     scene: ControllerHarness,
 ) -> None:
     await a_cluster(scene)
-    wanted = {ORDERS: ids(3, 1), BILLS: ids(2, 3), TopicPartition("bills", 7): ids(1)}
-    await scene.session.create(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(wanted))
+    targets = {ORDERS: ids(3, 1), BILLS: ids(2, 3), TopicPartition("bills", 7): ids(1)}
+    await scene.session.create(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(targets))
     await scene.settled()
     assert await node(scene) == {"bills-0": [2, 3], "orders-0": [3, 1]}
     await catch_up(scene, BILLS, 1, 2, 3)

@@ -1,4 +1,4 @@
-"""Which trees are the cluster's, and that no broker is elected in another one."""
+"""Which trees are the cluster's; no broker is elected in another one."""
 
 from __future__ import annotations
 

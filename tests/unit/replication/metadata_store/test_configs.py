@@ -1,4 +1,4 @@
-"""Settings in the store: one transaction for each change, decided on what it replaces, and waited for by its note."""
+"""Settings in the store: one transaction per change, with its notification."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ async def test_the_first_change_creates_the_node_and_every_change_a_notification
     numbers = [await change_config(session, ENTITY, lambda found, key=key: {**found, key: "1"}) for key in "ab"]
     assert numbers == [0, 1]
     assert (await session.get(PATH))[0] == b'{"version":1,"config":{"a":"1","b":"1"}}'
-    notes = sorted(await session.children(paths.CONFIG_CHANGES))
-    assert notes == ["config_change_0000000000", "config_change_0000000001"]
-    data, _ = await session.get(f"{paths.CONFIG_CHANGES}/{notes[1]}")
+    notifications = sorted(await session.children(paths.CONFIG_CHANGES))
+    assert notifications == ["config_change_0000000000", "config_change_0000000001"]
+    data, _ = await session.get(f"{paths.CONFIG_CHANGES}/{notifications[1]}")
     assert json.loads(data) == {"version": 2, "entity_path": ENTITY}
 
 
@@ -110,7 +110,7 @@ async def test_a_change_is_applied_when_its_notification_was_processed(session: 
 
 
 class Away:
-    """A session without a connection, which counts what is asked of it."""
+    """A session without a connection, which counts its calls."""
 
     def __init__(self, session: EmbeddedSession) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""Nodes that somebody else has damaged or removed: they cost what they hold, and nobody a controller."""
+"""Damaged and deleted nodes: they affect only their own content, never the controller."""
 
 from __future__ import annotations
 

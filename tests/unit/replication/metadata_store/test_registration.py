@@ -1,4 +1,4 @@
-"""How a broker makes itself known, the cluster's id, settings' changes and producer ids."""
+"""Registration, the cluster id, config changes and producer ids."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_a_broker_waits_half_a_session_timeout_longer_because_stores_end_s
 async def test_the_epoch_is_known_with_the_registration_itself(
     session: EmbeddedSession, clock: Any, log: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Whatever is asked for later, the controller may be faster, and command a broker that does not know its epoch.
+    # The epoch must be known with the registration: the controller may send a command before any later read.
     reads: list[str] = []
     exists = session.exists
 
@@ -103,7 +103,7 @@ async def test_the_epoch_is_known_with_the_registration_itself(
 
     monkeypatch.setattr(session, "exists", counted)
     epoch = await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
-    assert reads == ["/brokers/ids/4"], "one look before, none after"
+    assert reads == ["/brokers/ids/4"], "one read before, none after"
     assert (await session.get("/brokers/ids/4"))[1].czxid == epoch
 
 
@@ -229,7 +229,7 @@ async def test_changes_made_after_the_end_of_a_session_are_processed_in_the_next
     assert await asyncio.wait_for(notified.get(), 20) == ("topics/a", {"retention.ms": "1"})
     await announce(session, "topics/b", {})
     assert (await asyncio.wait_for(notified.get(), 20))[0] == "topics/b", (
-        "and the next session's notes are watched, too"
+        "the next session's notifications are watched, too"
     )
     await changes.stop()
 

@@ -1,4 +1,4 @@
-"""Where replicas go: the document's table, and what racks change about it."""
+"""Placement of replicas: the rule without and with racks."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_with_racks_of_one_size_leaders_and_replicas_are_spread_evenly(
 
 def test_the_load_of_a_failed_broker_is_spread_over_several_others() -> None:
     seconds = {held[1] for held in place_from(0, EVEN, range(60), 2).values() if held[0] == 0}
-    assert seconds == {2, 3, 4, 5}, "everybody outside of its rack"
+    assert seconds == {2, 3, 4, 5}, "all brokers of other racks"
 
 
 @given(starts, st.one_of(racked, st.sets(st.integers(0, 99).map(BrokerId), min_size=1).map(without_racks)))
@@ -111,7 +111,7 @@ def test_the_start_of_the_order_follows_from_the_first_leader(start: int, racks:
 def test_an_order_whose_first_leader_is_gone_starts_with_the_next_broker() -> None:
     assert start_of(BrokerId(1), without_racks([BrokerId(0), BrokerId(2)])) == 1
     assert start_of(BrokerId(9), without_racks(BROKERS)) == 0
-    assert start_of(BrokerId(9), {BrokerId(0): "b", BrokerId(1): "a"}) == 1, "broker 0 stands in the second place"
+    assert start_of(BrokerId(9), {BrokerId(0): "b", BrokerId(1): "a"}) == 1, "broker 0 is the second in the order"
 
 
 def test_brokers_without_a_rack_are_reported_only_where_others_have_one() -> None:

@@ -1,4 +1,4 @@
-"""The node that says which layout a cluster's tree has."""
+"""The node with the format of a cluster's tree."""
 
 from __future__ import annotations
 

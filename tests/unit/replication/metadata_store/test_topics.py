@@ -1,4 +1,4 @@
-"""What topics may be called, where their replicas go, and how they are written."""
+"""Topic names, placement, and the nodes of topics."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_no_topic_is_created_or_grown_while_only_some_brokers_have_a_rack() -> N
         with pytest.raises(BrokerError, match=r"Brokers \[0, 2\] have no broker.rack") as refusal:
             planned()
         assert refusal.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert plan(racks=racks, assignments=[(0, [2])]) == {0: (2,)}, "who says where has no need of racks"
+    assert plan(racks=racks, assignments=[(0, [2])]) == {0: (2,)}, "a manual assignment needs no racks"
     assert topics.plan_more_partitions(grown, 2, [[2]], racks) == {1: (2,)}
 
 

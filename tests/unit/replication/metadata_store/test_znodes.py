@@ -1,4 +1,4 @@
-"""What the nodes hold, byte for byte as Apache Kafka writes it, and read whatever stands there."""
+"""Content of the nodes, byte for byte as Apache Kafka writes it, and tolerant decoding."""
 
 from __future__ import annotations
 
