@@ -12,9 +12,10 @@ waits for a block for WAIT_S_MAX at most and then gets an error code that it ret
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
+from sordini.broker.dispatch import Spawn
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, ProducerId
 from sordini.replication.cluster_model import Malformed
@@ -30,7 +31,6 @@ WAIT_S_MAX: Final = 2.0
 TRIES_MAX: Final = 100
 """How often in a row other brokers may allocate a block first."""
 
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
 TakeBlock = Callable[[], Awaitable[ProducerIdBlock]]
 """Allocates a block for this broker. Raises BrokerError: COORDINATOR_LOAD_IN_PROGRESS, which producers retry, when none
 is available now; another code when there will never be one."""
