@@ -94,7 +94,11 @@ class AlterConfigsHandler:
             is_repeated = counts[resource] > 1
             answers.append(
                 await self._change(
-                    resource, edits, is_repeated=is_repeated, anew=anew, validate_only=request.validate_only
+                    resource,
+                    edits,
+                    is_repeated=is_repeated,
+                    anew=anew,
+                    validate_only=request.validate_only,
                 )
             )
         return answers
