@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from sordini.broker.groups import machine, records
-from sordini.broker.groups.durable import value_of
-from sordini.broker.groups.events import (
+from sordini.broker.groups.machine import machine, records
+from sordini.broker.groups.machine.events import (
     Answer,
     Committing,
     Delete,
@@ -33,7 +32,8 @@ from sordini.broker.groups.events import (
     Write,
     Written,
 )
-from sordini.broker.groups.state import Caller, Group, GroupState, GroupValue, Protocol
+from sordini.broker.groups.machine.persistent_state import value_of
+from sordini.broker.groups.machine.state import Caller, Group, GroupState, GroupValue, Protocol
 from sordini.protocol.errors import ErrorCode
 
 EPOCH_MS = 1_700_000_000_000
