@@ -19,18 +19,16 @@ from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC, OffsetsTop
 from sordini.broker.coordinators.loading import is_committed, load
 from sordini.broker.coordinators.ports import Ports
 from sordini.broker.groups.machine import records
-from sordini.broker.groups.machine.events import Answer, Committing, Delete, GroupLimits, Tick
-from sordini.broker.groups.machine.memory_limit import GroupMemory
+from sordini.broker.groups.machine.events import Answer, DeleteGroup, GroupLimits, Request, Tick, ValidateOffsetCommit
+from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit
 from sordini.broker.groups.machine.offset_table import CONSUMER_PROTOCOL, OffsetTable, is_subscribed
-from sordini.broker.groups.machine.state import Caller, CommittedOffset, Group, GroupState
+from sordini.broker.groups.machine.state import NO_CALLER, CommittedOffset, Group, GroupState
 from sordini.broker.groups.replay import restore
-from sordini.broker.groups.shard import Asked, Done, Ended, Setup, Shard
+from sordini.broker.groups.shard import Done, Ended, Setup, Shard
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.replication.partition import Partition
 
-NOBODY = Caller(0)
-"""Who asks, in an event that is on its way to its group: the group's shard puts the number in."""
 GROUPS_PER_TURN = 200
 """Looked at before others have their turn."""
 SETTLE_MS = 10
@@ -55,7 +53,7 @@ class GroupCoordinator:
             members_max=config.group_max_size,
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         )
-        self.memory = GroupMemory(config.group_memory_bytes_max)
+        self.memory = GroupMemoryLimit(config.group_memory_bytes_max)
         self._setup = Setup(ports, config, limits, DueTimer(ports.clock, ports.call_later, self._due), self.memory)
         self._shards: dict[int, Shard] = {}
         self._deleted: set[TopicPartition] = set()
@@ -63,12 +61,16 @@ class GroupCoordinator:
 
     # What members and administrators ask.
 
-    def ask(self, group_id: str, event: Asked, done: Done) -> None:
+    def ask(self, group_id: str, event: Request, done: Done) -> None:
         """Tell a group what is asked of it; raises BrokerError when it is not looked after here, or not yet."""
         self._shard(group_id).ask(group_id, event, done)
 
     def commit(
-        self, group_id: str, event: Committing, offsets: Mapping[TopicPartition, CommittedOffset], ended: Ended
+        self,
+        group_id: str,
+        event: ValidateOffsetCommit,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        ended: Ended,
     ) -> None:
         """Write offsets down, if need be when the group is read; `ended` is told NONE when they are committed.
 
@@ -136,7 +138,7 @@ class GroupCoordinator:
         def answered(answer: Answer) -> None:
             ended(answer.error)
 
-        self.ask(group_id, Delete(NOBODY), answered)
+        self.ask(group_id, DeleteGroup(NO_CALLER), answered)
 
     def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition], ended: Ended) -> None:
         """Delete offsets that nobody uses, as far as there are any; see `in_use`. Raises BrokerError as `ask`."""

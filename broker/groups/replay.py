@@ -35,7 +35,7 @@ async def restore(shard: Shard, latest: Latest, setup: Setup, is_wanted: Callabl
                 return False
     for number, (group_id, group) in enumerate(values.items(), 1):
         now = shard.now()
-        shard.restore(Group(group_id) if group is None else machine.restored(group_id, group, now, setup.limits))
+        shard.restore(Group(group_id) if group is None else machine.restored_group(group_id, group, now, setup.limits))
         if number % GROUPS_PER_TURN == 0:
             await asyncio.sleep(0)
             if not is_wanted():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.coordinators.deadline_timer import DueTimer
@@ -22,24 +22,23 @@ from sordini.broker.groups.machine import machine, records
 from sordini.broker.groups.machine.events import (
     Action,
     Answer,
-    Committing,
-    Delete,
     Event,
     GroupLimits,
-    Heartbeat,
     Join,
     JoinAnswer,
-    Leave,
+    LastOffsetRemoved,
+    MemberFenced,
     Now,
-    OffsetsGone,
+    RebalanceCompleted,
     Reply,
-    Sync,
+    Request,
     Tick,
     Unload,
+    ValidateOffsetCommit,
     Write,
-    Written,
+    WriteCompleted,
 )
-from sordini.broker.groups.machine.memory_limit import GroupMemory, ShardMemory
+from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit, ShardMemoryUsage
 from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.state import Caller, CommittedOffset, Group, GroupState
 from sordini.protocol.errors import ErrorCode
@@ -71,7 +70,6 @@ COMMIT_ERRORS = {
 }
 """And when offsets cannot."""
 
-Asked = Join | Sync | Heartbeat | Leave | Committing | Delete
 Done = Callable[[Any], None]
 Ended = Callable[[ErrorCode], None]
 
@@ -83,7 +81,7 @@ class Setup(NamedTuple):
     config: GroupSettings
     limits: GroupLimits
     timer: DueTimer[tuple[int, str]]
-    memory: GroupMemory
+    memory: GroupMemoryLimit
 
 
 class Shard:
@@ -98,7 +96,7 @@ class Shard:
         self.deleted_meanwhile: set[TopicPartition] = set()
         """Partitions that went from the cluster while groups were read, which may have offsets of theirs."""
         self._setup = setup
-        self._memory = ShardMemory(setup.memory)
+        self._memory = ShardMemoryUsage(setup.memory)
         self._parked = Parked(setup.ports.call_later, setup.config.offsets_commit_timeout_ms)
         self._journal = Journal(
             partition,
@@ -110,10 +108,11 @@ class Shard:
         self._callers: dict[Caller, Done] = {}
         self._events: deque[tuple[str, Event]] = deque()
         self._is_busy = False
+        self._log = setup.ports.log
 
     # What happens.
 
-    def ask(self, group_id: str, event: Asked, done: Done) -> None:
+    def ask(self, group_id: str, event: Request, done: Done) -> None:
         """Tell a group what is asked of it; `done` is called once, with the answer, maybe before this returns."""
         caller = Caller(next(self._numbers))
         self._callers[caller] = done
@@ -132,7 +131,11 @@ class Shard:
             self._is_busy = False
 
     def commit(
-        self, group_id: str, event: Committing, offsets: Mapping[TopicPartition, CommittedOffset], ended: Ended
+        self,
+        group_id: str,
+        event: ValidateOffsetCommit,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        ended: Ended,
     ) -> None:
         """Write offsets down if the group lets this member; `ended` is told NONE when they are committed."""
         if self.is_loading:
@@ -155,7 +158,7 @@ class Shard:
         gone = list(partitions)
 
         def apply() -> None:
-            self._memory.delete(self._table(group_id), gone)
+            self._memory.delete_offsets(self._table(group_id), gone)
 
         def told(code: ErrorCode) -> None:
             ended(COMMIT_ERRORS.get(code, code))
@@ -187,7 +190,7 @@ class Shard:
         self._keep(group)
 
     def restore_offset(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
-        self._memory.commit(self._table(group_id), {partition: committed})
+        self._memory.commit_offsets(self._table(group_id), {partition: committed})
 
     def offsets(self, group_id: str) -> OffsetTable:
         """What a group has committed; nothing of one that is dead."""
@@ -201,7 +204,7 @@ class Shard:
 
     def offsets_left(self, group_id: str) -> list[TopicPartition]:
         """Offsets that are there or on their way: what is deleted must not come back behind us."""
-        return self.tables.get(group_id, NO_OFFSETS).known()
+        return self.tables.get(group_id, NO_OFFSETS).partitions()
 
     def expire(self, group_id: str) -> None:
         """Delete what has been kept long enough; forget an empty group that has no offsets."""
@@ -220,14 +223,14 @@ class Shard:
     def _step(self, group_id: str, event: Event) -> None:
         group = self.groups.get(group_id)
         if group is None:
-            if isinstance(event, Tick | Written | OffsetsGone | Unload):
+            if isinstance(event, Tick | WriteCompleted | LastOffsetRemoved | Unload):
                 return  # It is over.
             group = Group(group_id)
-        if isinstance(event, Join) and not self._memory.admits(self.groups.get(group_id), event):
+        if isinstance(event, Join) and not self._memory.admits_join(self.groups.get(group_id), event):
             self._act(group_id, Reply(event.caller, JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED)))
             return
         group, actions = machine.step(group, event, self.now(), self._setup.limits)
-        if group.state is GroupState.DEAD and not group.writing and not isinstance(event, Unload):
+        if group.state is GroupState.DEAD and not group.pending_writes and not isinstance(event, Unload):
             left = self.offsets_left(group_id)
             if left:
                 # It was never written itself (its generation is 0), so this is all there is of it.
@@ -239,12 +242,12 @@ class Shard:
 
     def _keep(self, group: Group, event: Event | None = None) -> None:
         group_id, key = group.group_id, (self.index, group.group_id)
-        if machine.is_over(group) or (_is_nothing(group) and self.tables.get(group_id, NO_OFFSETS).is_idle):
+        if machine.is_finished(group) or (_is_nothing(group) and self.tables.get(group_id, NO_OFFSETS).is_idle):
             self.groups.pop(group_id, None)
-            self._memory.forgotten(group_id)
+            self._memory.group_removed(group_id)
             self._setup.timer.forget(key)
             return
-        self._memory.kept(self.groups.get(group_id), group, event)
+        self._memory.group_changed(self.groups.get(group_id), group, event)
         self.groups[group_id] = group
         due_ms = machine.next_due_ms(group)
         if due_ms is not None:
@@ -256,19 +259,27 @@ class Shard:
                 self._callers.pop(caller)(answer)
             case Write():
                 self._write_group(group_id, action)
+            case MemberFenced(member_id, instance_id, reason):
+                self._log.info("member fenced", group=group_id, member=member_id, instance=instance_id, reason=reason)
+            case RebalanceCompleted(generation_id, members, protocol):
+                self._log.info(
+                    "rebalance completed", group=group_id, generation=generation_id, members=members, protocol=protocol
+                )
+            case _:
+                assert_never(action)
 
     def _write_group(self, group_id: str, write: Write) -> None:
         key = records.group_key(group_id)
 
         def ended(code: ErrorCode) -> None:
-            self.feed(group_id, Written(write.generation_id, GROUP_ERRORS.get(code, code) or None, write.number))
+            self.feed(group_id, WriteCompleted(write.generation_id, GROUP_ERRORS.get(code, code) or None, write.number))
 
         if write.value is not None:
             self._write(group_id, [(key, records.group_value(write.value))], (), _nothing, ended)
             return
         left = self.offsets_left(group_id)
         lines = [*_tombstones(group_id, left), (key, None)]
-        self._write(group_id, lines, left, lambda: self._memory.delete(self._table(group_id), left), ended)
+        self._write(group_id, lines, left, lambda: self._memory.delete_offsets(self._table(group_id), left), ended)
 
     def _delete_unwritten(self, group: Group, left: list[TopicPartition], actions: Sequence[Action]) -> None:
         """Delete the offsets of a group without a record; it is gone, and said to be, when they are."""
@@ -288,18 +299,18 @@ class Shard:
         if (
             group is not None
             and group.state is GroupState.EMPTY
-            and not group.writing
+            and not group.pending_writes
             and self.tables.get(group_id, NO_OFFSETS).is_idle
         ):
-            self.feed(group_id, OffsetsGone())
+            self.feed(group_id, LastOffsetRemoved())
 
     def _write_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], ended: Ended) -> None:
         if len(group_id) * len(offsets) > COMMIT_NAMES_MAX:
             ended(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
             return
         table = self._table(group_id)
-        growth = table.growth(offsets)
-        if table.adds(offsets) and not self._memory.has_room(growth):
+        growth = table.added_bytes(offsets)
+        if table.adds_partitions(offsets) and not self._memory.has_room(growth):
             self._drop_idle(group_id)
             ended(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
             return
@@ -310,7 +321,7 @@ class Shard:
 
         def apply() -> None:
             self._memory.change(-growth)  # It was counted when it was written.
-            self._memory.commit(self._table(group_id), offsets)
+            self._memory.commit_offsets(self._table(group_id), offsets)
             if group_id not in self.groups:
                 self._keep(Group(group_id))
 
@@ -334,10 +345,10 @@ class Shard:
         Whether all of it was appended: if not, `apply` is never called.
         """
         table = self._table(group_id)
-        table.begin(partitions)
+        table.begin_write(partitions)
 
         def counts() -> None:
-            table.end(partitions)
+            table.end_write(partitions)
             apply()
             self._drop_idle(group_id)
 
@@ -345,11 +356,11 @@ class Shard:
         codes: list[ErrorCode] = []
         for batch in first:
             if not self._journal.append(batch, _nothing, codes.append):
-                table.end(partitions)
+                table.end_write(partitions)
                 ended(codes[-1])
                 return False
         if not self._journal.append(last, counts, ended):
-            table.end(partitions)
+            table.end_write(partitions)
             self._drop_idle(group_id)
             return False
         return True
@@ -389,7 +400,12 @@ def _batches(lines: Sequence[KeyValue]) -> list[list[KeyValue]]:
 
 def _is_nothing(group: Group) -> bool:
     """Whether a group is as if nobody had ever asked for it."""
-    return group.state is GroupState.EMPTY and group.generation_id == 0 and not group.pending and not group.writing
+    return (
+        group.state is GroupState.EMPTY
+        and group.generation_id == 0
+        and not group.pending_joins
+        and not group.pending_writes
+    )
 
 
 def _nothing() -> None:

@@ -11,10 +11,10 @@ from collections.abc import Set as AbstractSet
 from sordini.broker.clock import Clock
 from sordini.broker.configuration.settings import INT64_MAX
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
-from sordini.broker.groups.machine.events import Committing
+from sordini.broker.groups.coordinator import GroupCoordinator
+from sordini.broker.groups.machine.events import ValidateOffsetCommit
 from sordini.broker.groups.machine.offset_table import OffsetTable
-from sordini.broker.groups.machine.state import CommittedOffset
+from sordini.broker.groups.machine.state import NO_CALLER, CommittedOffset
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.handlers.settling import once_settled
@@ -81,8 +81,8 @@ class GroupOffsetsHandler:
         if not offsets and ErrorCode.OFFSET_METADATA_TOO_LARGE not in codes.values():
             return response  # Nothing is left that a group could be asked about.
         exchange: Exchange[OffsetCommitResponse] = Exchange(call)
-        event = Committing(
-            caller=NOBODY,
+        event = ValidateOffsetCommit(
+            caller=NO_CALLER,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
             generation_id=request.generation_id_or_member_epoch,

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
+from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.machine.events import (
     Answer,
     Heartbeat,
@@ -19,11 +19,11 @@ from sordini.broker.groups.machine.events import (
     JoinAnswer,
     Leave,
     LeaveAnswer,
-    Leaving,
+    LeavingMember,
     Sync,
     SyncAnswer,
 )
-from sordini.broker.groups.machine.state import Group, GroupState, Member, Protocol
+from sordini.broker.groups.machine.state import NO_CALLER, Group, GroupState, Member, Protocol
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.handlers.settling import once_settled
@@ -93,7 +93,7 @@ class GroupsHandler:
         request: JoinGroupRequest = call.body
         instance_id = request.group_instance_id
         event = Join(
-            caller=NOBODY,
+            caller=NO_CALLER,
             member_id=request.member_id,
             group_instance_id=instance_id,
             client_id=call.client_id or "",
@@ -102,9 +102,9 @@ class GroupsHandler:
             session_timeout_ms=request.session_timeout_ms,
             protocol_type=request.protocol_type,
             protocols=tuple(Protocol(protocol.name, protocol.metadata) for protocol in request.protocols),
-            drawn_member_id=self._groups.draw_member_id(call.client_id or "" if instance_id is None else instance_id),
-            needs_known_id=call.version >= 4 and instance_id is None,
-            may_skip_assignment=call.version >= 9,
+            new_member_id=self._groups.draw_member_id(call.client_id or "" if instance_id is None else instance_id),
+            requires_known_member_id=call.version >= 4 and instance_id is None,
+            supports_skipping_assignment=call.version >= 9,
         )
         try:
             _check_group_id(request.group_id)
@@ -138,7 +138,7 @@ class GroupsHandler:
         if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
             raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a member says which protocol it follows")
         event = Sync(
-            caller=NOBODY,
+            caller=NO_CALLER,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
             generation_id=request.generation_id,
@@ -157,7 +157,7 @@ class GroupsHandler:
     def heartbeat(self, call: Call) -> HeartbeatResponse | Pending:
         request: HeartbeatRequest = call.body
         _check_group_id(request.group_id)
-        event = Heartbeat(NOBODY, request.member_id, request.group_instance_id, request.generation_id)
+        event = Heartbeat(NO_CALLER, request.member_id, request.group_instance_id, request.generation_id)
         try:
             return _ask(self._groups, call, event, _heard)
         except BrokerError as error:
@@ -171,7 +171,7 @@ class GroupsHandler:
         leaving = request.members if call.version >= VERSION_OF_MANY else [MemberIdentity(member_id=request.member_id)]
         if len(leaving) > LEAVING_AT_ONCE:
             return self._many_leave(request)
-        event = Leave(NOBODY, tuple(Leaving(member.member_id, member.group_instance_id) for member in leaving))
+        event = Leave(NO_CALLER, tuple(LeavingMember(member.member_id, member.group_instance_id) for member in leaving))
         return _ask(self._groups, call, event, lambda answer: _left(answer, leaving, call.version))
 
     def _many_leave(self, request: LeaveGroupRequest) -> Work[LeaveGroupResponse]:
@@ -180,7 +180,9 @@ class GroupsHandler:
         for start in range(0, len(request.members), LEAVING_AT_ONCE):
             some = request.members[start : start + LEAVING_AT_ONCE]
             answers: list[LeaveAnswer] = []
-            event = Leave(NOBODY, tuple(Leaving(member.member_id, member.group_instance_id) for member in some))
+            event = Leave(
+                NO_CALLER, tuple(LeavingMember(member.member_id, member.group_instance_id) for member in some)
+            )
             try:
                 self._groups.ask(request.group_id, event, answers.append)
             except BrokerError as error:

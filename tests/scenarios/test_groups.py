@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sordini.broker.groups.machine import machine
-from sordini.broker.groups.machine.events import Leaving
+from sordini.broker.groups.machine.events import LeavingMember
 from sordini.broker.groups.machine.state import Protocol
 from sordini.protocol.errors import ErrorCode
 from tests.support.groups_world import Client, World, describe
@@ -81,9 +81,9 @@ def carry_out(world: World, line: str) -> None:
         client.generation_id = int(options.pop("generation", client.generation_id))
         world.sync(client, {key: value.encode() for key, value in options.items()}, name)
     elif verb == "leave":
-        world.leave(*(Leaving(world.client(n).member_id, world.client(n).instance_id) for n in plain))
+        world.leave(*(LeavingMember(world.client(n).member_id, world.client(n).instance_id) for n in plain))
     elif verb == "remove":
-        world.leave(*(Leaving(options.get("id", ""), options.get("static")) for _ in options and [0]))
+        world.leave(*(LeavingMember(options.get("id", ""), options.get("static")) for _ in options and [0]))
     elif verb == "limits":
         world.limits = world.limits._replace(
             **{LIMITS[k]: milliseconds(v) if v.endswith("s") else int(v) for k, v in options.items()}
@@ -152,4 +152,4 @@ def test_the_story_goes_as_it_is_written(path: Path) -> None:
         return [*said, describe(world.group)]
 
     assert_as_written(path, answer)
-    machine.check(world.group)
+    machine.check_invariants(world.group)

@@ -2,7 +2,7 @@
 
 Used by the groups' transcripts and by their laws. The world does what the shell will do (carry actions out in order,
 tick when something is due) and holds it to its contract: every request is answered once, the group is sound after
-every step (`machine.check`), and what was written, read back, is the half of the group that should survive.
+every step (`machine.check_invariants`), and what was written, read back, is the half of the group that should survive.
 """
 
 from __future__ import annotations
@@ -13,29 +13,33 @@ from dataclasses import dataclass, field
 from sordini.broker.groups.machine import machine, records
 from sordini.broker.groups.machine.events import (
     Answer,
-    Committing,
-    Delete,
+    DeleteGroup,
     Event,
     GroupLimits,
     Heartbeat,
     Join,
     JoinAnswer,
+    LastOffsetRemoved,
     Leave,
     LeaveAnswer,
-    Leaving,
+    LeavingMember,
+    MemberFenced,
     Now,
-    OffsetsGone,
+    RebalanceCompleted,
     Sync,
     SyncAnswer,
     Tick,
     Unload,
+    ValidateOffsetCommit,
     Write,
-    Written,
+    WriteCompleted,
 )
-from sordini.broker.groups.machine.persistent_state import value_of
+from sordini.broker.groups.machine.persistent_state import persistent_value
 from sordini.broker.groups.machine.state import Caller, Group, GroupState, GroupValue, Protocol
 from sordini.protocol.errors import ErrorCode
 
+REQUEST_NAMES: dict[type, str] = {ValidateOffsetCommit: "commit", DeleteGroup: "delete"}
+"""The names in transcripts that differ from the event's."""
 EPOCH_MS = 1_700_000_000_000
 """The wall clock when the monotonic one is at 0."""
 
@@ -118,16 +122,18 @@ class World:
         self._ask(client, Heartbeat(self._caller(), client.member_id, client.instance_id, client.generation_id))
 
     def commit(self, client: Client) -> None:
-        self._ask(client, Committing(self._caller(), client.member_id, client.instance_id, client.generation_id))
+        self._ask(
+            client, ValidateOffsetCommit(self._caller(), client.member_id, client.instance_id, client.generation_id)
+        )
 
-    def leave(self, *leaving: Leaving) -> None:
+    def leave(self, *leaving: LeavingMember) -> None:
         self._ask(None, Leave(self._caller(), leaving))
 
     def delete(self) -> None:
-        self._ask(None, Delete(self._caller()))
+        self._ask(None, DeleteGroup(self._caller()))
 
     def offsets_gone(self) -> None:
-        self.feed(OffsetsGone())
+        self.feed(LastOffsetRemoved())
 
     def unload(self) -> None:
         self.is_unloaded = True
@@ -158,15 +164,15 @@ class World:
         self.writes.clear()
         self.group, self.is_unloaded = Group("g"), False
         if self.folded is not None:
-            self.group = machine.restored("g", self.folded, self._now(), self.limits)
-        machine.check(self.group)
+            self.group = machine.restored_group("g", self.folded, self._now(), self.limits)
+        machine.check_invariants(self.group)
 
     def disk_answers(self, error: ErrorCode | None = None) -> None:
         """The oldest write that waits is done, or has failed."""
         write = self.writes.popleft()
         if error is None:
             self.folded = write.value
-        self.feed(Written(write.generation_id, error, write.number))
+        self.feed(WriteCompleted(write.generation_id, error, write.number))
         if error is None and not self.writes and self.group.state is not GroupState.COMPLETING_REBALANCE:
             self._check_durable()
 
@@ -175,8 +181,10 @@ class World:
         before = self.group
         self.group, actions = machine.step(before, event, self._now(), self.limits)
         assert self.group.generation_id >= before.generation_id
-        machine.check(self.group)
+        machine.check_invariants(self.group)
         for action in actions:
+            if isinstance(action, MemberFenced | RebalanceCompleted):
+                continue
             if isinstance(action, Write):
                 if action.value is not None:
                     assert records.read_group(records.group_value(action.value)) == action.value
@@ -198,7 +206,9 @@ class World:
         self.asked += 1
         return Caller(self.asked)
 
-    def _ask(self, client: Client | None, event: Join | Sync | Heartbeat | Leave | Committing | Delete) -> None:
+    def _ask(
+        self, client: Client | None, event: Join | Sync | Heartbeat | Leave | ValidateOffsetCommit | DeleteGroup
+    ) -> None:
         if client is not None:
             client.error = None
         self.waiting[event.caller] = (client, event)
@@ -210,8 +220,8 @@ class World:
     def _check_callers(self) -> None:
         """Whoever was not answered waits in one place of the group."""
         members = self.group.members.values()
-        places = [m.joining for m in members] + [m.syncing for m in members]
-        places += [getattr(writing.purpose, "caller", None) for writing in self.group.writing]
+        places = [m.awaiting_join for m in members] + [m.awaiting_sync for m in members]
+        places += [getattr(writing.purpose, "caller", None) for writing in self.group.pending_writes]
         assert sorted(caller for caller in places if caller is not None) == sorted(self.waiting)
 
     def _check_durable(self) -> None:
@@ -219,7 +229,7 @@ class World:
         if self.group.state is GroupState.DEAD:
             assert self.folded is None or self.is_unloaded  # Which is dead for this broker alone.
         elif self.folded is not None and self.group.state in (GroupState.STABLE, GroupState.EMPTY):
-            live = value_of(self.group)
+            live = persistent_value(self.group)
             if self.group.state is GroupState.STABLE:
                 live = live._replace(state_since_ms=self.folded.state_since_ms)
             assert live == self.folded
@@ -228,7 +238,7 @@ class World:
         self, client: Client | None, event: Event, answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer
     ) -> None:
         name = "admin" if client is None else client.name
-        kind = type(event).__name__.lower()
+        kind = REQUEST_NAMES.get(type(event), type(event).__name__.lower())
         self.said.append(f"{name} <- {kind} {_told(answer)}")
         if client is None:
             return
@@ -248,8 +258,8 @@ def describe(group: Group) -> str:
     parts = [group.state.value, f"generation={group.generation_id}"]
     if group.members:
         parts.append("members=" + ",".join(id_ + "*" * (id_ == group.leader_id) for id_ in group.members))
-    if group.pending:
-        parts.append("given=" + ",".join(group.pending))
+    if group.pending_joins:
+        parts.append("given=" + ",".join(group.pending_joins))
     return "= " + " ".join(parts)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.groups.machine.events import GroupLimits, Leaving
+from sordini.broker.groups.machine.events import GroupLimits, LeavingMember
 from sordini.broker.groups.machine.state import GroupState, Protocol
 from sordini.protocol.errors import ErrorCode
 from tests.support.groups_world import Client, World
@@ -74,7 +74,7 @@ class Judge:
             case ("commit", str(name)):
                 world.commit(world.clients[name])
             case ("leave", str(name)):
-                world.leave(Leaving(world.clients[name].member_id, world.clients[name].instance_id))
+                world.leave(LeavingMember(world.clients[name].member_id, world.clients[name].instance_id))
             case ("forget", str(name)):
                 self.forget(name)
             case ("like", str(name)):
@@ -103,7 +103,7 @@ class Judge:
             world.offsets_gone()
         elif verb == "restart":
             world.restart()
-        elif world.group.state is GroupState.DEAD and not world.group.writing:
+        elif world.group.state is GroupState.DEAD and not world.group.pending_writes:
             world.restart()  # The shell forgets it, and the next request makes it anew.
         elif verb == "unload":
             world.unload()
@@ -145,8 +145,8 @@ def test_nobody_waits_for_ever_and_who_is_never_heard_again_is_gone(
     world.wait(3_600_000)
     assert not world.waiting
     assert not world.group.members
-    assert not world.group.pending
-    assert not world.group.writing
+    assert not world.group.pending_joins
+    assert not world.group.pending_writes
     assert world.group.due_ms is None
 
 

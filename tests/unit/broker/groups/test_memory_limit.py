@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.groups.machine.memory_limit import GroupMemory, ShardMemory
+from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit, ShardMemoryUsage
 from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -29,18 +29,18 @@ from tests.support.unit_broker import UnitBroker
 SMALL = {"sordini.group.memory.bytes.max": "100000"}
 
 
-def account(broker: UnitBroker) -> GroupMemory:
+def account(broker: UnitBroker) -> GroupMemoryLimit:
     return broker.parts.groups.memory
 
 
 def recounted(broker: UnitBroker) -> int:
     """What the account would be if all of it were counted anew."""
-    fresh = ShardMemory(GroupMemory(1 << 60))
+    fresh = ShardMemoryUsage(GroupMemoryLimit(1 << 60))
     for shard in broker.parts.groups._shards.values():
         for group in shard.groups.values():
-            fresh.kept(None, group, None)
+            fresh.group_changed(None, group, None)
         for table in shard.tables.values():
-            fresh.change(OffsetTable().growth(dict(table.items())))
+            fresh.change(OffsetTable().added_bytes(dict(table.items())))
     return fresh.held_bytes
 
 

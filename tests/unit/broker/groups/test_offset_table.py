@@ -93,11 +93,11 @@ def test_an_expiry_that_an_old_client_asked_for_counts_instead_of_the_retention(
 
 def test_an_offset_that_is_being_committed_again_does_not_expire() -> None:
     offsets, empty = table(old=committed(0)), group(GroupState.EMPTY, since_ms=0)
-    offsets.begin([OLD, NEW])
-    offsets.begin([OLD])
-    offsets.end([OLD, NEW])
+    offsets.begin_write([OLD, NEW])
+    offsets.begin_write([OLD])
+    offsets.end_write([OLD, NEW])
     assert offsets.expired(empty, 10**9, RETENTION_MS) == []
-    offsets.end([OLD])
+    offsets.end_write([OLD])
     assert offsets.expired(empty, 10**9, RETENTION_MS) == [OLD]
 
 
@@ -115,10 +115,10 @@ def test_the_table_keeps_the_last_commit_until_it_is_deleted() -> None:
 def test_the_table_is_idle_when_it_is_empty_and_nothing_is_on_its_way() -> None:
     offsets = OffsetTable()
     assert offsets.is_idle
-    offsets.begin([OLD])
+    offsets.begin_write([OLD])
     assert not offsets.is_idle
     offsets.commit({OLD: committed(0)})
-    offsets.end([OLD])
+    offsets.end_write([OLD])
     assert not offsets.is_idle
     offsets.delete([OLD])
     assert offsets.is_idle
@@ -160,7 +160,7 @@ def test_no_metadata_raises(metadata: bytes) -> None:
 
 def test_known_are_the_offsets_that_are_there_and_those_on_their_way() -> None:
     offsets = table(old=committed(0))
-    offsets.begin([OLD, NEW])
-    assert sorted(offsets.known()) == [NEW, OLD]
-    offsets.end([NEW])
-    assert offsets.known() == [OLD]
+    offsets.begin_write([OLD, NEW])
+    assert sorted(offsets.partitions()) == [NEW, OLD]
+    offsets.end_write([NEW])
+    assert offsets.partitions() == [OLD]
