@@ -182,7 +182,7 @@ class GroupCoordinator:
 
     # What the cluster tells.
 
-    def leads(self, partition: Partition) -> None:
+    def became_leader(self, partition: Partition) -> None:
         """A term as leader began. One that follows another of our own changes nothing that is known."""
         if partition.name.topic != OFFSETS_TOPIC:
             return

@@ -171,7 +171,8 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     topic_admin = TopicAdmin(broker_id, session, metadata, topic_configs, config, new_topic_id, spawn)
     offsets_topic = OffsetsTopic(config, topic_admin, metadata, spawn, log)
     ports = Ports(clock, around.call_later, spawn, around.randomness, log)
-    groups = replicas.listener = GroupCoordinator(config, offsets_topic, ports)
+    groups = GroupCoordinator(config, offsets_topic, ports)
+    replicas.leadership_listeners.append(groups)
     receiver = CommandReceiver(replicas, metadata, topic_configs, log)
     receiver.on_deleted = groups.partitions_deleted
     config_receiver = ConfigReceiver(broker_id, around.dynamic, topic_configs, replicas, log)
