@@ -30,10 +30,10 @@ class LeadershipListener(Protocol):
     """A component that follows the leadership of partitions, such as a coordinator."""
 
     def became_leader(self, partition: Partition) -> None:
-        """This broker leads the partition; also called for a new leader epoch of a partition that it led before."""
+        """The broker leads the partition; also called for a new leader epoch of a partition that it led before."""
 
     def resigned(self, partition: Partition) -> None:
-        """This broker no longer leads the partition; also called for a partition that it did not lead."""
+        """The broker no longer leads the partition; also called for a partition that it did not lead."""
 
 
 class Fetching(Protocol):

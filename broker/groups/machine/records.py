@@ -12,7 +12,6 @@ Everything up to version 4 is read, which is flexible and comes from newer relea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
@@ -37,7 +36,6 @@ _OFFSET_HEAD = Struct(">hqih")
 _OFFSET_HEAD_WITH_EXPIRY = Struct(">hqh")
 _TIMES = Struct(">qq")
 _NOT_SET = -1
-_INT32_MIN = -(2**31)
 
 
 @message(versions=range(2), flexible=NEVER)
@@ -221,17 +219,3 @@ def group_value(group: GroupValue) -> bytes:
         ],
     )
     return written(value, GROUP_VALUE_VERSION)
-
-
-def partition_for(group_id: str, partitions: int) -> int:
-    """Which partition of __consumer_offsets keeps a group: Java's hash of its UTF-16, without the sign."""
-    units: Iterable[int] = group_id.encode("ascii", "replace")
-    if not group_id.isascii():
-        wide = group_id.encode("utf-16-be", "surrogatepass")
-        units = [high << 8 | low for high, low in zip(wide[::2], wide[1::2], strict=True)]
-    hashed = 0
-    for unit in units:
-        hashed = 31 * hashed + unit & 0xFFFF_FFFF
-    signed = hashed - 2**32 if hashed >= 2**31 else hashed
-    # The smallest 32-bit number has no absolute value; as in Kafka it becomes 0.
-    return 0 if signed == _INT32_MIN else abs(signed) % partitions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.broker.coordinators.deadline_timer import DRAIN_S, LATE_MS, DueTimer
+from sordini.broker.coordinators.deadline_timer import DRAIN_S, LATE_MS, DeadlineTimer
 from tests.support.network import StillClock
 from tests.support.unit_broker import Timers
 
@@ -14,12 +14,12 @@ class Desk:
         self.clock = StillClock()
         self.timers = Timers()
         self.called: list[tuple[str, int]] = []
-        self.timer: DueTimer[str] = DueTimer(
+        self.timer: DeadlineTimer[str] = DeadlineTimer(
             self.clock, self.timers.call_later, lambda key, late_ms: self.called.append((key, late_ms))
         )
 
     def enter(self, key: str, in_ms: int) -> None:
-        self.timer.enter(key, self.clock.ms + in_ms)
+        self.timer.schedule(key, self.clock.ms + in_ms)
 
     @property
     def waits(self) -> list[float]:
@@ -63,7 +63,7 @@ def test_whoever_is_forgotten_is_not_called() -> None:
     desk = Desk()
     desk.enter("a", 100)
     desk.enter("b", 130)
-    desk.timer.forget("a")
+    desk.timer.cancel("a")
     desk.pass_time(130)
     assert desk.called == [("b", 0)]
 
@@ -95,7 +95,7 @@ def test_what_is_due_because_of_a_call_is_not_called_in_the_same_turn() -> None:
         desk.called.append((key, 0))
         desk.enter(key, 0)
 
-    desk.timer = DueTimer(desk.clock, desk.timers.call_later, again)
+    desk.timer = DeadlineTimer(desk.clock, desk.timers.call_later, again)
     desk.enter("a", 0)
     desk.timers.fire()
     assert desk.called == [("a", 0)]

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
-from sordini.broker.coordinators.loading import _Loading
+from sordini.broker.coordinators.loading import _LogReader
 from sordini.broker.groups.machine import records
 from sordini.broker.groups.machine.state import CommittedOffset
+from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, build_batch, read_header
@@ -69,8 +69,8 @@ async def test_what_makes_no_sense_is_passed_over_and_told_once() -> None:
         append(broker, batch_of([offset_line(0, 1), *odd, offset_line(1, 2)]))
         assert await reloaded(broker) == {("orders", 0): 1, ("orders", 1): 2}
         [(event, fields)] = broker.log.at("warning")
-        assert (event, fields["count"]) == ("records passed over", 4)
-        assert [event for event, _ in broker.log.at("error")] == ["damaged records passed over"]
+        assert (event, fields["count"]) == ("records skipped", 4)
+        assert [event for event, _ in broker.log.at("error")] == ["damaged records skipped"]
 
 
 async def test_a_damaged_batch_does_not_take_its_neighbours_with_it() -> None:
@@ -153,6 +153,6 @@ async def test_messages_of_old_formats_are_read(magic: int) -> None:
         messages = legacy.down_convert(batch_of([offset_line(0, 5), offset_line(1, 6)]), magic)
         partition = broker.parts.replicas.partition(OFFSETS_TOPIC, 0)
         ports = broker.parts.groups._ports
-        loading = _Loading(partition, ports, 1, lambda: True)
-        assert await loading._take(memoryview(messages)) == 2
+        loading = _LogReader(partition, ports, 1, lambda: True)
+        assert await loading._replay_slice(memoryview(messages)) == 2
         assert loading._latest == dict([offset_line(0, 5), offset_line(1, 6)])

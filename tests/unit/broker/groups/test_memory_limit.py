@@ -34,12 +34,12 @@ def account(broker: UnitBroker) -> GroupMemoryLimit:
 
 
 def recounted(broker: UnitBroker) -> int:
-    """What the account would be if all of it were counted anew."""
+    """The size of everything that is kept, computed from scratch."""
     fresh = ShardMemoryUsage(GroupMemoryLimit(1 << 60))
-    for shard in broker.parts.groups._shards.values():
-        for group in shard.groups.values():
+    for shard in broker.parts.groups.runtime.shards():
+        for group in shard.state.groups.values():
             fresh.group_changed(None, group, None)
-        for table in shard.tables.values():
+        for table in shard.state._offsets._tables.values():
             fresh.change(OffsetTable().added_bytes(dict(table.items())))
     return fresh.held_bytes
 
@@ -135,6 +135,6 @@ async def test_the_account_is_what_is_kept_whatever_happens(seed: int) -> None:
             assert account(broker).held_bytes == recounted(broker)
         held = account(broker).held_bytes
         assert held > 0
-        for shard in list(broker.parts.groups._shards.values()):
-            broker.parts.groups.resigned(shard.partition)
+        for shard in broker.parts.groups.runtime.shards():
+            broker.parts.groups.runtime.resigned(shard.partition)
         assert account(broker).held_bytes == 0

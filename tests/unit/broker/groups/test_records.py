@@ -114,23 +114,6 @@ def test_every_version_of_a_group_is_read(version: int) -> None:
     assert records.read_group(memoryview(bytes.fromhex(GROUP_VALUES[version]))) == group(version)
 
 
-@pytest.mark.parametrize(
-    ("group_id", "of_50", "of_7"),
-    [
-        ("", 0, 0),
-        ("a", 47, 6),
-        ("test-group", 12, 2),
-        ("orders-group", 17, 3),
-        ("polygenelubricants", 0, 0),  # Hashes to the number that has no opposite.
-        (SMILE, 27, 1),  # Counts twice, as two UTF-16 units.
-        ("console-consumer-12345", 6, 6),
-    ],
-)
-def test_a_groups_partition_is_the_one_that_java_hashes_it_to(group_id: str, of_50: int, of_7: int) -> None:
-    assert records.partition_for(group_id, 50) == of_50
-    assert records.partition_for(group_id, 7) == of_7
-
-
 @pytest.mark.parametrize("version", [3, 4, 12, 32767])
 def test_keys_of_newer_kinds_of_groups_are_told_apart(version: int) -> None:
     assert records.read_key(version.to_bytes(2, "big") + b"anything") == UnknownKey(version)

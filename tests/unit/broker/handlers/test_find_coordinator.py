@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
-from sordini.broker.groups.machine.records import partition_for
-from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC
+from sordini.broker.coordinators.partitioning import partition_for
+from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import Pending
 from sordini.broker.topics.metadata_cache import BrokerMetadata
+from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
