@@ -140,7 +140,7 @@ class GroupShard:
         for group_id in list(self.groups):
             self.apply(group_id, Unload())
         self._memory.close()
-        if groups:
+        if groups and not self._shard.is_loading:
             partition, took_ms = str(self._shard.partition.name), self._now().monotonic_ms - started_ms
             self._log.info("groups unloaded", partition=partition, groups=groups, took_ms=took_ms)
 

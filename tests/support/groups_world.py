@@ -76,6 +76,7 @@ class World:
     folded: GroupValue | None = None
     drawn: dict[str, int] = field(default_factory=dict)
     asked: int = 0
+    logged: list[MemberFenced | RebalanceCompleted] = field(default_factory=list)
     is_unloaded: bool = False
     """Whether this broker's term for the group is over, which ends its group but not the record of it."""
     given: list[tuple[str, bytes]] = field(default_factory=list)
@@ -184,6 +185,7 @@ class World:
         machine.check_invariants(self.group)
         for action in actions:
             if isinstance(action, MemberFenced | RebalanceCompleted):
+                self.logged.append(action)
                 continue
             if isinstance(action, Write):
                 if action.value is not None:
