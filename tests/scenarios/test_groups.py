@@ -1,6 +1,6 @@
-"""The groups' transcripts: what happened, `----`, all that came of it, and how the group stands then.
+"""The groups' transcripts: commands, `----`, the answers and writes that follow, and the state of the group.
 
-Each file is a story of its own, read like prose. `UPDATE=1 pytest ...` rewrites the answers; review reads them.
+Each file is one scenario. `UPDATE=1 pytest ...` rewrites the answers, for review.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def options_of(words: list[str]) -> dict[str, str]:
 
 
 def protocols_of(text: str) -> tuple[Protocol, ...]:
-    """`range:a,sticky:b`: names and metadata, the best liked first."""
+    """`range:a,sticky:b`: names and metadata, in order of preference."""
     pairs = [entry.partition(":")[::2] for entry in text.split(",") if entry]
     return tuple(Protocol(name, metadata.encode()) for name, metadata in pairs)
 
 
 def set_up(client: Client, options: dict[str, str]) -> None:
-    """What a client is from now on."""
+    """Change the settings of a client."""
     for key, value in options.items():
         match key:
             case "static":
@@ -66,11 +66,11 @@ def set_up(client: Client, options: dict[str, str]) -> None:
 
 
 def carry_out(world: World, line: str) -> None:
-    """One line of a story."""
+    """Carry out one command of a transcript."""
     verb, *words = line.split()
     plain = [word for word in words if "=" not in word]
     options = options_of([word for word in words if "=" in word])
-    if verb in ("join", "ask", "heartbeat", "commit"):
+    if verb in ("join", "join-once", "heartbeat", "commit"):
         client = world.client(plain[0])
         set_up(client, options)
         by_client(world, verb, client)
@@ -89,14 +89,14 @@ def carry_out(world: World, line: str) -> None:
             **{LIMITS[k]: milliseconds(v) if v.endswith("s") else int(v) for k, v in options.items()}
         )
     else:
-        in_the_world(world, verb, plain)
+        by_coordinator(world, verb, plain)
 
 
 def by_client(world: World, verb: str, client: Client) -> None:
     match verb:
         case "join":
             world.join(client)
-        case "ask":
+        case "join-once":
             world.join(client, once=True)
         case "heartbeat":
             world.heartbeat(client)
@@ -104,7 +104,7 @@ def by_client(world: World, verb: str, client: Client) -> None:
             world.commit(client)
 
 
-def in_the_world(world: World, verb: str, words: list[str]) -> None:
+def by_coordinator(world: World, verb: str, words: list[str]) -> None:
     match verb, words:
         case "wait", [duration]:
             world.wait(milliseconds(duration))
@@ -120,25 +120,25 @@ def in_the_world(world: World, verb: str, words: list[str]) -> None:
             world.restart()
         case "delete", []:
             world.delete()
-        case "offsets-gone", []:
-            world.offsets_gone()
+        case "last-offset-removed", []:
+            world.last_offset_removed()
         case "unload", []:
             world.unload()
         case _:
-            raise AssertionError(f"no such line: {verb} {words}")
+            raise AssertionError(f"no such command: {verb} {words}")
 
 
 def keep(world: World, names: list[str], duration_ms: int) -> None:
-    """Clients send heartbeats, every three seconds; what they are told is, when it changes."""
-    told = dict.fromkeys(names, ErrorCode.NONE)
+    """Clients send heartbeats every three seconds; answers are recorded when they change."""
+    answers = dict.fromkeys(names, ErrorCode.NONE)
     for _ in range(duration_ms // 3000):
         world.wait(3000)
         for name in names:
             world.heartbeat(world.client(name))
             error = world.client(name).error
-            if error is told[name]:
+            if error is answers[name]:
                 world.said.pop()
-            told[name] = error or ErrorCode.NONE
+            answers[name] = error or ErrorCode.NONE
 
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)

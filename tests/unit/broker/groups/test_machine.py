@@ -118,12 +118,12 @@ def test_written_without_a_number_answers_the_oldest_write_of_its_generation() -
     generation_id, numbers = world.group.generation_id, [writing.number for writing in world.group.pending_writes]
     world.writes.clear()
     assert len(numbers) == 2
-    world.feed(WriteCompleted(generation_id + 1, None))
+    world.apply(WriteCompleted(generation_id + 1, None))
     assert len(world.group.pending_writes) == 2
-    world.feed(WriteCompleted(generation_id, None))
+    world.apply(WriteCompleted(generation_id, None))
     assert [writing.number for writing in world.group.pending_writes] == numbers[1:]
     assert world.clients["A"].generation_id == generation_id
-    world.feed(WriteCompleted(generation_id, None, numbers[1]))
+    world.apply(WriteCompleted(generation_id, None, numbers[1]))
     assert world.clients["B"].generation_id == generation_id
     assert not world.group.pending_writes
 
@@ -131,7 +131,7 @@ def test_written_without_a_number_answers_the_oldest_write_of_its_generation() -
 def test_a_write_that_nobody_knows_of_is_ignored() -> None:
     world = settled("A")
     before = world.group
-    world.feed(WriteCompleted(before.generation_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, 7))
+    world.apply(WriteCompleted(before.generation_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, 7))
     assert world.group == before
     assert not world.said
 

@@ -100,7 +100,7 @@ class Judge:
         if verb == "delete":
             world.delete()
         elif verb == "gone":
-            world.offsets_gone()
+            world.last_offset_removed()
         elif verb == "restart":
             world.restart()
         elif world.group.state is GroupState.DEAD and not world.group.pending_writes:
