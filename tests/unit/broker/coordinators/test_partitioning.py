@@ -21,6 +21,6 @@ SMILE = "grüße-\N{GRINNING FACE}"
         ("console-consumer-12345", 6, 6),
     ],
 )
-def test_a_groups_partition_is_the_one_that_java_hashes_it_to(group_id: str, of_50: int, of_7: int) -> None:
+def test_a_keys_partition_is_that_of_javas_hash(group_id: str, of_50: int, of_7: int) -> None:
     assert partition_for(group_id, 50) == of_50
     assert partition_for(group_id, 7) == of_7

@@ -115,7 +115,7 @@ def test_every_version_of_a_group_is_read(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4, 12, 32767])
-def test_keys_of_newer_kinds_of_groups_are_told_apart(version: int) -> None:
+def test_keys_of_newer_kinds_of_groups_are_distinguished(version: int) -> None:
     assert records.read_key(version.to_bytes(2, "big") + b"anything") == UnknownKey(version)
 
 
