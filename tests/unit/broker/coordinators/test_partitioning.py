@@ -17,7 +17,7 @@ SMILE = "grüße-\N{GRINNING FACE}"
         ("test-group", 12, 2),
         ("orders-group", 17, 3),
         ("polygenelubricants", 0, 0),  # Hashes to the smallest 32-bit number.
-        (SMILE, 27, 1),  # Counts twice, as two UTF-16 units.
+        (SMILE, 27, 1),  # Two UTF-16 code units.
         ("console-consumer-12345", 6, 6),
     ],
 )

@@ -1,4 +1,4 @@
-"""Reading a partition: what is taken, what is passed over, and in what portions."""
+"""Loading of a partition: which records are loaded, which are skipped, and in what slices."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def batch_of(lines: Sequence[Pair], **kind: int) -> bytes:
 
 
 async def reloaded(broker: UnitBroker) -> dict[tuple[str, int], int]:
-    """What is committed after the partition was read anew."""
+    """What is committed after the partition is loaded again."""
     broker.parts.replicas.resign_all()
     leader_epoch = broker.logs.logs()[0].epochs.latest + 1
     await broker.lead(OFFSETS_TOPIC, epoch=leader_epoch)
@@ -103,7 +103,7 @@ async def test_records_of_committed_transactions_are_loaded() -> None:
 
 
 async def test_other_requests_are_served_during_the_loading() -> None:
-    """A few hundred records are a turn: a broker that reads more lets others be served in between."""
+    """A slice is a few hundred records; between slices the loop serves other requests."""
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         for number in range(30):

@@ -1,4 +1,4 @@
-"""The machine's contract with its shell; what groups do is told in tests/scenarios/groups."""
+"""The machine's contract with the shell; scenarios of groups are in tests/scenarios/groups."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def settled(*names: str, static: str = "") -> World:
         world.client(name).instance_id = name.lower() if name in static else None
         world.join(world.client(name))
     if len(names) > 1:
-        world.join(world.client(names[0]))  # The first was a generation of its own.
+        world.join(world.client(names[0]))  # The first join was a generation of its own.
     for name in reversed(names):
         world.sync(world.client(name), {name: name.lower().encode() for name in names})
     assert world.group.state is GroupState.STABLE

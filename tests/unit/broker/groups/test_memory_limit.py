@@ -1,4 +1,4 @@
-"""What groups keep in memory, in sum."""
+"""The limit of what all groups keep in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When committed offsets are forgotten (KIP-211), and when their topics are in use."""
+"""When committed offsets expire (KIP-211), and when their topics are in use."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_an_expiry_set_by_an_old_client_replaces_the_retention() -> None:
     assert offsets.expired(empty, 100, RETENTION_MS) == [OLD]
     assert offsets.expired(empty, 8_999, RETENTION_MS) == [OLD]
     assert offsets.expired(empty, 9_000, RETENTION_MS) == [OLD, NEW]
-    # Not even that outweighs a subscription.
+    # A subscription prevails over that, too.
     assert offsets.expired(group(GroupState.STABLE, subscription("old")), 9_000, RETENTION_MS) == [NEW]
 
 

@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets: as Apache Kafka writes them, and what becomes of bytes that are none.
+"""The records of __consumer_offsets: as Apache Kafka writes them, and how invalid bytes are read.
 
 The hex is what the message classes in Apache Kafka 3.9.1's own jar wrote.
 """
