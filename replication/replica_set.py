@@ -27,13 +27,13 @@ NameOf = Callable[[TopicId], str | None]
 
 
 class LeadershipListener(Protocol):
-    """Somebody who keeps more of a partition than its log, for as long as this broker leads it."""
+    """A component that follows the leadership of partitions, such as a coordinator."""
 
-    def leads(self, partition: Partition) -> None:
-        """A term has begun; also one that follows another of this broker's own."""
+    def became_leader(self, partition: Partition) -> None:
+        """The broker leads the partition; also called for a new leader epoch of a partition that it led before."""
 
     def resigned(self, partition: Partition) -> None:
-        """The partition is led by this broker no longer."""
+        """The broker no longer leads the partition; also called for a partition that it did not lead."""
 
 
 class Fetching(Protocol):
@@ -83,7 +83,7 @@ class ReplicaSet:
         self._offline: set[tuple[str, int]] = set()
         """Partitions of this broker whose log directory failed, or was missing at the start."""
         self._is_leaving = False
-        self.listener: LeadershipListener | None = None
+        self.leadership_listeners: list[LeadershipListener] = []
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -165,8 +165,8 @@ class ReplicaSet:
     def _lead(self, partition: Partition, term: Term) -> None:
         self._surroundings.fetching.unfollow(partition)
         partition.lead(self._broker_id, term, self._surroundings.monotonic_ms())
-        if self.listener is not None:
-            self.listener.leads(partition)
+        for listener in self.leadership_listeners:
+            listener.became_leader(partition)
 
     def _follow(self, partition: Partition, leader_id: BrokerId, term: Term) -> None:
         if partition.follower is not None:
@@ -234,8 +234,8 @@ class ReplicaSet:
     def _resign(self, partition: Partition) -> None:
         self._surroundings.fetching.unfollow(partition)
         partition.resign()
-        if self.listener is not None:
-            self.listener.resigned(partition)
+        for listener in self.leadership_listeners:
+            listener.resigned(partition)
 
     def superseded(self, info: PartitionInfo) -> None:
         """Lead a partition no longer, where an UpdateMetadata names another leader of a newer leader epoch.

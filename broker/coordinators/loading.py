@@ -1,10 +1,10 @@
-"""Reading a partition of __consumer_offsets when this broker begins to lead it, and when what was read counts.
+"""Loading of a partition of an internal topic when this broker becomes its leader, and the wait for its commit.
 
-The log is read from its start to where it ended when that began, in slices of offsets.load.buffer.size, on a thread
-where the bytes may have to come from the disk. Only the last value of each key is kept, as bytes: what was replaced
-is never looked into. Between bounded pieces of work the loop serves others.
+The log is read from its start to its end at that time, in slices of `slice_bytes`, on a thread where the bytes may have
+to come from the disk. Only the last value of each key is kept, as bytes: replaced values are never parsed. Between
+bounded pieces of work the loop serves other requests.
 
-What cannot be read is passed over and told once: one damaged batch must not take all groups of a partition with it.
+What cannot be read is skipped, with one log line: a damaged batch must not lose the other keys of the partition.
 """
 
 from __future__ import annotations
@@ -24,55 +24,57 @@ from sordini.replication.commits import Commit
 from sordini.replication.partition import Partition
 from sordini.storage.errors import StorageError
 
-RECORDS_PER_TURN = 500
-"""Read at once before others have their turn: one or two milliseconds."""
+RECORDS_PER_SLICE = 500
+"""Read before the loop serves other requests: one or two milliseconds."""
 RETRY_S = 1.0
 
-Latest = dict[bytes, bytes]
-"""The last value of each key that was not deleted since."""
+LatestValues = dict[bytes, bytes]
+"""The last value of each key without a later tombstone."""
 
 
-async def load(partition: Partition, ports: Ports, *, slice_bytes: int, is_wanted: Callable[[], bool]) -> Latest | None:
-    """Read a partition; None when that is not wanted any more.
+async def load(
+    partition: Partition, ports: Ports, *, slice_bytes: int, is_led: Callable[[], bool]
+) -> LatestValues | None:
+    """Read a partition; None when it is no longer led here (`is_led`).
 
-    A passing failure of the disk (no descriptor left) is waited out; one that takes the directory offline ends the
-    leadership, and thereby this.
+    After a transient failure of the disk (no descriptor left) the loading is retried; a failure that takes the log
+    directory offline ends the leadership.
     """
-    told = ""
-    while is_wanted():
+    logged = ""
+    while is_led():
         try:
-            return await _Loading(partition, ports, slice_bytes, is_wanted).run()
+            return await _LogReader(partition, ports, slice_bytes, is_led).run()
         except BrokerError as error:
-            if told != str(error):  # One line for a failure that lasts.
-                told = str(error)
-                ports.log.warning("groups not loaded yet", partition=str(partition.name), reason=told)
-            await _later(ports)
+            if logged != str(error):  # One line for a lasting failure.
+                logged = str(error)
+                ports.log.warning("partition not loaded yet", partition=str(partition.name), reason=logged)
+            await _wait_for_retry(ports)
         except StorageError:
             return None
     return None
 
 
-async def is_committed(partition: Partition, end_offset: int, is_wanted: Callable[[], bool]) -> bool:
-    """Wait until the high watermark has come to `end_offset`; false when that is not wanted any more.
+async def wait_until_committed(partition: Partition, end_offset: int, is_led: Callable[[], bool]) -> bool:
+    """Wait until the high watermark has reached `end_offset`; false when the partition is no longer led here.
 
-    What a former leader wrote last may be on some replicas only. It stays, since this broker leads with it, but until
-    all in-sync replicas have it a third leader could know nothing of it.
+    The last records of a former leader may be on some replicas only. They stay, as this broker leads with them, but
+    until all in-sync replicas have them the next leader may not.
     """
-    while is_wanted():
+    while is_led():
         if partition.leader is not None and partition.leader.high_watermark >= end_offset:
             return True
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        partition.commits.add(Offset(end_offset), partial(_end, ended))
-        await ended
+        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        partition.commits.add(Offset(end_offset), partial(_finish, reached))
+        await reached
     return False
 
 
-def _end(ended: asyncio.Future[None], _commit: Commit, _code: ErrorCode) -> None:
-    if not ended.done():
-        ended.set_result(None)
+def _finish(reached: asyncio.Future[None], _commit: Commit, _code: ErrorCode) -> None:
+    if not reached.done():
+        reached.set_result(None)
 
 
-async def _later(ports: Ports) -> None:
+async def _wait_for_retry(ports: Ports) -> None:
     waited = asyncio.get_running_loop().create_future()
 
     def end() -> None:
@@ -83,27 +85,27 @@ async def _later(ports: Ports) -> None:
     await waited
 
 
-class _Loading:
-    """One pass over one log."""
+class _LogReader:
+    """One pass over a log."""
 
-    def __init__(self, partition: Partition, ports: Ports, slice_bytes: int, is_wanted: Callable[[], bool]) -> None:
+    def __init__(self, partition: Partition, ports: Ports, slice_bytes: int, is_led: Callable[[], bool]) -> None:
         self._name = str(partition.name)
         self._log = partition.log
         self._ports = ports
         self._slice_bytes = slice_bytes
-        self._is_wanted = is_wanted
+        self._is_led = is_led
         self._end = self._log.log_end_offset
         self._stable_end = self._log.last_stable_offset(partition.led().high_watermark)
         self._aborted = self._log.aborted_transactions(self._log.log_start_offset, self._end)
-        self._latest: Latest = {}
-        self._read = 0
+        self._latest: LatestValues = {}
+        self._records_read = 0
         self._damaged: list[str] = []
 
-    async def run(self) -> Latest | None:
+    async def run(self) -> LatestValues | None:
         position = self._log.log_start_offset
         while position < self._end:
-            data = await self._slice(position)
-            reached = await self._take(data) if self._is_wanted() else None
+            data = await self._read_slice(position)
+            reached = await self._replay_slice(data) if self._is_led() else None
             if reached is None:
                 return None
             if reached <= position:
@@ -111,13 +113,13 @@ class _Loading:
                 break
             position = reached
         if self._damaged:
-            # The first is told: where it says where to look, the others are its neighbours.
+            # Only the first is logged: the others are usually next to it.
             self._ports.log.error(
-                "damaged records passed over", partition=self._name, count=len(self._damaged), first=self._damaged[0]
+                "damaged records skipped", partition=self._name, count=len(self._damaged), first=self._damaged[0]
             )
         return self._latest
 
-    async def _slice(self, position: int) -> memoryview:
+    async def _read_slice(self, position: int) -> memoryview:
         piece = self._log.read(position, self._slice_bytes, self._end, whole_first=True)
         if piece is None:
             return memoryview(b"")
@@ -128,58 +130,58 @@ class _Loading:
         finally:
             piece.release()
 
-    async def _take(self, data: memoryview) -> int | None:
-        """Read the whole batches of a slice; the offset behind the last (-1: there is none), None to stop."""
+    async def _replay_slice(self, data: memoryview) -> int | None:
+        """Read the complete batches of a slice; the offset after the last (-1: none), None to stop."""
         reached = -1
         try:
             for entry in legacy.entries(data):
-                reached = await self._take_batch(data[entry.position : entry.position + entry.size], entry.magic)
-                if not await self._goes_on():
+                reached = await self._replay_batch(data[entry.position : entry.position + entry.size], entry.magic)
+                if not await self._yield_to_loop():
                     return None
         except BrokerError as error:
             self._damaged.append(str(error))
         return reached
 
-    async def _goes_on(self) -> bool:
-        """Let others have their turn when enough was read; whether this is still wanted."""
-        if self._read >= RECORDS_PER_TURN:
-            self._read = 0
+    async def _yield_to_loop(self) -> bool:
+        """Let the loop serve other requests after a bounded number of records; whether to continue."""
+        if self._records_read >= RECORDS_PER_SLICE:
+            self._records_read = 0
             await asyncio.sleep(0)
-            return self._is_wanted()
+            return self._is_led()
         return True
 
-    async def _take_batch(self, batch: memoryview, magic: int) -> int:
-        """Keep what one batch says; the offset behind it."""
+    async def _replay_batch(self, batch: memoryview, magic: int) -> int:
+        """Keep the records of one batch; the offset after it."""
         if magic != CURRENT_MAGIC:
-            return self._take_messages(batch, magic)
+            return self._replay_messages(batch, magic)
         header = read_header(batch)
         try:
             if not crc_is_right(batch, 0, header):
                 raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"the CRC of the batch at {header.base_offset} is wrong")
-            if not header.is_control and not (header.is_transactional and self._is_undone(header)):
-                await self._keep_batch(batch, header)
+            if not header.is_control and not (header.is_transactional and self._is_uncommitted_transaction(header)):
+                await self._keep_records(batch, header)
         except BrokerError as error:
             self._damaged.append(str(error))
-            # Its header may be wrong, too; one step at least is made.
+            # Its header may be damaged, too; the reader advances by one offset at least.
             return max(header.base_offset + 1, min(header.next_offset, self._end))
         return header.next_offset
 
-    async def _keep_batch(self, batch: memoryview, header: BatchHeader) -> None:
+    async def _keep_records(self, batch: memoryview, header: BatchHeader) -> None:
         body = batch[HEADER_SIZE : header.size]
         if header.codec != NO_CODEC:
-            # A client may have written it that calls itself an administrator, and it may expand to 64 MiB. On a thread:
-            # what expands it gives the interpreter away.
+            # A client with Apache Kafka's client id for administration may have written it, and it may expand to 64
+            # MiB. Decompression runs on a thread, as it releases the interpreter.
             expanding = partial(decompress, header.codec, body, EXPANDED_BYTES_MAX)
             expanded = await self._log.home.disk.offload(expanding)
         else:
             expanded = bytes(body)
-        for pairs in pairs_of(expanded, header.record_count, RECORDS_PER_TURN):
+        for pairs in pairs_of(expanded, header.record_count, RECORDS_PER_SLICE):
             self._keep(pairs)
-            if not await self._goes_on():
+            if not await self._yield_to_loop():
                 return
 
-    def _take_messages(self, message: memoryview, magic: int) -> int:
-        """As `_take_batch`, for the formats before batches."""
+    def _replay_messages(self, message: memoryview, magic: int) -> int:
+        """As `_replay_batch`, for message formats 0 and 1."""
         records = legacy.read_entry(message, legacy.Entry(0, len(message), magic), EXPANDED_BYTES_MAX)
         self._keep([(record.key, record.value) for record in records])
         return records[-1].offset + 1
@@ -193,10 +195,10 @@ class _Loading:
                 latest.pop(key, None)
             else:
                 latest[key] = value
-        self._read += len(pairs)
+        self._records_read += len(pairs)
 
-    def _is_undone(self, header: BatchHeader) -> bool:
-        """Whether a transactional batch was aborted, or is not decided."""
+    def _is_uncommitted_transaction(self, header: BatchHeader) -> bool:
+        """Whether the transaction of a batch was aborted, or is ongoing."""
         return header.base_offset >= self._stable_end or any(
             aborted.producer_id == header.producer_id
             and aborted.first_offset <= header.base_offset <= aborted.last_offset

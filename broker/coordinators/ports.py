@@ -1,4 +1,4 @@
-"""What the coordinator's shell needs of the world."""
+"""The ports of a coordinator's shell."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from sordini.storage.home import Randomness
 
 
 class Timer(Protocol):
-    """A call that is due later."""
+    """A scheduled call."""
 
     def cancel(self) -> None: ...
 
 
 CallLater = Callable[[float, Callable[[], None]], Timer]
-"""Takes seconds, as the loop's own does."""
+"""Takes seconds, as `loop.call_later`."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 class Ports(NamedTuple):
-    """The world, as the coordinator sees it."""
+    """The ports that all coordinators share."""
 
     clock: Clock
     call_later: CallLater

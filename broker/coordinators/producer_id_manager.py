@@ -37,7 +37,7 @@ is available now; another code when there will never be one."""
 
 
 class ProducerIdManager:
-    """The producer ids of one broker."""
+    """One broker's supply of producer ids."""
 
     def __init__(self, take_block: TakeBlock, spawn: Spawn, log: Log) -> None:
         self._take_block = take_block
@@ -108,7 +108,7 @@ class ProducerIdManager:
 
 
 class StoreBlockSource:
-    """Allocates blocks in the coordination store, as brokers of protocols before 3.0 do."""
+    """Takes blocks from the coordination store, as brokers of protocols before 3.0 do."""
 
     def __init__(self, session: Session, broker_id: BrokerId) -> None:
         self._session = session

@@ -1,8 +1,8 @@
-"""Commits that come while their group is still read, and wait for that instead of being sent away.
+"""Requests that wait for their partition to be loaded, instead of being answered COORDINATOR_LOAD_IN_PROGRESS.
 
-A commit may take offsets.commit.timeout.ms, and a partition is usually read in a fraction of that. Apache Kafka answers
-COORDINATOR_LOAD_IN_PROGRESS at once; a client that asks again only a few times (librdkafka) then tells its application
-that the commit failed, though nothing is wrong. There is at most one for each connection.
+An offset commit may take offsets.commit.timeout.ms, and a partition is usually loaded in a fraction of that. Apache
+Kafka answers COORDINATOR_LOAD_IN_PROGRESS at once; a client that retries only a few times (librdkafka) then reports a
+failed commit to its application, though nothing is wrong. Each connection has at most one request here.
 """
 
 from __future__ import annotations
@@ -12,43 +12,42 @@ from collections.abc import Callable
 from sordini.broker.coordinators.ports import CallLater, Timer
 from sordini.protocol.errors import ErrorCode
 
-Refuse = Callable[[ErrorCode], None]
+OnError = Callable[[ErrorCode], None]
 
 
-class Parked:
-    """Those that wait, in the order in which they came."""
+class LoadPurgatory:
+    """Pending requests of one partition, in the order of their arrival."""
 
     def __init__(self, call_later: CallLater, timeout_ms: int) -> None:
-        """`timeout_ms` is offsets.commit.timeout.ms."""
         self._call_later = call_later
         self._timeout_ms = timeout_ms
-        self._waiting: dict[int, tuple[Callable[[], None], Refuse, Timer]] = {}
-        self._entered = 0
+        self._pending: dict[int, tuple[Callable[[], None], OnError, Timer]] = {}
+        self._last_number = 0
 
-    def add(self, resume: Callable[[], None], refuse: Refuse) -> None:
-        """Call one of the two, later and once: `resume` when all is read, `refuse` with the code of why not."""
-        self._entered += 1
-        number = self._entered
+    def add(self, on_loaded: Callable[[], None], on_error: OnError) -> None:
+        """One of the two is called later, once. After the timeout the error is COORDINATOR_LOAD_IN_PROGRESS."""
+        self._last_number += 1
+        number = self._last_number
 
         def expire() -> None:
-            del self._waiting[number]
-            refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            del self._pending[number]
+            on_error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-        self._waiting[number] = resume, refuse, self._call_later(self._timeout_ms / 1000, expire)
+        self._pending[number] = on_loaded, on_error, self._call_later(self._timeout_ms / 1000, expire)
 
-    def resume(self) -> None:
-        """All is read."""
-        for resume, _, timer in self._taken():
+    def complete(self) -> None:
+        """The partition is loaded."""
+        for on_loaded, _, timer in self._take_all():
             timer.cancel()
-            resume()
+            on_loaded()
 
-    def refuse(self, code: ErrorCode) -> None:
-        """Nothing will be read here any more."""
-        for _, refuse, timer in self._taken():
+    def fail(self, code: ErrorCode) -> None:
+        """The partition will not be loaded here."""
+        for _, on_error, timer in self._take_all():
             timer.cancel()
-            refuse(code)
+            on_error(code)
 
-    def _taken(self) -> list[tuple[Callable[[], None], Refuse, Timer]]:
-        taken = list(self._waiting.values())
-        self._waiting.clear()
+    def _take_all(self) -> list[tuple[Callable[[], None], OnError, Timer]]:
+        taken = list(self._pending.values())
+        self._pending.clear()
         return taken

@@ -1,8 +1,8 @@
-"""ConsumerGroupHeartbeat (KIP-848): refused in words, as groups are coordinated by the classic protocol only.
+"""ConsumerGroupHeartbeat (KIP-848): refused with a message, as groups are coordinated by the classic protocol only.
 
-The request is listed in ApiVersions all the same. librdkafka with `group.protocol=consumer` looks for another
-coordinator in silence, for ever, when it is not; to UNSUPPORTED_VERSION every client of that protocol has a fatal error
-that names the setting.
+ApiVersions lists the request all the same. If it did not, librdkafka with `group.protocol=consumer` would search
+another coordinator forever, without an error; at UNSUPPORTED_VERSION every client of that protocol reports a fatal
+error that names the setting.
 """
 
 from __future__ import annotations

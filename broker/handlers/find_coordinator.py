@@ -1,55 +1,57 @@
-"""FindCoordinator: which broker looks after a group, or after a transactional id.
+"""FindCoordinator: which broker coordinates a group, or a transactional id.
 
-Whoever asks first brings __consumer_offsets into being, and waits the fraction of a second that takes: told to come
-again, as by Apache Kafka, some clients do so only after a second. Transactions have no coordinator among ours; in a
-cluster with other brokers whose __transaction_state is there, clients are told which of them it is. Where no broker can
-coordinate, the answer is one at which clients stop: they repeat COORDINATOR_NOT_AVAILABLE until their own timeout.
+The first request creates __consumer_offsets, and is answered when that exists, a fraction of a second later: at Apache
+Kafka's immediate COORDINATOR_NOT_AVAILABLE some clients retry only after a second. Sordini has no transaction
+coordinator; in a cluster with other brokers that have __transaction_state, the answer is one of them. Where no broker
+can coordinate transactions, the answer is a code at which clients give up: COORDINATOR_NOT_AVAILABLE they retry until a
+timeout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC, OffsetsTopic
+from sordini.broker.coordinators.internal_topic import InternalTopic
+from sordini.broker.coordinators.partitioning import partition_for
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.groups.machine.records import partition_for
+from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP
 from sordini.broker.network.ports import Pending
 from sordini.broker.requests.slices import Work
 from sordini.broker.topics.metadata_cache import MetadataCache
+from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP = 0
 TRANSACTION = 1
-TRANSACTIONS_TOPIC = "__transaction_state"
 
 FIRST_BATCHED_VERSION = 4
-FIRST_OF_KNOWN_CODES = 3
-"""librdkafka asks in version 2 at the latest, and repeats the request after every code but two of authorization."""
-KEYS_AT_ONCE = 200
+FIRST_VERSION_WITH_FATAL_CODES = 3
+"""librdkafka sends version 2 at most, and retries after every code but two of authorization."""
+KEYS_WITHOUT_SLICES_MAX = 200
 
 NO_TRANSACTIONS = (
     "this cluster has no transaction coordinator: Sordini does not serve transactions yet. "
     "Produce without a transactional id; idempotent producers are served"
 )
-REASONS = {
+ERROR_MESSAGES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator is running",
-    ErrorCode.INVALID_REQUEST: "a coordinator is asked for by a group (0) or a transactional id (1)",
+    ErrorCode.INVALID_REQUEST: "the key type is neither a group (0) nor a transactional id (1)",
     ErrorCode.UNSUPPORTED_VERSION: NO_TRANSACTIONS,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: NO_TRANSACTIONS,
 }
 
 
 class FindCoordinatorHandler:
-    """Finds coordinators by the metadata of their topic."""
+    """Finds coordinators by the metadata of their internal topic."""
 
     def __init__(
-        self, topic: OffsetsTopic, metadata: MetadataCache, *, coordinates_transactions: Callable[[], bool]
+        self, topic: InternalTopic, metadata: MetadataCache, *, coordinates_transactions: Callable[[], bool]
     ) -> None:
-        """`coordinates_transactions`: whether another broker of the cluster may."""
+        """`coordinates_transactions`: whether another broker of the cluster may coordinate them."""
         self._topic = topic
         self._metadata = metadata
         self._coordinates_transactions = coordinates_transactions
@@ -61,8 +63,8 @@ class FindCoordinatorHandler:
         request: FindCoordinatorRequest = call.body
         if request.key_type == TRANSACTION and not self._coordinates_transactions():
             raise BrokerError(transactions_error(call.version), NO_TRANSACTIONS)
-        if request.key_type in (TRANSACTION, GROUP) and len(request.coordinator_keys) > KEYS_AT_ONCE:
-            return self._many(call)
+        if request.key_type in (TRANSACTION, GROUP) and len(request.coordinator_keys) > KEYS_WITHOUT_SLICES_MAX:
+            return self._find_many(call)
         if request.key_type == TRANSACTION:
             return self._found(call)
         if request.key_type != GROUP:
@@ -70,15 +72,15 @@ class FindCoordinatorHandler:
         if self._topic.exists or (call.version >= FIRST_BATCHED_VERSION and not request.coordinator_keys):
             return self._found(call)
         exchange: Exchange[FindCoordinatorResponse] = Exchange(call)
-        self._topic.make(lambda: exchange.answer(self._found(call)))
+        self._topic.create(lambda: exchange.answer(self._found(call)))
         return exchange.result()
 
-    def _many(self, call: Call) -> Work[FindCoordinatorResponse]:
-        """As `_found`, in steps. The topic of offsets is made all the same, and is asked for again by clients."""
+    def _find_many(self, call: Call) -> Work[FindCoordinatorResponse]:
+        """As `_found`, in slices. The creation of __consumer_offsets is started, too, and clients retry."""
         request: FindCoordinatorRequest = call.body
         topic = TRANSACTIONS_TOPIC if request.key_type == TRANSACTION else OFFSETS_TOPIC
         if topic == OFFSETS_TOPIC and not self._topic.exists:
-            self._topic.make(_nobody_waits)
+            self._topic.create()
         response = FindCoordinatorResponse()
         for key in request.coordinator_keys:
             response.coordinators.append(self._coordinator(topic, key, call.peer.listener))
@@ -102,11 +104,11 @@ class FindCoordinatorHandler:
         )
 
     def _coordinator(self, topic: str, key: str, listener: str) -> Coordinator:
-        """Whoever leads the key's partition, under the address that this listener's clients know."""
+        """The leader of the key's partition, with its address on the listener of the client."""
         try:
             broker_id, (host, port) = self._leader(topic, key, listener)
         except BrokerError as error:
-            return _nobody(key, error.code)
+            return _no_coordinator(key, error.code)
         return Coordinator(key=key, node_id=broker_id, host=host, port=port, error_message=None)
 
     def _leader(self, name: str, key: str, listener: str) -> tuple[int, tuple[str, int]]:
@@ -118,29 +120,25 @@ class FindCoordinatorHandler:
             address = None if broker is None else broker.endpoints.get(listener)
             if broker is not None and address is not None:
                 return broker.broker_id, address
-        raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody leads the partition of {key} in {name}")
+        raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {key} in {name} has no leader")
 
     @staticmethod
     def refuse(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
         return FindCoordinatorResponse(
             error_code=code,
-            error_message=REASONS.get(code),
+            error_message=ERROR_MESSAGES.get(code),
             node_id=-1,
             port=-1,
-            coordinators=[_nobody(key, code) for key in request.coordinator_keys],
+            coordinators=[_no_coordinator(key, code) for key in request.coordinator_keys],
         )
 
 
 def transactions_error(version: int) -> ErrorCode:
-    """The code at which a client that asks in this version of FindCoordinator gives up."""
-    if version < FIRST_OF_KNOWN_CODES:
+    """The code at which clients of this version of FindCoordinator give up."""
+    if version < FIRST_VERSION_WITH_FATAL_CODES:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.UNSUPPORTED_VERSION
 
 
-def _nobody_waits() -> None:
-    """Whoever names so many groups has its answer already."""
-
-
-def _nobody(key: str, code: ErrorCode) -> Coordinator:
-    return Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=REASONS.get(code))
+def _no_coordinator(key: str, code: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=ERROR_MESSAGES.get(code))

@@ -1,6 +1,6 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: how far groups have read.
+"""OffsetCommit, OffsetFetch and OffsetDelete: the committed offsets of groups.
 
-Versions 0 of commit and fetch, which Apache Kafka keeps in ZooKeeper, are served from the same place as the others.
+Version 0 of commit and fetch, for which Apache Kafka uses ZooKeeper, uses __consumer_offsets as the others.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Set as AbstractSet
 from sordini.broker.clock import Clock
 from sordini.broker.configuration.settings import INT64_MAX
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
-from sordini.broker.groups.machine.events import Committing
+from sordini.broker.groups.coordinator import GroupCoordinator
+from sordini.broker.groups.machine.events import ValidateOffsetCommit
 from sordini.broker.groups.machine.offset_table import OffsetTable
-from sordini.broker.groups.machine.state import CommittedOffset
+from sordini.broker.groups.machine.state import NO_CALLER, CommittedOffset
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.handlers.settling import once_settled
@@ -56,7 +56,7 @@ FIRST_VERSION_WITH_GROUPS = 8
 
 
 class GroupOffsetsHandler:
-    """Commits, tells and forgets offsets. Every partition has an error code of its own."""
+    """Commits, fetches and deletes offsets. Each partition has its own error code."""
 
     def __init__(
         self, groups: GroupCoordinator, metadata: MetadataCache, clock: Clock, *, metadata_bytes_max: int
@@ -76,29 +76,29 @@ class GroupOffsetsHandler:
 
     def commit(self, call: Call) -> Work[OffsetCommitResponse | Pending]:
         request: OffsetCommitRequest = call.body
-        codes, offsets = yield from self._sorted_out(request, call.version)
+        codes, offsets = yield from self._validated(request, call.version)
         response, rest = yield from _rows_of(request, codes)
         if not offsets and ErrorCode.OFFSET_METADATA_TOO_LARGE not in codes.values():
-            return response  # Nothing is left that a group could be asked about.
+            return response  # No offset is left to commit.
         exchange: Exchange[OffsetCommitResponse] = Exchange(call)
-        event = Committing(
-            caller=NOBODY,
+        event = ValidateOffsetCommit(
+            caller=NO_CALLER,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
             generation_id=request.generation_id_or_member_epoch,
         )
         try:
-            self._groups.commit(
+            self._groups.commit_offsets(
                 request.group_id, event, offsets, lambda code: exchange.answer(_with_code(response, rest, code))
             )
         except BrokerError as error:
             return _with_code(response, rest, error.code)
         return exchange.result()
 
-    def _sorted_out(
+    def _validated(
         self, request: OffsetCommitRequest, version: int
     ) -> Work[tuple[dict[int, ErrorCode], dict[TopicPartition, CommittedOffset]]]:
-        """What is wrong with which entries (by `id`), and the offsets of the others."""
+        """The error codes of invalid partitions (by `id`), and the offsets of the others."""
         now_ms = self._clock.now_ms()
         retention_ms = request.retention_time_ms
         expires_ms = None if retention_ms == NOT_SET else min(now_ms + retention_ms, INT64_MAX)
@@ -107,20 +107,20 @@ class GroupOffsetsHandler:
         for topic in request.topics:
             name, unknown = self._name_of(topic, version)
             yield 1
-            for wish in topic.partitions:
+            for row in topic.partitions:
                 yield 1
-                if not self._metadata.exists(name, wish.partition_index):
-                    codes[id(wish)] = unknown
-                elif _length(wish.committed_metadata or "") > self._metadata_length_max:
-                    codes[id(wish)] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                if not self._metadata.exists(name, row.partition_index):
+                    codes[id(row)] = unknown
+                elif _length(row.committed_metadata or "") > self._metadata_length_max:
+                    codes[id(row)] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
-                    offsets[TopicPartition(name, wish.partition_index)] = _offset(wish, now_ms, expires_ms)
+                    offsets[TopicPartition(name, row.partition_index)] = _offset(row, now_ms, expires_ms)
         return codes, offsets
 
     def _name_of(
         self, topic: OffsetCommitRequestTopic | OffsetFetchRequestTopics, version: int
     ) -> tuple[str, ErrorCode]:
-        """A topic's name ("": there is none of that id), and what its partitions that do not exist are told."""
+        """A topic's name ("" for an unknown id), and the error code of its partitions that do not exist."""
         if version < FIRST_VERSION_WITH_TOPIC_IDS:
             return topic.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         name = self._metadata.name_of(TopicId(topic.topic_id))
@@ -129,13 +129,13 @@ class GroupOffsetsHandler:
         return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def fetch(self, call: Call) -> Work[OffsetFetchResponse]:
-        """Nothing here is about to be changed by a transaction, so whatever is told is stable (`require_stable`)."""
+        """No transaction has pending offsets here, so all offsets are stable (`require_stable`)."""
         request: OffsetFetchRequest = call.body
         if call.version >= FIRST_VERSION_WITH_GROUPS:
             yield from check_mentions(group.group_id for group in request.groups if group.topics is None)
             response = OffsetFetchResponse()
-            for one in request.groups:
-                response.groups.append((yield from self._fetched(one, call.version)))
+            for group in request.groups:
+                response.groups.append((yield from self._fetched(group, call.version)))
             return response
         topics = None
         if request.topics is not None:
@@ -143,27 +143,27 @@ class GroupOffsetsHandler:
                 OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
                 for topic in request.topics
             ]
-        asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-        group = yield from self._fetched(asked, call.version)
-        if group.error_code:
-            raise BrokerError(ErrorCode(group.error_code), f"offsets of {request.group_id} are not told")
+        all_versions = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+        fetched = yield from self._fetched(all_versions, call.version)
+        if fetched.error_code:
+            raise BrokerError(ErrorCode(fetched.error_code), f"the offsets of {request.group_id} are not available")
         old = OffsetFetchResponse()
-        for told in group.topics:
-            old.topics.append((yield from _old_topic(told, call.version)))
+        for topic in fetched.topics:
+            old.topics.append((yield from _old_topic(topic, call.version)))
         return old
 
-    def _fetched(self, asked: OffsetFetchRequestGroup, version: int) -> Work[OffsetFetchResponseGroup]:
-        answer = OffsetFetchResponseGroup(group_id=asked.group_id)
-        yield 1 + len(asked.group_id) // LETTERS_PER_STEP
+    def _fetched(self, requested: OffsetFetchRequestGroup, version: int) -> Work[OffsetFetchResponseGroup]:
+        answer = OffsetFetchResponseGroup(group_id=requested.group_id)
+        yield 1 + len(requested.group_id) // LETTERS_PER_STEP
         try:
-            offsets = self._groups.offsets(asked.group_id)
+            offsets = self._groups.offsets(requested.group_id)
         except BrokerError as error:
             answer.error_code = error.code
             return answer
-        if asked.topics is None:
+        if requested.topics is None:
             answer.topics = yield from self._all_topics(offsets, version)
             return answer
-        for topic in asked.topics:
+        for topic in requested.topics:
             answer.topics.append((yield from self._fetched_topic(topic, offsets, version)))
         return answer
 
@@ -175,12 +175,12 @@ class GroupOffsetsHandler:
         yield 1
         code = ErrorCode.NONE if name else unknown
         for index in topic.partition_indexes:
-            answer.partitions.append(_told(index, offsets.get(TopicPartition(name, index)), code))
+            answer.partitions.append(_fetched_partition(index, offsets.get(TopicPartition(name, index)), code))
             yield 1
         return answer
 
     def _all_topics(self, offsets: OffsetTable, version: int) -> Work[list[OffsetFetchResponseTopics]]:
-        """All that is committed; by ids, what has none any more cannot be told."""
+        """All committed offsets; versions with topic ids omit topics that no longer have one."""
         topics: dict[str, OffsetFetchResponseTopics] = {}
         for (name, index), committed in list(offsets.items()):
             yield 1
@@ -192,7 +192,7 @@ class GroupOffsetsHandler:
                 topic = topics[name] = OffsetFetchResponseTopics(name=name)
                 if known is not None:
                     topic.topic_id = known.topic_id
-            topic.partitions.append(_told(index, committed, ErrorCode.NONE))
+            topic.partitions.append(_fetched_partition(index, committed, ErrorCode.NONE))
         return list(topics.values())
 
     def delete(self, call: Call) -> Work[OffsetDeleteResponse | Pending]:
@@ -211,24 +211,24 @@ class GroupOffsetsHandler:
     def _delete(self, call: Call, known: AbstractSet[str]) -> Work[OffsetDeleteResponse | Pending]:
         """Raises BrokerError."""
         request: OffsetDeleteRequest = call.body
-        in_use = self._groups.in_use(request.group_id, known)
-        free = known - in_use
-        gone: dict[TopicPartition, None] = {}
+        subscribed = self._groups.subscribed_topics(request.group_id, known)
+        unused = known - subscribed
+        deleted: dict[TopicPartition, None] = {}
         for topic in request.topics:
-            for partition in topic.partitions if topic.name in free else ():
-                gone[TopicPartition(topic.name, partition.partition_index)] = None
+            for partition in topic.partitions if topic.name in unused else ():
+                deleted[TopicPartition(topic.name, partition.partition_index)] = None
                 yield 1
-        response = yield from self._deleted(request, in_use)
+        response = yield from self._deleted(request, subscribed)
         exchange: Exchange[OffsetDeleteResponse] = Exchange(call)
 
-        def ended(code: ErrorCode) -> None:
+        def on_done(code: ErrorCode) -> None:
             exchange.answer(self.refuse_delete(request, code) if code else response)
 
-        self._groups.delete_offsets(request.group_id, gone, ended)
+        self._groups.delete_offsets(request.group_id, deleted, on_done)
         return exchange.result()
 
-    def _deleted(self, request: OffsetDeleteRequest, in_use: Collection[str]) -> Work[OffsetDeleteResponse]:
-        """The answer when all that may be deleted is."""
+    def _deleted(self, request: OffsetDeleteRequest, subscribed: Collection[str]) -> Work[OffsetDeleteResponse]:
+        """The response once the offsets are deleted."""
         response = OffsetDeleteResponse()
         for topic in request.topics:
             yield 1
@@ -241,7 +241,7 @@ class GroupOffsetsHandler:
                 answer = OffsetDeleteResponsePartition(partition_index=partition.partition_index)
                 if not self._metadata.exists(topic.name, partition.partition_index):
                     answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif topic.name in in_use:
+                elif topic.name in subscribed:
                     answer.error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                 answered.partitions.append(answer)
         return response
@@ -254,8 +254,8 @@ class GroupOffsetsHandler:
                     name=topic.name,
                     topic_id=topic.topic_id,
                     partitions=[
-                        OffsetCommitResponsePartition(partition_index=wish.partition_index, error_code=code)
-                        for wish in topic.partitions
+                        OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=code)
+                        for row in topic.partitions
                     ],
                 )
                 for topic in request.topics
@@ -265,13 +265,15 @@ class GroupOffsetsHandler:
 
     @staticmethod
     def refuse_fetch(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
-        """The code stands for the group from version 2 on; before, for every partition that was asked for."""
+        """The code is that of the group from version 2 on; before, of every requested partition."""
         return OffsetFetchResponse(
             error_code=code,
             topics=[
                 OffsetFetchResponseTopic(
                     name=topic.name,
-                    partitions=[_old_partition(_told(index, None, code)) for index in topic.partition_indexes],
+                    partitions=[
+                        _old_partition(_fetched_partition(index, None, code)) for index in topic.partition_indexes
+                    ],
                 )
                 for topic in request.topics or ()
             ],
@@ -284,16 +286,16 @@ class GroupOffsetsHandler:
 
 
 def _length(metadata: str) -> int:
-    """As Apache Kafka measures it: not in bytes, as its key says, but in UTF-16's units of two."""
+    """As Apache Kafka measures it: not in bytes, as the key is called, but in UTF-16 code units."""
     return len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le")) // 2
 
 
-def _offset(wish: OffsetCommitRequestPartition, now_ms: int, expires_ms: int | None) -> CommittedOffset:
+def _offset(row: OffsetCommitRequestPartition, now_ms: int, expires_ms: int | None) -> CommittedOffset:
     return CommittedOffset(
-        offset=wish.committed_offset,
-        leader_epoch=wish.committed_leader_epoch,
-        metadata=wish.committed_metadata or "",
-        committed_ms=now_ms if wish.commit_timestamp == NOT_SET else wish.commit_timestamp,
+        offset=row.committed_offset,
+        leader_epoch=row.committed_leader_epoch,
+        metadata=row.committed_metadata or "",
+        committed_ms=now_ms if row.commit_timestamp == NOT_SET else row.commit_timestamp,
         expires_ms=expires_ms,
     )
 
@@ -301,7 +303,7 @@ def _offset(wish: OffsetCommitRequestPartition, now_ms: int, expires_ms: int | N
 def _rows_of(
     request: OffsetCommitRequest, codes: Mapping[int, ErrorCode]
 ) -> Work[tuple[OffsetCommitResponse, list[OffsetCommitResponsePartition]]]:
-    """The answer to a commit that succeeds, and those of its rows that have no code of their own already."""
+    """The response to a successful commit, and those of its rows that have no error code."""
     response, rest = OffsetCommitResponse(), list[OffsetCommitResponsePartition]()
     for topic in request.topics:
         yield 1
@@ -309,12 +311,14 @@ def _rows_of(
             continue
         answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         response.topics.append(answered)
-        for wish in topic.partitions:
-            code = codes.get(id(wish))
-            row = OffsetCommitResponsePartition(partition_index=wish.partition_index, error_code=code or ErrorCode.NONE)
-            answered.partitions.append(row)
+        for row in topic.partitions:
+            code = codes.get(id(row))
+            result = OffsetCommitResponsePartition(
+                partition_index=row.partition_index, error_code=code or ErrorCode.NONE
+            )
+            answered.partitions.append(result)
             if code is None:
-                rest.append(row)
+                rest.append(result)
             yield 1
     return response, rest
 
@@ -322,14 +326,14 @@ def _rows_of(
 def _with_code(
     response: OffsetCommitResponse, rest: list[OffsetCommitResponsePartition], code: ErrorCode
 ) -> OffsetCommitResponse:
-    """The answer when the commit as a whole came to this."""
+    """The response with the code of the commit in the rows without one."""
     if code:
         for row in rest:
             row.error_code = code
     return response
 
 
-def _told(index: int, committed: CommittedOffset | None, code: ErrorCode) -> OffsetFetchResponsePartitions:
+def _fetched_partition(index: int, committed: CommittedOffset | None, code: ErrorCode) -> OffsetFetchResponsePartitions:
     if committed is None:
         return OffsetFetchResponsePartitions(partition_index=index, committed_offset=NOT_SET, error_code=code)
     return OffsetFetchResponsePartitions(
@@ -344,8 +348,8 @@ def _told(index: int, committed: CommittedOffset | None, code: ErrorCode) -> Off
 def _old_topic(topic: OffsetFetchResponseTopics, version: int) -> Work[OffsetFetchResponseTopic]:
     old = OffsetFetchResponseTopic(name=topic.name)
     yield 1
-    for told in topic.partitions:
-        partition = _old_partition(told)
+    for row in topic.partitions:
+        partition = _old_partition(row)
         if version == 0 and partition.committed_offset == NOT_SET:
             partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         old.partitions.append(partition)
@@ -353,12 +357,12 @@ def _old_topic(topic: OffsetFetchResponseTopics, version: int) -> Work[OffsetFet
     return old
 
 
-def _old_partition(told: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
-    """The same under the name that it has up to version 7."""
+def _old_partition(row: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
+    """The same in the message of versions up to 7."""
     return OffsetFetchResponsePartition(
-        partition_index=told.partition_index,
-        committed_offset=told.committed_offset,
-        committed_leader_epoch=told.committed_leader_epoch,
-        metadata=told.metadata,
-        error_code=told.error_code,
+        partition_index=row.partition_index,
+        committed_offset=row.committed_offset,
+        committed_leader_epoch=row.committed_leader_epoch,
+        metadata=row.metadata,
+        error_code=row.error_code,
     )

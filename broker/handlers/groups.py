@@ -1,7 +1,7 @@
 """Members and groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups, DeleteGroups.
 
-The wire's "", -1 and versions become the coordinator's events here, and its answers messages again. What a group
-decides is in `broker/groups/machine/machine.py`.
+Translates requests to the coordinator's events, with the wire's "", -1 and versions, and its answers to responses. The
+decisions are in `broker/groups/machine/machine.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
+from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.machine.events import (
     Answer,
     Heartbeat,
@@ -19,11 +19,11 @@ from sordini.broker.groups.machine.events import (
     JoinAnswer,
     Leave,
     LeaveAnswer,
-    Leaving,
+    LeavingMember,
     Sync,
     SyncAnswer,
 )
-from sordini.broker.groups.machine.state import Group, GroupState, Member, Protocol
+from sordini.broker.groups.machine.state import NO_CALLER, Group, GroupState, Member, Protocol
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.handlers.settling import once_settled
@@ -53,27 +53,27 @@ M = TypeVar("M")
 
 CLASSIC = "classic"
 """The type of every group here (KIP-848 names it)."""
-VERSION_OF_MANY = 3
-"""The first version of LeaveGroup that names many members."""
-LEAVING_AT_ONCE = 50
+FIRST_VERSION_WITH_MEMBERS = 3
+"""The first version of LeaveGroup with a list of members."""
+LEAVING_PER_SLICE = 50
 LEAVING_STEPS = 3
-"""What it takes for one member to leave."""
+"""The cost of one member that leaves."""
 DELETION_STEPS = 10
-"""A group that is deleted goes through its machine, and is written."""
+"""The cost of one deletion: a step of the machine, and a write."""
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""What everybody may do with a group while nobody is asked who they are: READ, DELETE, DESCRIBE."""
+"""The operations that every client is authorized for, without an authorizer: READ, DELETE, DESCRIBE."""
 
-DELETION_REFUSED = {
-    ErrorCode.NON_EMPTY_GROUP: "the group has members: stop them, or wait until their sessions end",
+DELETION_ERRORS = {
+    ErrorCode.NON_EMPTY_GROUP: "the group has members: stop them, or wait until their sessions expire",
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
-    ErrorCode.NOT_COORDINATOR: "another broker is the group's coordinator, or none is at the moment",
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the group is being read from the log: try again",
+    ErrorCode.NOT_COORDINATOR: "another broker is the group's coordinator, or none is available",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the group is being loaded from the log: try again",
 }
-"""Why a group is not deleted. Other codes stand for themselves."""
+"""Why a group is not deleted. Other codes are given by name."""
 
 
 class GroupsHandler:
-    """Serves consumers, and those who look after their groups."""
+    """Serves consumers, and administrators of groups."""
 
     def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups
@@ -93,7 +93,7 @@ class GroupsHandler:
         request: JoinGroupRequest = call.body
         instance_id = request.group_instance_id
         event = Join(
-            caller=NOBODY,
+            caller=NO_CALLER,
             member_id=request.member_id,
             group_instance_id=instance_id,
             client_id=call.client_id or "",
@@ -102,43 +102,43 @@ class GroupsHandler:
             session_timeout_ms=request.session_timeout_ms,
             protocol_type=request.protocol_type,
             protocols=tuple(Protocol(protocol.name, protocol.metadata) for protocol in request.protocols),
-            drawn_member_id=self._groups.draw_member_id(call.client_id or "" if instance_id is None else instance_id),
-            needs_known_id=call.version >= 4 and instance_id is None,
-            may_skip_assignment=call.version >= 9,
+            new_member_id=self._groups.new_member_id(call.client_id or "" if instance_id is None else instance_id),
+            requires_known_member_id=call.version >= 4 and instance_id is None,
+            supports_skipping_assignment=call.version >= 9,
         )
         try:
             _check_group_id(request.group_id)
             return self._join(call, event)
         except BrokerError as error:
-            return _joined(JoinAnswer(error.code, member_id=request.member_id), call.version)
+            return _join_response(JoinAnswer(error.code, member_id=request.member_id), call.version)
 
     def _join(self, call: Call, event: Join) -> JoinGroupResponse | Pending:
         """Raises BrokerError."""
         group_id = call.body.group_id
 
         def joined(answer: JoinAnswer) -> JoinGroupResponse:
-            return _joined(answer, call.version)
+            return _join_response(answer, call.version)
 
         if not self._groups.is_full(group_id):
-            return _ask(self._groups, call, event, joined)
+            return _submit(self._groups, call, event, joined)
         exchange: Exchange[JoinGroupResponse] = Exchange(call)
 
-        def settled() -> None:  # The place of a member whose session has just ended is free.
+        def join_again() -> None:  # A member whose session has just expired leaves room.
             try:
-                self._groups.ask(group_id, event, lambda answer: exchange.answer(joined(answer)))
+                self._groups.submit(group_id, event, lambda answer: exchange.answer(joined(answer)))
             except BrokerError as error:
                 exchange.answer(joined(JoinAnswer(error.code, member_id=event.member_id)))
 
-        self._groups.when_settled([group_id], settled)
+        self._groups.when_no_session_is_due([group_id], join_again)
         return exchange.result()
 
     def sync(self, call: Call) -> SyncGroupResponse | Pending:
         request: SyncGroupRequest = call.body
         _check_group_id(request.group_id)
         if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
-            raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a member says which protocol it follows")
+            raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a member has to name its protocol")
         event = Sync(
-            caller=NOBODY,
+            caller=NO_CALLER,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
             generation_id=request.generation_id,
@@ -147,47 +147,53 @@ class GroupsHandler:
             assignments={given.member_id: given.assignment for given in request.assignments},
         )
         try:
-            return _ask(self._groups, call, event, _synced)
+            return _submit(self._groups, call, event, _sync_response)
         except BrokerError as error:
             if error.code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 raise
-            # What was being assigned is lost, and older clients do not expect to be told of the loading.
+            # The pending assignment is lost, and older clients do not expect COORDINATOR_LOAD_IN_PROGRESS here.
             return self.refuse_sync(request, ErrorCode.REBALANCE_IN_PROGRESS)
 
     def heartbeat(self, call: Call) -> HeartbeatResponse | Pending:
         request: HeartbeatRequest = call.body
         _check_group_id(request.group_id)
-        event = Heartbeat(NOBODY, request.member_id, request.group_instance_id, request.generation_id)
+        event = Heartbeat(NO_CALLER, request.member_id, request.group_instance_id, request.generation_id)
         try:
-            return _ask(self._groups, call, event, _heard)
+            return _submit(self._groups, call, event, _heartbeat_response)
         except BrokerError as error:
             if error.code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 raise
-            return HeartbeatResponse()  # Its session begins when the group is there.
+            return HeartbeatResponse()  # Its session starts when the group is loaded.
 
     def leave(self, call: Call) -> LeaveGroupResponse | Pending | Work[LeaveGroupResponse]:
         request: LeaveGroupRequest = call.body
         _check_group_id(request.group_id)
-        leaving = request.members if call.version >= VERSION_OF_MANY else [MemberIdentity(member_id=request.member_id)]
-        if len(leaving) > LEAVING_AT_ONCE:
-            return self._many_leave(request)
-        event = Leave(NOBODY, tuple(Leaving(member.member_id, member.group_instance_id) for member in leaving))
-        return _ask(self._groups, call, event, lambda answer: _left(answer, leaving, call.version))
+        leaving = (
+            request.members
+            if call.version >= FIRST_VERSION_WITH_MEMBERS
+            else [MemberIdentity(member_id=request.member_id)]
+        )
+        if len(leaving) > LEAVING_PER_SLICE:
+            return self._leave_in_slices(request)
+        event = Leave(NO_CALLER, tuple(LeavingMember(member.member_id, member.group_instance_id) for member in leaving))
+        return _submit(self._groups, call, event, lambda answer: _leave_response(answer, leaving, call.version))
 
-    def _many_leave(self, request: LeaveGroupRequest) -> Work[LeaveGroupResponse]:
-        """Some after the other. When the group is not coordinated here any more, the rest has that for its answer."""
+    def _leave_in_slices(self, request: LeaveGroupRequest) -> Work[LeaveGroupResponse]:
+        """In slices. When this broker resigns as the coordinator, the remaining members have NOT_COORDINATOR."""
         response = LeaveGroupResponse()
-        for start in range(0, len(request.members), LEAVING_AT_ONCE):
-            some = request.members[start : start + LEAVING_AT_ONCE]
+        for start in range(0, len(request.members), LEAVING_PER_SLICE):
+            some = request.members[start : start + LEAVING_PER_SLICE]
             answers: list[LeaveAnswer] = []
-            event = Leave(NOBODY, tuple(Leaving(member.member_id, member.group_instance_id) for member in some))
+            event = Leave(
+                NO_CALLER, tuple(LeavingMember(member.member_id, member.group_instance_id) for member in some)
+            )
             try:
-                self._groups.ask(request.group_id, event, answers.append)
+                self._groups.submit(request.group_id, event, answers.append)
             except BrokerError as error:
                 if not start:
                     raise
                 answers.append(LeaveAnswer((error.code,) * len(some)))
-            response.members += _left(answers[0], some, VERSION_OF_MANY).members
+            response.members += _leave_response(answers[0], some, FIRST_VERSION_WITH_MEMBERS).members
             yield LEAVING_STEPS * len(some)
         return response
 
@@ -247,16 +253,16 @@ class GroupsHandler:
         results: list[DeletableGroupResult] = []
         left = len(names)
 
-        def ended(result: DeletableGroupResult, code: ErrorCode) -> None:
+        def deleted(result: DeletableGroupResult, code: ErrorCode) -> None:
             nonlocal left
             left -= 1
-            result.error_code, result.error_message = code, _why_not_deleted(code)
+            result.error_code, result.error_message = code, _deletion_error(code)
             if not left:
                 exchange.answer(DeleteGroupsResponse(results=results))
 
         for group_id in names:
             results.append(DeletableGroupResult(group_id=group_id))
-            self._groups.delete(group_id, partial(ended, results[-1]))
+            self._groups.delete_group(group_id, partial(deleted, results[-1]))
             yield DELETION_STEPS + len(group_id) // LETTERS_PER_STEP
         return exchange.result() if names else DeleteGroupsResponse()
 
@@ -292,30 +298,30 @@ class GroupsHandler:
 
 
 def _deleted(group_id: str, code: ErrorCode) -> DeletableGroupResult:
-    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=_why_not_deleted(code))
+    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=_deletion_error(code))
 
 
-def _why_not_deleted(code: ErrorCode) -> str | None:
-    return None if code == ErrorCode.NONE else DELETION_REFUSED.get(code, code.name)
+def _deletion_error(code: ErrorCode) -> str | None:
+    return None if code == ErrorCode.NONE else DELETION_ERRORS.get(code, code.name)
 
 
 def _check_group_id(group_id: str) -> None:
-    """Members have a group with a name; only offsets may be kept under "" (old simple consumers do)."""
+    """A group with members needs a name; only offsets may be committed under "" (by old simple consumers)."""
     if not group_id:
         raise BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
 
 
-def _ask(
+def _submit(
     groups: GroupCoordinator, call: Call, event: Join | Sync | Heartbeat | Leave, message: Callable[[Any], M]
 ) -> M | Pending:
-    """Tell a group what happens to it; its answer becomes a message by `message`."""
+    """Submit a request to a group; `message` makes the response of its answer."""
     exchange: Exchange[M] = Exchange(call)
-    groups.ask(call.body.group_id, event, lambda answer: exchange.answer(message(answer)))
+    groups.submit(call.body.group_id, event, lambda answer: exchange.answer(message(answer)))
     return exchange.result()
 
 
-def _joined(answer: JoinAnswer, version: int) -> JoinGroupResponse:
-    # Null from version 7 on, when there is no protocol.
+def _join_response(answer: JoinAnswer, version: int) -> JoinGroupResponse:
+    # Without a protocol: null from version 7 on, before "".
     protocol_name = answer.protocol_name if version >= 7 else answer.protocol_name or ""
     return JoinGroupResponse(
         error_code=answer.error,
@@ -334,7 +340,7 @@ def _joined(answer: JoinAnswer, version: int) -> JoinGroupResponse:
     )
 
 
-def _synced(answer: SyncAnswer) -> SyncGroupResponse:
+def _sync_response(answer: SyncAnswer) -> SyncGroupResponse:
     return SyncGroupResponse(
         error_code=answer.error,
         protocol_type=answer.protocol_type,
@@ -343,12 +349,12 @@ def _synced(answer: SyncAnswer) -> SyncGroupResponse:
     )
 
 
-def _heard(answer: Answer) -> HeartbeatResponse:
+def _heartbeat_response(answer: Answer) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=answer.error)
 
 
-def _left(answer: LeaveAnswer, leaving: list[MemberIdentity], version: int) -> LeaveGroupResponse:
-    if version < VERSION_OF_MANY:
+def _leave_response(answer: LeaveAnswer, leaving: list[MemberIdentity], version: int) -> LeaveGroupResponse:
+    if version < FIRST_VERSION_WITH_MEMBERS:
         return LeaveGroupResponse(error_code=answer.errors[0])
     return LeaveGroupResponse(
         members=[
@@ -372,14 +378,14 @@ def _described(group_id: str, group: Group | None, version: int) -> Work[Describ
         protocol_type=group.protocol_type or "",
         protocol_data=group.protocol_name or "" if is_stable else "",
     )
-    for member in group.members.values():  # Of a group that is a value: it is what it was when it was found.
+    for member in group.members.values():  # The group is a value: it does not change between slices.
         described.members.append(_described_member(member, group.protocol_name if is_stable else None))
         yield 1
     return described
 
 
 def _described_member(member: Member, protocol_name: str | None) -> DescribedGroupMember:
-    """What members said and were given is told of a stable group only: otherwise it is about to change."""
+    """Metadata and assignments are given of a stable group only: in other states they are about to change."""
     described = DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,

@@ -1,4 +1,4 @@
-"""Answers that depend on sessions of groups: they wait until no session is due (`GroupCoordinator.when_settled`)."""
+"""Answers that depend on group sessions wait until none is due (`GroupCoordinator.when_no_session_is_due`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def once_settled(
             call.complete_by(pending, work())
 
     looked_at = group_ids if group_ids is not None and len(group_ids) <= GROUPS_LOOKED_AT_MAX else None
-    groups.when_settled(looked_at, then)
+    groups.when_no_session_is_due(looked_at, then)
     if is_settled:
         return (yield from work())
     pending = Pending()

@@ -1,11 +1,10 @@
 """The records of __transaction_state, byte for byte as Apache Kafka writes them.
 
     key    int16 version 0 | transactional id
-    value  int16 version   | producer id and epoch, timeout, status, partitions, times; no value takes it away
+    value  int16 version   | producer id and epoch, timeout, status, partitions, times; no value: a tombstone
 
-Values are written in version 0; version 1, which is flexible and comes from newer releases, is read. Who is asked to
-read bytes that make no sense gives a `Damaged` back and raises nothing: one bad record must not cost a partition the
-transactions in it. Pure.
+Values of version 0, and of version 1, which is flexible and comes from newer releases, are read. Readers of invalid
+bytes return a `Damaged` and raise nothing: one damaged record must not lose the transactions of a partition. Pure.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple, TypeAlias
 
 from sordini.protocol.primitives import Array, Int8, Int16, Int32, Int64, NullableArray, String
-from sordini.protocol.records.versioned import Damaged, read_versioned, version_of, written
+from sordini.protocol.records.versioned import Damaged, read_versioned, version_of
 from sordini.protocol.schema import EMPTY, NEVER, message, struct
 from sordini.protocol.types import TopicPartition
 
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+
 KEY_VERSION: Final = 0
-VALUE_VERSION: Final = 0
 VALUE_VERSION_MAX: Final = 1
 """The newest that is read."""
 NO_TIMESTAMP: Final = -1
@@ -38,14 +38,14 @@ STATE_NAMES: Final = (
 
 @message(versions=range(1), flexible=NEVER)
 class _Key:
-    """Under which key a transactional id lies."""
+    """The key of a transactional id."""
 
     transactional_id: String = ""
 
 
 @message(versions=range(2), flexible=1)
 class _Value:
-    """What is known of a transactional id. Its partitions are null, and only then, when it is empty."""
+    """The state of a transactional id. Its partitions are null if and only if it is empty."""
 
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
@@ -58,7 +58,7 @@ class _Value:
 
 @struct
 class _Partitions:
-    """Partitions of one topic that the transaction wrote to."""
+    """The partitions of one topic that the transaction wrote to."""
 
     topic: String = ""
     partition_ids: Array[Int32] = EMPTY
@@ -85,7 +85,7 @@ class TransactionKey(NamedTuple):
 
 
 class UnknownKey(NamedTuple):
-    """A record of a kind that is none of ours; it is to be left alone."""
+    """A record of another kind, which is left unchanged."""
 
     version: int
 
@@ -111,7 +111,7 @@ def read_value(data: bytes | memoryview) -> TransactionValue | Damaged:
     if isinstance(value, Damaged):
         return value
     if not 0 <= value.status < len(STATE_NAMES):
-        return Damaged(f"state {value.status} is none")
+        return Damaged(f"state {value.status} does not exist")
     listed = value.partitions or []
     if listed and value.status == EMPTY_STATE:
         return Damaged("an empty transaction with partitions")
@@ -125,25 +125,3 @@ def read_value(data: bytes | memoryview) -> TransactionValue | Damaged:
         value.last_update,
         value.start,
     )
-
-
-def transaction_key(transactional_id: str) -> bytes:
-    return written(_Key(transactional_id=transactional_id), KEY_VERSION)
-
-
-def transaction_value(value: TransactionValue) -> bytes:
-    """Partitions are grouped by topic, topics in the order in which they first come."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in value.partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    listed = [_Partitions(topic=topic, partition_ids=numbers) for topic, numbers in by_topic.items()]
-    told = _Value(
-        producer_id=value.producer_id,
-        producer_epoch=value.producer_epoch,
-        timeout_ms=value.timeout_ms,
-        status=value.state,
-        partitions=None if value.state == EMPTY_STATE else listed,
-        last_update=value.last_update_ms,
-        start=value.start_ms,
-    )
-    return written(told, VALUE_VERSION)

@@ -20,6 +20,7 @@ from sordini.broker.coordinators.internal_topic import InternalTopic
 from sordini.broker.coordinators.ports import CallLater, Ports
 from sordini.broker.dispatch import Dispatcher, Route
 from sordini.broker.groups.coordinator import GroupCoordinator
+from sordini.broker.groups.offsets_topic import offsets_topic_spec
 from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.closest import ClosestReplicas
@@ -30,7 +31,7 @@ from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
 from sordini.broker.handlers.conversions import Conversions
 from sordini.broker.handlers.fetch import FetchHandler, Readers
-from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, FindCoordinatorHandler
+from sordini.broker.handlers.find_coordinator import FindCoordinatorHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
 from sordini.broker.handlers.guard import BetweenBrokers, guarded
@@ -57,6 +58,7 @@ from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.partition_admin import PartitionAdmin
 from sordini.broker.topics.topic_admin import TopicAdmin
+from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.broker.wiring.cleaning import cleaner_of
 from sordini.broker.wiring.peering import Myself, Peering, World, peering_of
 from sordini.protocol.types import NO_TOPIC_ID
@@ -169,9 +171,10 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     )
     new_topic_id = topic_ids(draw) if with_ids else lambda: NO_TOPIC_ID
     topic_admin = TopicAdmin(broker_id, session, metadata, topic_configs, config, new_topic_id, spawn)
-    offsets_topic = InternalTopic(config, topic_admin, metadata, spawn, log)
+    offsets_topic = InternalTopic(offsets_topic_spec(config), config, topic_admin, metadata, spawn, log)
     ports = Ports(clock, around.call_later, spawn, around.randomness, log)
-    groups = replicas.listener = GroupCoordinator(config, offsets_topic, ports)
+    groups = GroupCoordinator(config, offsets_topic, ports)
+    replicas.leadership_listeners.append(groups.runtime)
     receiver = CommandReceiver(replicas, metadata, topic_configs, log)
     receiver.on_deleted = groups.partitions_deleted
     config_receiver = ConfigReceiver(broker_id, around.dynamic, topic_configs, replicas, log)

@@ -1,6 +1,6 @@
-"""The groups' transcripts: what happened, `----`, all that came of it, and how the group stands then.
+"""The groups' transcripts: commands, `----`, the answers and writes that follow, and the state of the group.
 
-Each file is a story of its own, read like prose. `UPDATE=1 pytest ...` rewrites the answers; review reads them.
+Each file is one scenario. `UPDATE=1 pytest ...` rewrites the answers, for review.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sordini.broker.groups.machine import machine
-from sordini.broker.groups.machine.events import Leaving
+from sordini.broker.groups.machine.events import LeavingMember
 from sordini.broker.groups.machine.state import Protocol
 from sordini.protocol.errors import ErrorCode
 from tests.support.groups_world import Client, World, describe
@@ -36,13 +36,13 @@ def options_of(words: list[str]) -> dict[str, str]:
 
 
 def protocols_of(text: str) -> tuple[Protocol, ...]:
-    """`range:a,sticky:b`: names and metadata, the best liked first."""
+    """`range:a,sticky:b`: names and metadata, in order of preference."""
     pairs = [entry.partition(":")[::2] for entry in text.split(",") if entry]
     return tuple(Protocol(name, metadata.encode()) for name, metadata in pairs)
 
 
 def set_up(client: Client, options: dict[str, str]) -> None:
-    """What a client is from now on."""
+    """Change the settings of a client."""
     for key, value in options.items():
         match key:
             case "static":
@@ -66,11 +66,11 @@ def set_up(client: Client, options: dict[str, str]) -> None:
 
 
 def carry_out(world: World, line: str) -> None:
-    """One line of a story."""
+    """Carry out one command of a transcript."""
     verb, *words = line.split()
     plain = [word for word in words if "=" not in word]
     options = options_of([word for word in words if "=" in word])
-    if verb in ("join", "ask", "heartbeat", "commit"):
+    if verb in ("join", "join-once", "heartbeat", "commit"):
         client = world.client(plain[0])
         set_up(client, options)
         by_client(world, verb, client)
@@ -81,22 +81,22 @@ def carry_out(world: World, line: str) -> None:
         client.generation_id = int(options.pop("generation", client.generation_id))
         world.sync(client, {key: value.encode() for key, value in options.items()}, name)
     elif verb == "leave":
-        world.leave(*(Leaving(world.client(n).member_id, world.client(n).instance_id) for n in plain))
+        world.leave(*(LeavingMember(world.client(n).member_id, world.client(n).instance_id) for n in plain))
     elif verb == "remove":
-        world.leave(*(Leaving(options.get("id", ""), options.get("static")) for _ in options and [0]))
+        world.leave(*(LeavingMember(options.get("id", ""), options.get("static")) for _ in options and [0]))
     elif verb == "limits":
         world.limits = world.limits._replace(
             **{LIMITS[k]: milliseconds(v) if v.endswith("s") else int(v) for k, v in options.items()}
         )
     else:
-        in_the_world(world, verb, plain)
+        by_coordinator(world, verb, plain)
 
 
 def by_client(world: World, verb: str, client: Client) -> None:
     match verb:
         case "join":
             world.join(client)
-        case "ask":
+        case "join-once":
             world.join(client, once=True)
         case "heartbeat":
             world.heartbeat(client)
@@ -104,7 +104,7 @@ def by_client(world: World, verb: str, client: Client) -> None:
             world.commit(client)
 
 
-def in_the_world(world: World, verb: str, words: list[str]) -> None:
+def by_coordinator(world: World, verb: str, words: list[str]) -> None:
     match verb, words:
         case "wait", [duration]:
             world.wait(milliseconds(duration))
@@ -120,25 +120,25 @@ def in_the_world(world: World, verb: str, words: list[str]) -> None:
             world.restart()
         case "delete", []:
             world.delete()
-        case "offsets-gone", []:
-            world.offsets_gone()
+        case "last-offset-removed", []:
+            world.last_offset_removed()
         case "unload", []:
             world.unload()
         case _:
-            raise AssertionError(f"no such line: {verb} {words}")
+            raise AssertionError(f"no such command: {verb} {words}")
 
 
 def keep(world: World, names: list[str], duration_ms: int) -> None:
-    """Clients send heartbeats, every three seconds; what they are told is, when it changes."""
-    told = dict.fromkeys(names, ErrorCode.NONE)
+    """Clients send heartbeats every three seconds; answers are recorded when they change."""
+    answers = dict.fromkeys(names, ErrorCode.NONE)
     for _ in range(duration_ms // 3000):
         world.wait(3000)
         for name in names:
             world.heartbeat(world.client(name))
             error = world.client(name).error
-            if error is told[name]:
+            if error is answers[name]:
                 world.said.pop()
-            told[name] = error or ErrorCode.NONE
+            answers[name] = error or ErrorCode.NONE
 
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
@@ -152,4 +152,4 @@ def test_the_story_goes_as_it_is_written(path: Path) -> None:
         return [*said, describe(world.group)]
 
     assert_as_written(path, answer)
-    machine.check(world.group)
+    machine.check_invariants(world.group)

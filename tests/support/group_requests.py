@@ -1,4 +1,4 @@
-"""What consumers and administrators ask of a coordinator, for a broker made of parts."""
+"""Requests of consumers and administrators to a coordinator, for a `UnitBroker`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SUBSCRIBED_TO_ORDERS = b"\x00\x00\x00\x00\x00\x01\x00\x06orders\xff\xff\xff\xff"
 async def a_coordinator(
     entries: Mapping[str, str] | None = None, disk: ForgetfulDisk | None = None, epoch: int = 0
 ) -> AsyncIterator[UnitBroker]:
-    """A broker that leads `orders` and the one partition of __consumer_offsets, with what the disk has of it.
+    """A broker that leads `orders` and the one partition of __consumer_offsets, with the disk's content of it.
 
     `epoch` is the leader epoch of __consumer_offsets.
     """
@@ -48,18 +48,18 @@ async def a_coordinator(
 
 
 def join_request(member_id: str = "", **fields: Any) -> JoinGroupRequest:
-    wanted: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "group_id": "g",
         "session_timeout_ms": 10_000,
         "rebalance_timeout_ms": 60_000,
         "protocol_type": "consumer",
         "protocols": [JoinGroupRequestProtocol(name="range", metadata=SUBSCRIBED_TO_ORDERS)],
     }
-    return JoinGroupRequest(member_id=member_id, **{**wanted, **fields})
+    return JoinGroupRequest(member_id=member_id, **{**defaults, **fields})
 
 
 def join(broker: UnitBroker, member_id: str = "", version: int = 3, **fields: Any) -> Any:
-    """The answer to a join that need not wait."""
+    """The answer to a join that is answered at once."""
     return broker.ask(ApiKey.JOIN_GROUP, version, join_request(member_id, **fields))
 
 
@@ -114,7 +114,7 @@ def commit_request(
 def commit(
     broker: UnitBroker, offsets: Mapping[int, int], joined: Any = None, version: int = 7, **fields: Any
 ) -> list[int]:
-    """The codes of a commit that need not wait."""
+    """The codes of a commit that is answered at once."""
     return codes(broker.ask(ApiKey.OFFSET_COMMIT, version, commit_request(offsets, joined, **fields)))
 
 
@@ -140,7 +140,7 @@ def fetch(broker: UnitBroker, *indexes: int, group_id: str = "g", topic: str = "
 
 
 def committed(broker: UnitBroker, group_id: str = "g") -> dict[tuple[str, int], int]:
-    """All that a group has committed."""
+    """All committed offsets of a group."""
     answer = fetch(broker, group_id=group_id)
     assert answer.error_code == 0
     return {
@@ -151,6 +151,6 @@ def committed(broker: UnitBroker, group_id: str = "g") -> dict[tuple[str, int], 
 
 
 def old_fetch(broker: UnitBroker, version: int, *indexes: int, group_id: str = "g") -> Any:
-    """The answer of a version before groups were asked for together."""
+    """The answer of a version before requests for several groups."""
     topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=list(indexes))]
     return broker.ask(ApiKey.OFFSET_FETCH, version, OffsetFetchRequest(group_id=group_id, topics=topics))

@@ -1,8 +1,8 @@
-"""A consumer group on paper: its machine, clients that ask it, a clock, and a disk that writes when it is told.
+"""A simulated consumer group: its machine, clients, a clock, and a disk whose writes complete on command.
 
-Used by the groups' transcripts and by their laws. The world does what the shell will do (carry actions out in order,
-tick when something is due) and holds it to its contract: every request is answered once, the group is sound after
-every step (`machine.check`), and what was written, read back, is the half of the group that should survive.
+Used by the groups' transcripts and laws. The simulation does what the shell does (carry actions out in order, tick when
+something is due) and checks the contract: every request is answered once, the invariants hold after every step
+(`machine.check_invariants`), and what was written, read back, is the persistent part of the group.
 """
 
 from __future__ import annotations
@@ -13,36 +13,40 @@ from dataclasses import dataclass, field
 from sordini.broker.groups.machine import machine, records
 from sordini.broker.groups.machine.events import (
     Answer,
-    Committing,
-    Delete,
+    DeleteGroup,
     Event,
     GroupLimits,
     Heartbeat,
     Join,
     JoinAnswer,
+    LastOffsetRemoved,
     Leave,
     LeaveAnswer,
-    Leaving,
+    LeavingMember,
+    MemberFenced,
     Now,
-    OffsetsGone,
+    RebalanceCompleted,
     Sync,
     SyncAnswer,
     Tick,
     Unload,
+    ValidateOffsetCommit,
     Write,
-    Written,
+    WriteCompleted,
 )
-from sordini.broker.groups.machine.persistent_state import value_of
+from sordini.broker.groups.machine.persistent_state import persistent_value
 from sordini.broker.groups.machine.state import Caller, Group, GroupState, GroupValue, Protocol
 from sordini.protocol.errors import ErrorCode
 
+REQUEST_NAMES: dict[type, str] = {ValidateOffsetCommit: "commit", DeleteGroup: "delete"}
+"""The names in transcripts that differ from the event's."""
 EPOCH_MS = 1_700_000_000_000
 """The wall clock when the monotonic one is at 0."""
 
 
 @dataclass
 class Client:
-    """A consumer, and what it knows of itself."""
+    """A consumer and its settings."""
 
     name: str
     instance_id: str | None = None
@@ -54,12 +58,12 @@ class Client:
     rebalance_timeout_ms: int = 60_000
     version: int = 9
     error: ErrorCode | None = None
-    """How its last request ended."""
+    """The error code of its last answer."""
 
 
 @dataclass
 class World:
-    """`said` collects one line for each thing that happened since it was last taken."""
+    """`said` collects one line for each answer and write since it was last taken."""
 
     limits: GroupLimits = field(default_factory=lambda: GroupLimits(initial_rebalance_delay_ms=0))
     group: Group = field(default_factory=lambda: Group("g"))
@@ -71,22 +75,23 @@ class World:
     writes: deque[Write] = field(default_factory=deque)
     folded: GroupValue | None = None
     drawn: dict[str, int] = field(default_factory=dict)
-    asked: int = 0
+    requests: int = 0
+    logged: list[MemberFenced | RebalanceCompleted] = field(default_factory=list)
     is_unloaded: bool = False
-    """Whether this broker's term for the group is over, which ends its group but not the record of it."""
+    """Whether the broker is no longer the coordinator, which ends the group but keeps its record."""
     given: list[tuple[str, bytes]] = field(default_factory=list)
-    """Which member was told of which assignment."""
+    """The assignments that were sent, by member."""
 
-    # What clients do.
+    # Clients.
 
     def client(self, name: str) -> Client:
         return self.clients.setdefault(name, Client(name))
 
     def join(self, client: Client, *, once: bool = False) -> None:
-        """Join; a newcomer that is told its id joins again with that, unless `once`."""
+        """Join; a new member that is sent its id joins again with that, unless `once`."""
         draw = client.instance_id or client.name
         self.drawn[draw] = self.drawn.get(draw, 0) + 1
-        self._ask(
+        self._submit(
             client,
             Join(
                 self._caller(),
@@ -108,128 +113,135 @@ class World:
             self.join(client)
 
     def sync(self, client: Client, shares: dict[str, bytes], protocol_name: str | None = None) -> None:
-        """Bring or fetch the assignment; `shares` is by client."""
+        """Send or fetch the assignment; `shares` is by client."""
         assignments = {self.client(name).member_id: share for name, share in shares.items()}
         caller, name = self._caller(), client.instance_id
         event = Sync(caller, client.member_id, name, client.generation_id, None, protocol_name, assignments)
-        self._ask(client, event)
+        self._submit(client, event)
 
     def heartbeat(self, client: Client) -> None:
-        self._ask(client, Heartbeat(self._caller(), client.member_id, client.instance_id, client.generation_id))
+        self._submit(client, Heartbeat(self._caller(), client.member_id, client.instance_id, client.generation_id))
 
     def commit(self, client: Client) -> None:
-        self._ask(client, Committing(self._caller(), client.member_id, client.instance_id, client.generation_id))
+        self._submit(
+            client, ValidateOffsetCommit(self._caller(), client.member_id, client.instance_id, client.generation_id)
+        )
 
-    def leave(self, *leaving: Leaving) -> None:
-        self._ask(None, Leave(self._caller(), leaving))
+    def leave(self, *leaving: LeavingMember) -> None:
+        self._submit(None, Leave(self._caller(), leaving))
 
     def delete(self) -> None:
-        self._ask(None, Delete(self._caller()))
+        self._submit(None, DeleteGroup(self._caller()))
 
-    def offsets_gone(self) -> None:
-        self.feed(OffsetsGone())
+    def last_offset_removed(self) -> None:
+        self.apply(LastOffsetRemoved())
 
     def unload(self) -> None:
         self.is_unloaded = True
-        self.feed(Unload())
+        self.apply(Unload())
 
-    # What the world does.
+    # Time, disk and broker.
 
     def wait(self, duration_ms: int) -> None:
         """Let time pass, ticking when something is due."""
         until_ms, idle = self.now_ms + duration_ms, 0
         while (due_ms := machine.next_due_ms(self.group)) is not None and due_ms <= until_ms:
             idle = idle + 1 if due_ms <= self.now_ms else 0
-            assert idle < 5, "ticks that do nothing"
+            assert idle < 5, "ticks without effect"
             self.now_ms = max(self.now_ms, due_ms)
             self._tick(0)
         self.now_ms = until_ms
 
     def stall(self, duration_ms: int) -> None:
-        """Let time pass while nobody is served; the tick comes as late as that."""
+        """Let time pass while no request is served; the tick is late by that."""
         due_ms = machine.next_due_ms(self.group)
         self.now_ms += duration_ms
         if due_ms is not None and due_ms <= self.now_ms:
             self._tick(max(self.now_ms - due_ms, 1))
 
     def restart(self) -> None:
-        """The broker dies and reads what it had written."""
+        """The broker crashes and loads what it had written."""
         self.waiting.clear()
         self.writes.clear()
         self.group, self.is_unloaded = Group("g"), False
         if self.folded is not None:
-            self.group = machine.restored("g", self.folded, self._now(), self.limits)
-        machine.check(self.group)
+            self.group = machine.restored_group("g", self.folded, self._now(), self.limits)
+        machine.check_invariants(self.group)
 
     def disk_answers(self, error: ErrorCode | None = None) -> None:
-        """The oldest write that waits is done, or has failed."""
+        """The oldest pending write completes, or fails."""
         write = self.writes.popleft()
         if error is None:
             self.folded = write.value
-        self.feed(Written(write.generation_id, error, write.number))
+        self.apply(WriteCompleted(write.generation_id, error, write.number))
         if error is None and not self.writes and self.group.state is not GroupState.COMPLETING_REBALANCE:
-            self._check_durable()
+            self._check_persistent()
 
-    def feed(self, event: Event) -> None:
-        """Take a step and carry it out."""
+    def apply(self, event: Event) -> None:
+        """Take a step and carry out its actions."""
         before = self.group
         self.group, actions = machine.step(before, event, self._now(), self.limits)
         assert self.group.generation_id >= before.generation_id
-        machine.check(self.group)
+        machine.check_invariants(self.group)
         for action in actions:
+            if isinstance(action, MemberFenced | RebalanceCompleted):
+                self.logged.append(action)
+                continue
             if isinstance(action, Write):
                 if action.value is not None:
                     assert records.read_group(records.group_value(action.value)) == action.value
-                self.said.append(_written(action))
+                self.said.append(_write_text(action))
                 self.writes.append(action)
             else:
                 client, request = self.waiting.pop(action.caller)
-                self._hear(client, request, action.answer)
+                self._record_answer(client, request, action.answer)
         while self.writes and not self.disk_waits:
             self.disk_answers()
         self._check_callers()
 
-    # How that goes.
+    # Helpers.
 
     def _now(self) -> Now:
         return Now(self.now_ms, EPOCH_MS + self.now_ms)
 
     def _caller(self) -> Caller:
-        self.asked += 1
-        return Caller(self.asked)
+        self.requests += 1
+        return Caller(self.requests)
 
-    def _ask(self, client: Client | None, event: Join | Sync | Heartbeat | Leave | Committing | Delete) -> None:
+    def _submit(
+        self, client: Client | None, event: Join | Sync | Heartbeat | Leave | ValidateOffsetCommit | DeleteGroup
+    ) -> None:
         if client is not None:
             client.error = None
         self.waiting[event.caller] = (client, event)
-        self.feed(event)
+        self.apply(event)
 
     def _tick(self, late_ms: int) -> None:
-        self.feed(Tick(late_ms))
+        self.apply(Tick(late_ms))
 
     def _check_callers(self) -> None:
-        """Whoever was not answered waits in one place of the group."""
+        """Every request without an answer is pending in one field of the group."""
         members = self.group.members.values()
-        places = [m.joining for m in members] + [m.syncing for m in members]
-        places += [getattr(writing.purpose, "caller", None) for writing in self.group.writing]
-        assert sorted(caller for caller in places if caller is not None) == sorted(self.waiting)
+        pending = [m.awaiting_join for m in members] + [m.awaiting_sync for m in members]
+        pending += [getattr(writing.purpose, "caller", None) for writing in self.group.pending_writes]
+        assert sorted(caller for caller in pending if caller is not None) == sorted(self.waiting)
 
-    def _check_durable(self) -> None:
-        """What was written last is what the group is, but for the time of a change that is not written for itself."""
+    def _check_persistent(self) -> None:
+        """The last record agrees with the group, but for the time of a change that has no write of its own."""
         if self.group.state is GroupState.DEAD:
-            assert self.folded is None or self.is_unloaded  # Which is dead for this broker alone.
+            assert self.folded is None or self.is_unloaded  # The group is dead on this broker only.
         elif self.folded is not None and self.group.state in (GroupState.STABLE, GroupState.EMPTY):
-            live = value_of(self.group)
+            live = persistent_value(self.group)
             if self.group.state is GroupState.STABLE:
                 live = live._replace(state_since_ms=self.folded.state_since_ms)
             assert live == self.folded
 
-    def _hear(
+    def _record_answer(
         self, client: Client | None, event: Event, answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer
     ) -> None:
         name = "admin" if client is None else client.name
-        kind = type(event).__name__.lower()
-        self.said.append(f"{name} <- {kind} {_told(answer)}")
+        kind = REQUEST_NAMES.get(type(event), type(event).__name__.lower())
+        self.said.append(f"{name} <- {kind} {_answer_text(answer)}")
         if client is None:
             return
         if not isinstance(answer, LeaveAnswer):
@@ -244,16 +256,16 @@ class World:
 
 
 def describe(group: Group) -> str:
-    """The line that ends each answer of a transcript."""
+    """The last line of each answer in a transcript."""
     parts = [group.state.value, f"generation={group.generation_id}"]
     if group.members:
         parts.append("members=" + ",".join(id_ + "*" * (id_ == group.leader_id) for id_ in group.members))
-    if group.pending:
-        parts.append("given=" + ",".join(group.pending))
+    if group.pending_joins:
+        parts.append("given=" + ",".join(group.pending_joins))
     return "= " + " ".join(parts)
 
 
-def _told(answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer) -> str:
+def _answer_text(answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer) -> str:
     if isinstance(answer, LeaveAnswer):
         return " ".join(error.name for error in answer.errors)
     if isinstance(answer, JoinAnswer) and answer.error is ErrorCode.NONE:
@@ -272,8 +284,8 @@ def _told(answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer) -> str:
     return answer.error.name
 
 
-def _written(write: Write) -> str:
+def _write_text(write: Write) -> str:
     if write.value is None:
         return "write tombstone"
     members = [f"{member.member_id}={member.assignment.decode()}" for member in write.value.members]
-    return " ".join([f"write generation={write.generation_id}", *(members or ["nobody"])])
+    return " ".join([f"write generation={write.generation_id}", *(members or ["without members"])])

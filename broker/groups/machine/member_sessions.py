@@ -1,11 +1,11 @@
-"""Sessions and other deadlines: heartbeats, commits, and what is due when.
+"""Sessions and other deadlines: heartbeats, commits, ticks.
 
-A heartbeat is the commonest of all events, so it touches nothing but its member. `Group.due_ms` is a lower bound of all
-deadlines: whoever sets one lowers it, who puts one off lets it be, and a `Tick` or another state makes it exact.
+A heartbeat is the most frequent event, so it changes nothing but its member. `Group.due_ms` is a lower bound of all
+deadlines: setting a deadline lowers it, extending one leaves it, and a `Tick` or another state makes it exact.
 
-The broker's own stall is no member's fault. When a tick comes late, whoever seems to be gone may have been speaking
-into a socket that nobody read. So what has ended then is looked at again a while later, when all that waited has been
-heard: a `Grace`. Each deadline is given it once, so that a broker that is late every time still finds out who is gone.
+A stall of the broker must fence no member. When a tick is late, members whose session seems to have expired may have
+sent heartbeats that are still in the sockets. So what expired by then is checked again a while later, a `GracePeriod`.
+Each deadline has one grace period, so a broker whose ticks are always late still fences members that are gone.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from sordini.broker.groups.machine import rebalance
-from sordini.broker.groups.machine.events import Action, Answer, Committing, Heartbeat, Now, Reply
-from sordini.broker.groups.machine.leave_group import went
-from sordini.broker.groups.machine.member_validation import refusal
-from sordini.broker.groups.machine.state import Grace, Group, GroupState
-from sordini.broker.groups.machine.transition import Turn
+from sordini.broker.groups.machine.events import Action, Answer, Heartbeat, Now, Reply, ValidateOffsetCommit
+from sordini.broker.groups.machine.leave_group import rebalance_without
+from sordini.broker.groups.machine.member_validation import member_error
+from sordini.broker.groups.machine.state import GracePeriod, Group, GroupState
+from sordini.broker.groups.machine.transition import Transition
 from sordini.protocol.errors import ErrorCode
 
 GRACE_MS_MIN = 50
-"""The shortest grace: some rounds of the loop."""
+"""The shortest grace period: several iterations of the loop."""
 GRACE_MS_MAX = 10_000
-"""The longest grace of a group without members. Members that live are heard within their session timeout."""
+"""The longest grace period of a group without members; with members it is the longest session timeout."""
 
 HEARTBEAT_ANSWERS = {
     GroupState.PREPARING_REBALANCE: Answer(ErrorCode.REBALANCE_IN_PROGRESS),
@@ -35,87 +35,90 @@ COMMIT_ANSWERS = {
     GroupState.COMPLETING_REBALANCE: Answer(ErrorCode.REBALANCE_IN_PROGRESS),
     GroupState.STABLE: Answer(ErrorCode.NONE),
 }
-"""While members are asked to join, those who have not yet may still commit what they have done."""
+"""While a rebalance is prepared, members that have not joined yet may still commit."""
 
 
 def heartbeat(group: Group, event: Heartbeat, now: Now) -> tuple[Group, list[Action]]:
-    error = _refusal(group, event)
+    error = _member_error(group, event)
     if error is not None:
         return group, [Reply(event.caller, Answer(error))]
-    return _heard(group, event.member_id, now), [Reply(event.caller, HEARTBEAT_ANSWERS[group.state])]
+    return _with_restarted_session(group, event.member_id, now), [Reply(event.caller, HEARTBEAT_ANSWERS[group.state])]
 
 
-def committing(group: Group, event: Committing, now: Now) -> tuple[Group, list[Action]]:
-    """Check a commit. Who is no member may commit only while nobody is (`generation_id` -1)."""
+def validate_offset_commit(group: Group, event: ValidateOffsetCommit, now: Now) -> tuple[Group, list[Action]]:
+    """Check a commit. A client that is no member (`generation_id` -1) may commit while the group is empty."""
     if group.state is GroupState.EMPTY and event.generation_id < 0:
         return group, [Reply(event.caller, Answer(ErrorCode.NONE))]
-    error = _refusal(group, event)
+    error = _member_error(group, event)
     if error is not None:
         return group, [Reply(event.caller, Answer(error))]
     if group.state is not GroupState.COMPLETING_REBALANCE:
-        group = _heard(group, event.member_id, now)
+        group = _with_restarted_session(group, event.member_id, now)
     return group, [Reply(event.caller, COMMIT_ANSWERS[group.state])]
 
 
-def _refusal(group: Group, event: Heartbeat | Committing) -> ErrorCode | None:
+def _member_error(group: Group, event: Heartbeat | ValidateOffsetCommit) -> ErrorCode | None:
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    error = refusal(group.members, group.static_ids, event.member_id, event.group_instance_id)
+    error = member_error(group.members, group.static_member_ids, event.member_id, event.group_instance_id)
     if error is None and event.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     return error
 
 
-def _heard(group: Group, member_id: str, now: Now) -> Group:
-    """Start one session anew. `_replace` would take three times as long."""
+def _with_restarted_session(group: Group, member_id: str, now: Now) -> Group:
+    """Restart one session. `_replace` would take three times as long."""
     member = group.members[member_id]
     ends_ms = now.monotonic_ms + member.session_timeout_ms
     members = group.members.copy()  # `dict(...)` of a view is ten times slower.
-    members[member_id] = member.with_session(ends_ms)
+    members[member_id] = member.with_session_deadline(ends_ms)
     due_ms = ends_ms if group.due_ms is None or ends_ms < group.due_ms else group.due_ms
     return group.with_members(MappingProxyType(members), due_ms)
 
 
-def tick(turn: Turn, late_ms: int) -> None:
-    """Do what is due. In a late tick, that is only what has had its grace, and what costs nobody anything."""
-    grace, now_ms = turn.grace, turn.now_ms
+def tick(transition: Transition, late_ms: int) -> None:
+    """Do what is due. A late tick does only what has had its grace period, and what fences no member."""
+    grace, now_ms = transition.grace, transition.now_ms
     if grace is not None and now_ms < grace.ends_ms:
-        turn.due_ms = grace.ends_ms  # A deadline set meanwhile may be earlier: it would be asked for again at once.
+        transition.due_ms = grace.ends_ms  # Not an earlier deadline set since: the next tick would come at once.
         return
-    turn.grace = None
+    transition.grace = None
     if not late_ms:
-        _expire(turn, now_ms)
+        _expire(transition, now_ms)
     elif grace is not None:
-        _expire(turn, grace.covers_ms)
-    if turn.initial is not None and turn.rebalance_ends_ms is not None and turn.rebalance_ends_ms <= now_ms:
-        rebalance.end(turn)
-    turn.due_ms = turn.earliest_ms()
-    if late_ms and turn.due_ms is not None and turn.due_ms <= now_ms:
-        turn.due_ms = now_ms + _grace_ms(turn, late_ms)
-        turn.grace = Grace(now_ms, turn.due_ms)
+        _expire(transition, grace.covers_ms)
+    if transition.initial_delay is not None and _is_due(transition.rebalance_deadline_ms, now_ms):
+        rebalance.complete(transition)
+    transition.due_ms = transition.earliest_deadline_ms()
+    if late_ms and transition.due_ms is not None and transition.due_ms <= now_ms:
+        transition.due_ms = now_ms + _grace_ms(transition, late_ms)
+        transition.grace = GracePeriod(now_ms, transition.due_ms)
 
 
-def _grace_ms(turn: Turn, late_ms: int) -> int:
-    longest_ms = max((member.session_timeout_ms for member in turn.members.values()), default=GRACE_MS_MAX)
+def _grace_ms(transition: Transition, late_ms: int) -> int:
+    longest_ms = max((member.session_timeout_ms for member in transition.members.values()), default=GRACE_MS_MAX)
     return max(min(late_ms, longest_ms), GRACE_MS_MIN)
 
 
-def _expire(turn: Turn, until_ms: int) -> None:
-    """Everything whose time was up at `until_ms`."""
-    for member_id in [member_id for member_id, lapses_ms in turn.pending.items() if lapses_ms <= until_ms]:
-        turn.remove(member_id)
-    ended = [member_id for member_id, member in turn.members.items() if _is_over(member.expires_ms, until_ms)]
-    if _is_over(turn.sync_ends_ms, until_ms):
-        ended += [member_id for member_id, member in turn.members.items() if member.owes_sync]
-    for member_id in ended:
-        turn.remove(member_id)
-    if ended:
-        went(turn)
-    elif _is_over(turn.rebalance_ends_ms, until_ms):
-        rebalance.end(turn)
+def _expire(transition: Transition, until_ms: int) -> None:
+    """Everything that was due at `until_ms`."""
+    for member_id, expires_ms in list(transition.pending_joins.items()):
+        if expires_ms <= until_ms:
+            transition.remove_member(member_id)
+    members = transition.members.items()
+    expired = {id_: "session expired" for id_, member in members if _is_due(member.expires_ms, until_ms)}
+    if _is_due(transition.sync_deadline_ms, until_ms):
+        unsynced = (id_ for id_, member in members if member.is_pending_sync)
+        expired |= {id_: "sync timeout" for id_ in unsynced if id_ not in expired}
+    for member_id, reason in expired.items():
+        transition.remove_member(member_id, fenced=reason)
+    if expired:
+        rebalance_without(transition)
+    elif _is_due(transition.rebalance_deadline_ms, until_ms):
+        rebalance.complete(transition)
     else:
-        rebalance.settle(turn)  # Perhaps only an id was waited for that lapsed.
+        rebalance.maybe_complete(transition)  # An expired id may have been the last one missing.
 
 
-def _is_over(deadline_ms: int | None, until_ms: int) -> bool:
+def _is_due(deadline_ms: int | None, until_ms: int) -> bool:
     return deadline_ms is not None and deadline_ms <= until_ms

@@ -1,4 +1,4 @@
-"""Whether a request comes from who it says it does."""
+"""Validation of the member id and instance id in a request."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from sordini.broker.groups.machine.state import Member
 from sordini.protocol.errors import ErrorCode
 
 
-def refusal(
-    members: Mapping[str, Member], static_ids: Mapping[str, str], member_id: str, instance_id: str | None
+def member_error(
+    members: Mapping[str, Member], static_member_ids: Mapping[str, str], member_id: str, instance_id: str | None
 ) -> ErrorCode | None:
-    """What a member is told that is not (or no longer) one; None if it is.
+    """The error code for a request of this member; None if it is a member of the group.
 
-    FENCED_INSTANCE_ID: another has joined with the same instance id since, and this one has to stop (KIP-345).
+    FENCED_INSTANCE_ID: another member has joined with the same instance id, and this one has to stop (KIP-345).
     """
     if instance_id is not None:
-        current_id = static_ids.get(instance_id)
+        current_id = static_member_ids.get(instance_id)
         if current_id is not None and current_id != member_id:
             return ErrorCode.FENCED_INSTANCE_ID
         if current_id is None:

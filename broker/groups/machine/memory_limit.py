@@ -1,12 +1,12 @@
-"""`sordini.group.memory.bytes.max`: what all groups of this broker may keep together, in memory.
+"""The limit `sordini.group.memory.bytes.max`: what all groups of this broker may occupy in memory together.
 
-Whatever a client says of itself is kept: member ids, client ids, protocols with their metadata, assignments, committed
-offsets with their notes. Group ids are a client's to invent, so a bound for each group bounds nothing. At this bound a
-member that would add to it is refused (GROUP_MAX_SIZE_REACHED), and so is an offset of a partition that its group has
-not committed yet (INVALID_COMMIT_OFFSET_SIZE). Who is a member goes on as one, and offsets go on to be replaced. What
-is read from the log when a partition is taken over is always kept: it was answered before.
+Clients choose what is kept: member ids, client ids, protocols with their metadata, assignments, committed offsets with
+their metadata, and any number of group ids, so a limit for each group would limit nothing. At this limit a join that
+adds to it is refused (GROUP_MAX_SIZE_REACHED), and so is a commit for a partition that its group has not committed yet
+(INVALID_COMMIT_OFFSET_SIZE). Members stay members, and offsets can still be replaced. What is loaded from the log is
+always kept: it was answered before.
 
-Pure. Costs are those of CPython's objects, rounded up.
+Pure. Sizes are those of CPython's objects, rounded up.
 """
 
 from __future__ import annotations
@@ -14,74 +14,74 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from sordini.broker.groups.machine.events import Event, Join, Written
+from sordini.broker.groups.machine.events import Event, Join, WriteCompleted
 from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.state import CommittedOffset, Group, Member, Protocol
 from sordini.protocol.types import TopicPartition
 
 GROUP_BYTES: Final = 2000
-"""A group besides its members and offsets: the value, its entries in the shard's and the timer's tables."""
+"""A group without its members and offsets: the value, and its entries in the tables of shard and timer."""
 ID_BYTES: Final = 200
 MEMBER_BYTES: Final = 800
 PROTOCOL_BYTES: Final = 120
 
 
-class GroupMemory:
-    """The account of one broker, in bytes."""
+class GroupMemoryLimit:
+    """The limit of one broker, and its use."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.held_bytes = 0
-        self.refused = 0
-        """Requests refused for it since the start."""
+        self.rejected_count = 0
+        """Requests refused since the start."""
 
     def has_room(self, more_bytes: int) -> bool:
-        """Whether so many bytes may come on top; giving some back is always fine."""
+        """Whether `more_bytes` fit within the limit; a decrease always does."""
         if more_bytes <= 0 or self.held_bytes + more_bytes <= self.bytes_max:
             return True
-        self.refused += 1
+        self.rejected_count += 1
         return False
 
 
-class ShardMemory:
-    """The part of it that groups of one partition of __consumer_offsets have."""
+class ShardMemoryUsage:
+    """What the groups of one partition of __consumer_offsets use of it."""
 
-    def __init__(self, whole: GroupMemory) -> None:
-        self._whole = whole
+    def __init__(self, limit: GroupMemoryLimit) -> None:
+        self._limit = limit
         self._groups: dict[str, int] = {}
         self.held_bytes = 0
 
     def change(self, by_bytes: int) -> None:
         self.held_bytes += by_bytes
-        self._whole.held_bytes += by_bytes
+        self._limit.held_bytes += by_bytes
 
     def has_room(self, more_bytes: int) -> bool:
-        return self._whole.has_room(more_bytes)
+        return self._limit.has_room(more_bytes)
 
-    def admits(self, group: Group | None, event: Join) -> bool:
-        """Whether there is room for what a JoinGroup would have kept. What is refused anyway is left to the group."""
-        there = group or Group("")
+    def admits_join(self, group: Group | None, event: Join) -> bool:
+        """Whether there is room for what a join adds. A join that the group refuses is always admitted here."""
+        current = group or Group("")
         more = 0 if group is not None else GROUP_BYTES
-        if not event.member_id and event.group_instance_id is None and event.needs_known_id:
-            return self.has_room(more + _id_cost(event.drawn_member_id))
-        member = there.members.get(event.member_id)
-        if event.member_id and member is None and event.member_id not in there.pending:
-            return True  # An id that is not known.
-        wanted = _member_cost(event.drawn_member_id, event.group_instance_id, event.client_id, event.protocols)
-        return self.has_room(more + wanted - (0 if member is None else _cost(member)))
+        if not event.member_id and event.group_instance_id is None and event.requires_known_member_id:
+            return self.has_room(more + _id_cost(event.new_member_id))
+        member = current.members.get(event.member_id)
+        if event.member_id and member is None and event.member_id not in current.pending_joins:
+            return True  # Refused by the group: UNKNOWN_MEMBER_ID.
+        added = _member_cost(event.new_member_id, event.group_instance_id, event.client_id, event.protocols)
+        return self.has_room(more + added - (0 if member is None else _cost(member)))
 
-    def kept(self, before: Group | None, after: Group, event: Event | None) -> None:
-        """A group is now `after`. Heartbeats cost nothing here; a JoinGroup costs one member's count, not all's."""
+    def group_changed(self, before: Group | None, after: Group, event: Event | None) -> None:
+        """Update the size of a group. A heartbeat computes nothing, a join the size of one member."""
         held = self._groups.get(after.group_id)
-        if held is None or before is None or event is None or isinstance(event, Written):
+        if held is None or before is None or event is None or isinstance(event, WriteCompleted):
             self._recount(after)
             return
-        grown = len(after.members) + len(after.pending) - len(before.members) - len(before.pending)
+        grown = len(after.members) + len(after.pending_joins) - len(before.members) - len(before.pending_joins)
         if not isinstance(event, Join):
             if grown:
                 self._recount(after)
             return
-        member_id = event.member_id or event.drawn_member_id
+        member_id = event.member_id or event.new_member_id
         if _presence(after, member_id) - _presence(before, member_id) != grown:
             self._recount(after)
             return
@@ -89,27 +89,27 @@ class ShardMemory:
         self._groups[after.group_id] = held + delta
         self.change(delta)
 
-    def forgotten(self, group_id: str) -> None:
+    def group_removed(self, group_id: str) -> None:
         self.change(-self._groups.pop(group_id, 0))
 
-    def commit(self, table: OffsetTable, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def commit_offsets(self, table: OffsetTable, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         before = table.held_bytes
         table.commit(offsets)
         self.change(table.held_bytes - before)
 
-    def delete(self, table: OffsetTable, partitions: Iterable[TopicPartition]) -> None:
+    def delete_offsets(self, table: OffsetTable, partitions: Iterable[TopicPartition]) -> None:
         before = table.held_bytes
         table.delete(partitions)
         self.change(table.held_bytes - before)
 
     def close(self) -> None:
-        """The shard is gone, and all that it kept."""
+        """Release all that the shard uses."""
         self._groups.clear()
         self.change(-self.held_bytes)
 
     def _recount(self, group: Group) -> None:
         now = GROUP_BYTES + group.group_id.__sizeof__()
-        now += sum(map(_cost, group.members.values())) + sum(map(_id_cost, group.pending))
+        now += sum(map(_cost, group.members.values())) + sum(map(_id_cost, group.pending_joins))
         self.change(now - self._groups.get(group.group_id, 0))
         self._groups[group.group_id] = now
 
@@ -118,16 +118,16 @@ def _cost_in(group: Group, member_id: str) -> int:
     member = group.members.get(member_id)
     if member is not None:
         return _cost(member)
-    return _id_cost(member_id) if member_id in group.pending else 0
+    return _id_cost(member_id) if member_id in group.pending_joins else 0
 
 
 def _presence(group: Group, member_id: str) -> int:
-    return (member_id in group.members) + (member_id in group.pending)
+    return (member_id in group.members) + (member_id in group.pending_joins)
 
 
 def _cost(member: Member) -> int:
-    said = _member_cost(member.member_id, member.group_instance_id, member.client_id, member.protocols)
-    return said + member.assignment.__sizeof__()
+    cost = _member_cost(member.member_id, member.group_instance_id, member.client_id, member.protocols)
+    return cost + member.assignment.__sizeof__()
 
 
 def _member_cost(member_id: str, group_instance_id: str | None, client_id: str, protocols: Iterable[Protocol]) -> int:

@@ -1,14 +1,14 @@
-"""The committed offsets of one group, and when they are forgotten (KIP-211).
+"""The committed offsets of one group, and their expiry (KIP-211).
 
-What counts from when depends on who uses the group:
+Which offsets expire, and when their retention starts:
 
-    no members, but it had some    all offsets, from when the last member left
+    empty group that had members   all offsets, from when the last member left
     stable consumers               of topics that no member subscribes to any more, each from its commit
     never any members (simple)     all offsets, each from its commit
     anything else                  none
 
-An offset that an old client gave an expiry of its own keeps to that instead. One that is just being committed again is
-left alone: its tombstone would come behind the new value in the log.
+An offset with an expiry time of its own, from an old client, expires at that time. An offset with a pending commit does
+not expire: its tombstone would follow the new value in the log.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ CONSUMER_PROTOCOL = "consumer"
 """The protocol type of consumers; only their metadata can be read here."""
 
 OFFSET_BYTES = 400
-"""One committed offset in memory, besides its topic's name and its note."""
+"""One committed offset in memory, without its topic's name and its metadata."""
 
 _VERSION_SIZE = 2
 
 
 @message(versions=range(1), flexible=NEVER)
 class _Subscription:
-    """What a consumer says of itself; later versions only add to this."""
+    """A consumer's metadata; later versions only add fields."""
 
     topics: Array[String] = EMPTY
     user_data: NullableBytes = None
 
 
 class OffsetTable:
-    """One group's offsets. `begin` and `end` frame the writing of a commit, `commit` says that it counts."""
+    """One group's offsets. A commit is pending from `begin_write` to `end_write`; `commit` makes it visible."""
 
-    __slots__ = ("_being_written", "_offsets", "held_bytes")
+    __slots__ = ("_offsets", "_pending_commits", "held_bytes")
 
     def __init__(self) -> None:
         self.held_bytes = 0
-        """What the offsets cost in memory, rounded up."""
+        """The size of the offsets in memory, rounded up."""
         self._offsets: dict[TopicPartition, CommittedOffset] = {}
-        self._being_written: dict[TopicPartition, int] = {}
+        self._pending_commits: dict[TopicPartition, int] = {}
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing, and nothing on its way."""
-        return not self._offsets and not self._being_written
+        """Whether there are no offsets and no pending commits."""
+        return not self._offsets and not self._pending_commits
 
     def get(self, topic_partition: TopicPartition) -> CommittedOffset | None:
         return self._offsets.get(topic_partition)
@@ -63,24 +63,24 @@ class OffsetTable:
     def items(self) -> ItemsView[TopicPartition, CommittedOffset]:
         return self._offsets.items()
 
-    def known(self) -> list[TopicPartition]:
-        """Those that are here, and those on their way."""
-        return list(dict.fromkeys([*self._offsets, *self._being_written]))
+    def partitions(self) -> list[TopicPartition]:
+        """Those with a committed offset or a pending commit."""
+        return list(dict.fromkeys([*self._offsets, *self._pending_commits]))
 
-    def begin(self, partitions: Iterable[TopicPartition]) -> None:
-        counts = self._being_written
+    def begin_write(self, partitions: Iterable[TopicPartition]) -> None:
+        counts = self._pending_commits
         for topic_partition in partitions:
             counts[topic_partition] = counts.get(topic_partition, 0) + 1
 
-    def end(self, partitions: Iterable[TopicPartition]) -> None:
-        """A commit was written, or could not be."""
-        counts = self._being_written
+    def end_write(self, partitions: Iterable[TopicPartition]) -> None:
+        """A commit was written, or the write failed."""
+        counts = self._pending_commits
         for topic_partition in partitions:
             left = counts.pop(topic_partition) - 1
             if left:
                 counts[topic_partition] = left
 
-    def growth(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> int:
+    def added_bytes(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> int:
         """Bytes by which a commit would add to the table."""
         known = self._offsets
         return sum(
@@ -88,16 +88,16 @@ class OffsetTable:
             for partition, committed in offsets.items()
         )
 
-    def adds(self, offsets: Iterable[TopicPartition]) -> bool:
-        """Whether any of them has not been committed before."""
+    def adds_partitions(self, offsets: Iterable[TopicPartition]) -> bool:
+        """Whether one of these partitions has no committed offset yet."""
         return not self._offsets.keys() >= set(offsets)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        self.held_bytes += self.growth(offsets)
+        self.held_bytes += self.added_bytes(offsets)
         self._offsets.update(offsets)
 
     def delete(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget offsets; the ones that there were."""
+        """Delete offsets; the partitions that had one."""
         gone = []
         for topic_partition in partitions:
             committed = self._offsets.pop(topic_partition, None)
@@ -107,8 +107,8 @@ class OffsetTable:
         return gone
 
     def expired(self, group: Group, now_wall_ms: int, retention_ms: int) -> list[TopicPartition]:
-        """Whose time is up."""
-        rule = _rule(group)
+        """The partitions whose offsets have expired."""
+        rule = _expiry_rule(group)
         if rule is None:
             return []
         kept_topics, begins_ms = rule
@@ -116,8 +116,8 @@ class OffsetTable:
             topic_partition
             for topic_partition, committed in self._offsets.items()
             if topic_partition.topic not in kept_topics
-            and topic_partition not in self._being_written
-            and _ends_ms(committed, begins_ms, retention_ms) <= now_wall_ms
+            and topic_partition not in self._pending_commits
+            and _expires_ms(committed, begins_ms, retention_ms) <= now_wall_ms
         ]
 
 
@@ -125,31 +125,31 @@ def _cost(topic_partition: TopicPartition, committed: CommittedOffset) -> int:
     return OFFSET_BYTES + topic_partition.topic.__sizeof__() + committed.metadata.__sizeof__()
 
 
-def _ends_ms(committed: CommittedOffset, begins_ms: Callable[[CommittedOffset], int], retention_ms: int) -> int:
+def _expires_ms(committed: CommittedOffset, begins_ms: Callable[[CommittedOffset], int], retention_ms: int) -> int:
     return begins_ms(committed) + retention_ms if committed.expires_ms is None else committed.expires_ms
 
 
-def _rule(group: Group) -> tuple[frozenset[str], Callable[[CommittedOffset], int]] | None:
-    """The topics whose offsets stay, and when the time of the others begins; None if all stay."""
+def _expiry_rule(group: Group) -> tuple[frozenset[str], Callable[[CommittedOffset], int]] | None:
+    """The topics whose offsets stay, and when the retention of the others starts; None if all stay."""
     nothing_kept = frozenset[str]()
     if group.protocol_type is None:
-        return nothing_kept, _when_committed
+        return nothing_kept, _commit_time_ms
     if group.state is GroupState.EMPTY:
         since_ms = group.state_since_ms
-        # Records of old do not say since when the group is empty.
-        return nothing_kept, _when_committed if since_ms < 0 else lambda _: since_ms
+        # Old record versions lack the time at which the group became empty.
+        return nothing_kept, _commit_time_ms if since_ms < 0 else lambda _: since_ms
     if group.state is GroupState.STABLE:
         topics = subscribed_topics(group)
-        return None if topics is None else (topics, _when_committed)
+        return None if topics is None else (topics, _commit_time_ms)
     return None
 
 
-def _when_committed(committed: CommittedOffset) -> int:
+def _commit_time_ms(committed: CommittedOffset) -> int:
     return committed.committed_ms
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """What the members consume; None when that cannot be known: they are no consumers, or speak in riddles."""
+    """The topics that the members subscribe to; None if unknown: no consumers, or invalid metadata."""
     if group.protocol_type != CONSUMER_PROTOCOL:
         return None
     if not group.members:
@@ -158,7 +158,7 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
         return None
     topics = set[str]()
     for member in group.members.values():
-        subscription = _topics(member.metadata(group.protocol_name))
+        subscription = _subscribed_topics(member.metadata(group.protocol_name))
         if subscription is None:
             return None
         topics.update(subscription)
@@ -166,13 +166,13 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
 
 
 def is_subscribed(group: Group, topic: str) -> bool:
-    """Whether a topic's offsets are in use; where that cannot be known, they are."""
+    """Whether a member subscribes to the topic; true if unknown."""
     topics = subscribed_topics(group)
     return topics is None or topic in topics
 
 
-def _topics(metadata: bytes) -> list[str] | None:
-    if len(metadata) < _VERSION_SIZE or metadata[0] > 0x7F:  # A version below 0 is none.
+def _subscribed_topics(metadata: bytes) -> list[str] | None:
+    if len(metadata) < _VERSION_SIZE or metadata[0] > 0x7F:  # A version below 0 is invalid.
         return None
     try:
         return decode(_Subscription, 0, memoryview(metadata), _VERSION_SIZE)[0].topics

@@ -1,7 +1,7 @@
-"""The half of a group that survives a restart: taken out of a live group, and made one again.
+"""The part of a group that survives a restart: taken out of a live group, and restored from its record.
 
-Folding the records of a group's key, last one wins, gives the live group's durable half as of its last commit. A member
-comes back with one protocol, the group's, and with a session that starts anew: it knows nothing of our restart.
+Folding the records of a group's key, last one wins, gives the persistent state of the live group as of its last commit.
+A restored member supports one protocol, the group's, and its session restarts: its client saw no restart.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from sordini.broker.groups.machine.events import Now
 from sordini.broker.groups.machine.state import Group, GroupState, GroupValue, Member, MemberValue, Protocol
 
 
-def value_of(group: Group, assignments: Mapping[str, bytes] | None = None) -> GroupValue:
-    """What is written of a group; `assignments` are those about to be given, instead of those the members have."""
+def persistent_value(group: Group, assignments: Mapping[str, bytes] | None = None) -> GroupValue:
+    """The value of a group's record; `assignments`, if given, replace those that the members have."""
     members = tuple(_member_value(group, member, assignments) for member in group.members.values())
     return GroupValue(
         group.protocol_type or "",
@@ -40,15 +40,15 @@ def _member_value(group: Group, member: Member, assignments: Mapping[str, bytes]
     )
 
 
-def group_from(group_id: str, value: GroupValue, now: Now) -> Group:
-    """The group that was written: stable with sessions that start now, or empty."""
-    members = {member.member_id: _member(member, value.protocol_name, now) for member in value.members}
-    static_ids, support = dict[str, str](), dict[str, int]()
+def restore_group(group_id: str, value: GroupValue, now: Now) -> Group:
+    """The group of a record: stable with sessions that start now, or empty."""
+    members = {member.member_id: _restore_member(member, value.protocol_name, now) for member in value.members}
+    static_member_ids, support = dict[str, str](), dict[str, int]()
     for member in members.values():
         protocol_selection.count(support, member.protocols, 1)
         if member.group_instance_id is not None:
-            static_ids[member.group_instance_id] = member.member_id
-    # The record's leader may be missing where damage or another's bug left it so; somebody has to lead.
+            static_member_ids[member.group_instance_id] = member.member_id
+    # The leader in the record may not be a member, after damage or another broker's bug; a group with members has one.
     leader_id = value.leader_id if value.leader_id in members else next(iter(members), None)
     return Group(
         group_id,
@@ -59,15 +59,15 @@ def group_from(group_id: str, value: GroupValue, now: Now) -> Group:
         leader_id,
         MappingProxyType(members),
         state_since_ms=value.state_since_ms,
-        static_ids=MappingProxyType(
+        static_member_ids=MappingProxyType(
             {m.group_instance_id: m.member_id for m in members.values() if m.group_instance_id}
         ),
-        support=MappingProxyType(support),
-        due_ms=min((member.session_ends_ms for member in members.values()), default=None),
+        protocol_support=MappingProxyType(support),
+        due_ms=min((member.session_deadline_ms for member in members.values()), default=None),
     )
 
 
-def _member(value: MemberValue, protocol_name: str | None, now: Now) -> Member:
+def _restore_member(value: MemberValue, protocol_name: str | None, now: Now) -> Member:
     return Member(
         value.member_id,
         value.group_instance_id,
@@ -77,5 +77,5 @@ def _member(value: MemberValue, protocol_name: str | None, now: Now) -> Member:
         value.session_timeout_ms,
         (Protocol(protocol_name or "", value.subscription),),
         value.assignment,
-        session_ends_ms=now.monotonic_ms + value.session_timeout_ms,
+        session_deadline_ms=now.monotonic_ms + value.session_timeout_ms,
     )

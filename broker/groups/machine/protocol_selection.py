@@ -1,7 +1,8 @@
-"""Which protocol a group uses: one that all members know, and of those the one that most of them like best.
+"""Selection of a generation's protocol (assignment strategy).
 
-Every member lists its protocols in the order of its liking. A protocol's support is the number of members that list it,
-so it is common to all when that equals their number. The machine admits nobody who would leave no common protocol.
+Every member lists its protocols in order of preference. A protocol's support is the number of members that list it, so
+a protocol is common to all members when its support equals their number. Members without a common protocol are not
+admitted.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from sordini.broker.groups.machine.state import Member, Protocol
 
 
 def names(protocols: Iterable[Protocol]) -> dict[str, None]:
-    """The names in order, each once."""
+    """The names in order, without repetitions."""
     return dict.fromkeys(protocol.name for protocol in protocols)
 
 
 def count(support: dict[str, int], protocols: Iterable[Protocol], change: int) -> None:
-    """Add a member's protocols to the support (`change` 1), or take them away (-1)."""
+    """Add a member's protocols to the support (`change` 1), or subtract them (-1)."""
     for name in names(protocols):
         supporters = support.get(name, 0) + change
         if supporters:
@@ -28,14 +29,14 @@ def count(support: dict[str, int], protocols: Iterable[Protocol], change: int) -
 
 
 def has_common(support: Mapping[str, int], members: int, protocols: Iterable[Protocol]) -> bool:
-    """Whether one of these protocols is known to all members there are."""
+    """Whether all members support one of these protocols."""
     return any(support.get(protocol.name, 0) == members for protocol in protocols)
 
 
 def select(members: Collection[Member], support: Mapping[str, int]) -> str:
-    """The common protocol with the most votes; among equals the one that was voted for first.
+    """The common protocol with the most votes; at equality the one with the earliest vote.
 
-    Apache Kafka leaves it to a hash table which of the equals it takes.
+    Apache Kafka's choice between equals depends on the order of a hash table.
     """
     common = {name for name, supporters in support.items() if supporters == len(members)}
     votes = Counter(next(name for name in names(member.protocols) if name in common) for member in members)

@@ -1,142 +1,147 @@
-"""From one generation to the next: asking everybody to join, waiting, and beginning when all have.
+"""From one generation to the next: PREPARING_REBALANCE, in which members join, and the start of the new generation.
 
-A rebalance ends when all members have joined and no id that was given out is still to come; or when its time is up, and
-then those who have not joined are left behind. Static members stay even so, until their session ends (KIP-345). A
-group that was empty waits its initial delay out, however many have joined, and longer if more keep coming.
+A rebalance completes when all members have joined and no id that was given out is missing; or at its deadline, which
+removes the members that have not joined. Static members stay until their session expires (KIP-345). A group that was
+empty waits for its initial delay, however many have joined, and longer while more members join.
 """
 
 from __future__ import annotations
 
 from sordini.broker.groups.machine import protocol_selection
 from sordini.broker.groups.machine.events import JoinAnswer, JoinedMember, SyncAnswer
-from sordini.broker.groups.machine.state import Caller, Emptying, GroupState, InitialDelay, Member
-from sordini.broker.groups.machine.transition import Turn
+from sordini.broker.groups.machine.state import Caller, EmptyGroupWrite, GroupState, InitialDelay, Member
+from sordini.broker.groups.machine.transition import Transition
 from sordini.protocol.errors import ErrorCode
 
-POSTPONED_MS_MIN = 1_000
-"""When nobody has joined in time, the group waits on, and at least so long: a member may ask for a timeout of 0."""
+JOIN_EXTENSION_MS_MIN = 1_000
+"""The shortest extension of a rebalance that no member has joined in time: a member may have a timeout of 0."""
 
 
-def begin(turn: Turn) -> None:
-    """Ask everybody to join again, unless they are being asked already."""
-    if turn.state is GroupState.PREPARING_REBALANCE:
+def prepare(transition: Transition) -> None:
+    """Start a rebalance, unless one is being prepared."""
+    if transition.state is GroupState.PREPARING_REBALANCE:
         return
-    if turn.state is GroupState.COMPLETING_REBALANCE:
-        answer_syncs(turn, ErrorCode.REBALANCE_IN_PROGRESS)
-    forget_syncs(turn)
-    wait_ms = turn.rebalance_timeout_ms
-    if turn.state is GroupState.EMPTY:
-        delay_ms = turn.limits.initial_rebalance_delay_ms
-        turn.initial = InitialDelay(max(wait_ms - delay_ms, 0))
+    if transition.state is GroupState.COMPLETING_REBALANCE:
+        fail_pending_syncs(transition, ErrorCode.REBALANCE_IN_PROGRESS)
+    cancel_sync_deadline(transition)
+    wait_ms = transition.rebalance_timeout_ms
+    if transition.state is GroupState.EMPTY:
+        delay_ms = transition.limits.initial_rebalance_delay_ms
+        transition.initial_delay = InitialDelay(max(wait_ms - delay_ms, 0))
         wait_ms = delay_ms
-    turn.become(GroupState.PREPARING_REBALANCE)
-    _wait(turn, wait_ms)
+    transition.transition_to(GroupState.PREPARING_REBALANCE)
+    _schedule_completion(transition, wait_ms)
 
 
-def _wait(turn: Turn, wait_ms: int) -> None:
-    turn.rebalance_ends_ms = turn.expect(turn.now_ms + wait_ms)
-    turn.ends_at_once = wait_ms == 0
+def _schedule_completion(transition: Transition, wait_ms: int) -> None:
+    transition.rebalance_deadline_ms = transition.schedule(transition.now_ms + wait_ms)
+    transition.completes_at_once = wait_ms == 0
 
 
-def settle(turn: Turn) -> None:
-    """End the rebalance if all have joined or nothing is to be waited for. At the end of all that may change that.
+def maybe_complete(transition: Transition) -> None:
+    """Complete the rebalance if all members have joined or there is no delay. Called after every change of members.
 
-    That its time is up is seen by `sessions.tick` alone, which knows of stalls.
+    Only `member_sessions.tick` completes a rebalance at its deadline: it takes stalls of the loop into account.
     """
-    if turn.state is not GroupState.PREPARING_REBALANCE:
+    if transition.state is not GroupState.PREPARING_REBALANCE:
         return
-    all_joined = turn.initial is None and not turn.pending and turn.joined == len(turn.members)
-    if all_joined or turn.ends_at_once:
-        end(turn)
+    is_waiting = transition.initial_delay is not None or transition.pending_joins
+    all_joined = not is_waiting and transition.joined_count == len(transition.members)
+    if all_joined or transition.completes_at_once:
+        complete(transition)
 
 
-def end(turn: Turn) -> None:
-    """All have joined, or the time is up."""
-    initial = turn.initial
-    if initial is not None and initial.newcomer_came:
-        delay_ms = min(turn.limits.initial_rebalance_delay_ms, initial.remaining_ms)
-        turn.initial = InitialDelay(initial.remaining_ms - delay_ms)
-        _wait(turn, delay_ms)
-        settle(turn)
+def complete(transition: Transition) -> None:
+    """All members have joined, or the deadline has passed."""
+    initial_delay = transition.initial_delay
+    if initial_delay is not None and initial_delay.new_member_joined:
+        delay_ms = min(transition.limits.initial_rebalance_delay_ms, initial_delay.remaining_ms)
+        transition.initial_delay = InitialDelay(initial_delay.remaining_ms - delay_ms)
+        _schedule_completion(transition, delay_ms)
+        maybe_complete(transition)
         return
-    turn.initial = None
-    for member in [member for member in turn.members.values() if member.joining is None and not member.is_static]:
-        turn.remove(member.member_id)
-    if not turn.members:
-        _become_empty(turn)
-    elif _has_leader(turn):
-        _begin_generation(turn)
+    transition.initial_delay = None
+    for member in list(transition.members.values()):
+        if member.awaiting_join is None and not member.is_static:
+            transition.remove_member(member.member_id, fenced="rebalance timeout")
+    if not transition.members:
+        _complete_empty(transition)
+    elif _elect_joined_leader(transition):
+        _start_generation(transition)
     else:
-        _wait(turn, max(turn.rebalance_timeout_ms, POSTPONED_MS_MIN))
+        _schedule_completion(transition, max(transition.rebalance_timeout_ms, JOIN_EXTENSION_MS_MIN))
 
 
-def _has_leader(turn: Turn) -> bool:
-    """See to it that a member leads that has joined; False if none has."""
-    if turn.leader_id is None or turn.members[turn.leader_id].joining is None:
-        joined = (member_id for member_id, member in turn.members.items() if member.joining is not None)
-        turn.leader_id = next(joined, turn.leader_id)
-    return turn.leader_id is not None and turn.members[turn.leader_id].joining is not None
+def _elect_joined_leader(transition: Transition) -> bool:
+    """Make a member that has joined the leader; False if no member has joined."""
+    if transition.leader_id is None or transition.members[transition.leader_id].awaiting_join is None:
+        joined = (member_id for member_id, member in transition.members.items() if member.awaiting_join is not None)
+        transition.leader_id = next(joined, transition.leader_id)
+    return transition.leader_id is not None and transition.members[transition.leader_id].awaiting_join is not None
 
 
-def _become_empty(turn: Turn) -> None:
-    turn.generation_id += 1
-    turn.protocol_name = None
-    turn.rebalance_ends_ms = None
-    turn.become(GroupState.EMPTY)
-    turn.write(Emptying())
+def _complete_empty(transition: Transition) -> None:
+    transition.generation_id += 1
+    transition.protocol_name = None
+    transition.rebalance_deadline_ms = None
+    transition.transition_to(GroupState.EMPTY)
+    transition.write_group(EmptyGroupWrite())
+    transition.rebalance_completed()
 
 
-def _begin_generation(turn: Turn) -> None:
-    turn.generation_id += 1
-    turn.protocol_name = protocol_selection.select(turn.members.values(), turn.support)
-    turn.rebalance_ends_ms = None
-    turn.become(GroupState.COMPLETING_REBALANCE)
-    for member in list(turn.members.values()):
-        if member.joining is not None:
-            turn.reply(member.joining, answer(turn, member.member_id))
-        turn.put(turn.heard(member._replace(joining=None, is_new=False, owes_sync=True)))
-    turn.sync_ends_ms = turn.expect(turn.now_ms + turn.rebalance_timeout_ms)
+def _start_generation(transition: Transition) -> None:
+    transition.generation_id += 1
+    transition.protocol_name = protocol_selection.select(transition.members.values(), transition.protocol_support)
+    transition.rebalance_deadline_ms = None
+    transition.transition_to(GroupState.COMPLETING_REBALANCE)
+    for member in list(transition.members.values()):
+        if member.awaiting_join is not None:
+            transition.reply(member.awaiting_join, join_answer(transition, member.member_id))
+        joined = member._replace(awaiting_join=None, is_new=False, is_pending_sync=True)
+        transition.update_member(transition.restart_session(joined))
+    transition.sync_deadline_ms = transition.schedule(transition.now_ms + transition.rebalance_timeout_ms)
 
 
-def answer(turn: Turn, member_id: str, *, skip_assignment: bool = False) -> JoinAnswer:
-    """What a member is told of this generation; its leader is told of all members."""
+def join_answer(transition: Transition, member_id: str, *, skip_assignment: bool = False) -> JoinAnswer:
+    """The current generation, for one member; the leader's answer lists all members."""
     return JoinAnswer(
         ErrorCode.NONE,
-        turn.generation_id,
-        turn.protocol_type,
-        turn.protocol_name,
-        turn.leader_id or "",
+        transition.generation_id,
+        transition.protocol_type,
+        transition.protocol_name,
+        transition.leader_id or "",
         skip_assignment,
         member_id,
-        _members(turn) if member_id == turn.leader_id else (),
+        _joined_members(transition) if member_id == transition.leader_id else (),
     )
 
 
-def _members(turn: Turn) -> tuple[JoinedMember, ...]:
+def _joined_members(transition: Transition) -> tuple[JoinedMember, ...]:
     return tuple(
-        JoinedMember(member.member_id, member.group_instance_id, member.metadata(turn.protocol_name))
-        for member in turn.members.values()
+        JoinedMember(member.member_id, member.group_instance_id, member.metadata(transition.protocol_name))
+        for member in transition.members.values()
     )
 
 
-def answer_syncs(turn: Turn, error: ErrorCode) -> None:
-    """The assignment did not come about: nobody has one, and who waits for it is told why."""
-    for member in list(turn.members.values()):
-        unassigned = member._replace(assignment=b"", syncing=None)
-        if member.syncing is not None:
-            turn.reply(member.syncing, SyncAnswer(error))
-            unassigned = turn.heard(unassigned)
-        turn.put(unassigned)
+def fail_pending_syncs(transition: Transition, error: ErrorCode) -> None:
+    """The assignment failed: answer pending syncs with the error, and clear all assignments."""
+    for member in list(transition.members.values()):
+        unassigned = member._replace(assignment=b"", awaiting_sync=None)
+        if member.awaiting_sync is not None:
+            transition.reply(member.awaiting_sync, SyncAnswer(error))
+            unassigned = transition.restart_session(unassigned)
+        transition.update_member(unassigned)
 
 
-def forget_syncs(turn: Turn) -> None:
-    turn.sync_ends_ms = None
-    for member in [member for member in turn.members.values() if member.owes_sync]:
-        turn.put(member._replace(owes_sync=False))
+def cancel_sync_deadline(transition: Transition) -> None:
+    transition.sync_deadline_ms = None
+    for member in list(transition.members.values()):
+        if member.is_pending_sync:
+            transition.update_member(member._replace(is_pending_sync=False))
 
 
-def await_join(turn: Turn, member: Member, caller: Caller) -> None:
-    """Let a member's join wait. One that waited already is given up: its client has asked again."""
-    if member.joining is not None:
-        turn.reply(member.joining, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
-    turn.put(member._replace(joining=caller))
+def set_awaiting_join(transition: Transition, member: Member, caller: Caller) -> None:
+    """Let a member's join wait. An earlier join of the member is answered: its client has sent another."""
+    if member.awaiting_join is not None:
+        transition.reply(member.awaiting_join, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
+    transition.update_member(member._replace(awaiting_join=caller))

@@ -2,17 +2,16 @@
 
     key    int16 version | 0, 1: group, topic, int32 partition -> a committed offset
                          | 2: group                            -> the group itself
-                         | 3 and up: of a newer kind of group, none of ours
-    value  int16 version | the offset or the group; no value (a tombstone) takes it away
+                         | 3 and up: other kinds of groups, which are skipped
+    value  int16 version | the offset or the group; no value: a tombstone
 
 Offsets are written in value version 3, or 1 where an old client asked for a retention of its own; groups in version 3.
-Everything up to version 4 is read, which is flexible and comes from newer releases. Who is asked to read bytes that
-make no sense gives a `Damaged` back and raises nothing: one bad record must not cost a partition its groups.
+Everything up to version 4 is read, which is flexible and comes from newer releases. Readers of invalid bytes return a
+`Damaged` and raise nothing: one damaged record must not lose the groups of a partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
@@ -37,12 +36,11 @@ _OFFSET_HEAD = Struct(">hqih")
 _OFFSET_HEAD_WITH_EXPIRY = Struct(">hqh")
 _TIMES = Struct(">qq")
 _NOT_SET = -1
-_INT32_MIN = -(2**31)
 
 
 @message(versions=range(2), flexible=NEVER)
 class _OffsetKey:
-    """Under which key a committed offset lies."""
+    """The key of a committed offset."""
 
     group: String = ""
     topic: String = ""
@@ -51,7 +49,7 @@ class _OffsetKey:
 
 @message(versions=range(5), flexible=4)
 class _OffsetValue:
-    """A committed offset. A newer release tags the topic's id to it, which is skipped."""
+    """A committed offset. Newer releases add the topic's id as a tagged field, which is skipped."""
 
     offset: Int64 = 0
     leader_epoch: Int32 = since(3, default=_NOT_SET)
@@ -62,7 +60,7 @@ class _OffsetValue:
 
 @message(versions=range(2, 3), flexible=NEVER)
 class _GroupKey:
-    """Under which key a group lies."""
+    """The key of a group."""
 
     group: String = ""
 
@@ -104,7 +102,7 @@ class GroupKey(NamedTuple):
 
 
 class UnknownKey(NamedTuple):
-    """A record of a kind that is none of ours; it is to be left alone."""
+    """A record of another kind, which is left unchanged."""
 
     version: int
 
@@ -147,7 +145,7 @@ def read_group(data: bytes | memoryview) -> GroupValue | Damaged:
     group = GroupValue(
         value.protocol_type, value.generation, value.protocol, value.leader, value.current_state_timestamp, members
     )
-    return _nonsense(group) or group
+    return _inconsistency(group) or group
 
 
 def _member(member: _Member, version: int) -> MemberValue:
@@ -165,8 +163,8 @@ def _member(member: _Member, version: int) -> MemberValue:
     )
 
 
-def _nonsense(group: GroupValue) -> Damaged | None:
-    """What no coordinator writes, and no group could be made of."""
+def _inconsistency(group: GroupValue) -> Damaged | None:
+    """What no coordinator writes, and no group can be restored from."""
     instance_ids = [member.group_instance_id for member in group.members if member.group_instance_id is not None]
     if len({member.member_id for member in group.members}) < len(group.members):
         return Damaged("two members have one id")
@@ -178,14 +176,14 @@ def _nonsense(group: GroupValue) -> Damaged | None:
 
 
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Written by hand, as `offset_value` is: every offset of every commit comes past here, and it saves 12 us each."""
+    """Written by hand, as `offset_value` is: that saves 12 us for every offset of every commit."""
     group, name = group_id.encode(), topic.encode()
     head = _VERSION_AND_LENGTH.pack(OFFSET_KEY_VERSION, len(group))
     return b"".join((head, group, _LENGTH.pack(len(name)), name, _INT32.pack(partition)))
 
 
 def offset_value(committed: CommittedOffset) -> bytes:
-    """An expiry asked for is kept at the cost of the leader epoch: one version has the one, another the other."""
+    """A value with an expiry has no leader epoch: no version has both."""
     offset, leader_epoch, text, committed_ms, expires_ms = committed
     note = text.encode()
     if expires_ms is None:
@@ -221,17 +219,3 @@ def group_value(group: GroupValue) -> bytes:
         ],
     )
     return written(value, GROUP_VALUE_VERSION)
-
-
-def partition_for(group_id: str, partitions: int) -> int:
-    """Which partition of __consumer_offsets keeps a group: Java's hash of its UTF-16, without the sign."""
-    units: Iterable[int] = group_id.encode("ascii", "replace")
-    if not group_id.isascii():
-        wide = group_id.encode("utf-16-be", "surrogatepass")
-        units = [high << 8 | low for high, low in zip(wide[::2], wide[1::2], strict=True)]
-    hashed = 0
-    for unit in units:
-        hashed = 31 * hashed + unit & 0xFFFF_FFFF
-    signed = hashed - 2**32 if hashed >= 2**31 else hashed
-    # The one number that has no opposite in 32 bits counts as 0.
-    return 0 if signed == _INT32_MIN else abs(signed) % partitions

@@ -1,8 +1,8 @@
-"""The values of a consumer group: its members, its state, and what of it is written down.
+"""The values of a consumer group: its members, its state, and the part of it that is written to the log.
 
-Frozen and comparable; nothing here decides (see `machine`). A group has two halves. What survives a restart is a
-`GroupValue`, the record in __consumer_offsets; everything else (who waits for an answer, when a session ends, ids given
-out and not used yet) lives and dies with the coordinator.
+Frozen and comparable; the decisions are in `machine`. The persistent part is a `GroupValue`, the group's
+record in __consumer_offsets. Everything else (pending requests, session deadlines, ids given out and not used yet) is
+volatile: it is lost with the leadership of the partition.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from types import MappingProxyType
 from typing import NamedTuple, NewType
 
 Caller = NewType("Caller", int)
-"""A request that waits for its answer; the shell numbers them, from 1."""
+"""The number of a pending request; the shell counts them from 1."""
 
-NOBODY = Caller(0)
-"""Stands where the shell has not numbered a request yet."""
+NO_CALLER = Caller(0)
+"""The caller of a request that the shell has not numbered yet."""
 
 
 class GroupState(Enum):
-    """Where a group stands; the value is the name that DescribeGroups tells."""
+    """The state of a group; the value is its name in DescribeGroups."""
 
     EMPTY = "Empty"
-    """No members. Offsets may be there still, and expire."""
+    """No members. The group may have offsets, which expire."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are asked to join again; those who do not in time are left behind."""
+    """Members have to join again; those that miss the deadline are removed."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """The generation has begun; everybody waits for the leader's assignment."""
+    """The generation has started, and waits for the leader's assignment."""
     STABLE = "Stable"
     """Every member has its assignment."""
     DEAD = "Dead"
-    """Gone: whoever still has it in hand must look for it anew."""
+    """Deleted, or unloaded from this broker."""
 
 
 class Protocol(NamedTuple):
-    """One assignment strategy that a member can take part in, with what it says of itself there."""
+    """One assignment strategy that a member supports, with its metadata for it."""
 
     name: str
     metadata: bytes
 
 
 class Member(NamedTuple):
-    """One member. `joining` and `syncing` are its requests that wait."""
+    """One member. `awaiting_join` and `awaiting_sync` are its pending requests."""
 
     member_id: str
     group_instance_id: str | None
@@ -52,30 +52,30 @@ class Member(NamedTuple):
     session_timeout_ms: int
     protocols: tuple[Protocol, ...]
     assignment: bytes = b""
-    joining: Caller | None = None
-    syncing: Caller | None = None
-    session_ends_ms: int = 0
-    """On the monotonic clock; does not count while a request of the member's waits here, unless it `is_new`."""
+    awaiting_join: Caller | None = None
+    awaiting_sync: Caller | None = None
+    session_deadline_ms: int = 0
+    """On the monotonic clock; not in force while a request of the member is pending, unless it `is_new`."""
     is_new: bool = False
-    """Has not been in a generation yet: while its first join waits, it has `NEW_MEMBER_TIMEOUT_MS` instead."""
-    owes_sync: bool = False
-    """Was told of the generation and has not asked for its assignment yet."""
+    """Has not been in a generation yet: while its first join is pending, the limit is `NEW_MEMBER_TIMEOUT_MS`."""
+    is_pending_sync: bool = False
+    """Has the answer to its join, and has not sent SyncGroup yet."""
 
     @property
     def is_static(self) -> bool:
         return self.group_instance_id is not None
 
     @property
-    def waits(self) -> bool:
-        return self.joining is not None or self.syncing is not None
+    def awaits_response(self) -> bool:
+        return self.awaiting_join is not None or self.awaiting_sync is not None
 
     @property
     def expires_ms(self) -> int | None:
-        """When the member is expelled if nothing is heard of it; None while it is not the one to speak."""
-        return None if self.waits and not self.is_new else self.session_ends_ms
+        """When the member is fenced unless it sends a request; None while the next message is the broker's."""
+        return None if self.awaits_response and not self.is_new else self.session_deadline_ms
 
-    def with_session(self, ends_ms: int) -> Member:
-        """`_replace(session_ends_ms=...)`, at a third of its cost: a heartbeat consists of little else."""
+    def with_session_deadline(self, deadline_ms: int) -> Member:
+        """`_replace(session_deadline_ms=...)`, at a third of its cost, which is most of a heartbeat's."""
         return Member(
             self.member_id,
             self.group_instance_id,
@@ -85,73 +85,73 @@ class Member(NamedTuple):
             self.session_timeout_ms,
             self.protocols,
             self.assignment,
-            self.joining,
-            self.syncing,
-            ends_ms,
+            self.awaiting_join,
+            self.awaiting_sync,
+            deadline_ms,
             self.is_new,
-            self.owes_sync,
+            self.is_pending_sync,
         )
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What it says of itself for a protocol; the first entry counts, as everywhere."""
+        """Its metadata for a protocol; of repeated entries the first is used."""
         return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), b"")
 
 
 class InitialDelay(NamedTuple):
-    """An empty group gathers members: whether another came since the wait began, and how long it may yet be drawn."""
+    """The delay of a group's first generation: what is left of it, and whether a member joined since it started."""
 
     remaining_ms: int
-    newcomer_came: bool = False
+    new_member_joined: bool = False
 
 
-class Grace(NamedTuple):
-    """After a stall: what had ended by `covers_ms` is looked at again at `ends_ms`, and not before."""
+class GracePeriod(NamedTuple):
+    """After a stall: what was due by `covers_ms` is checked again at `ends_ms`, and not before."""
 
     covers_ms: int
     ends_ms: int
 
 
-class Assigning(NamedTuple):
-    """The leader's assignment is being written; when it is, everybody gets theirs."""
+class AssignmentWrite(NamedTuple):
+    """The leader's assignment; once it is written, each member is sent its own."""
 
     assignments: Mapping[str, bytes]
 
 
-class Replacing(NamedTuple):
-    """A static member that came back under another id is being written; `before` comes back if that fails."""
+class ReplacementWrite(NamedTuple):
+    """A static member under its new id; if the write fails, `before` is restored."""
 
     before: Member
     member_id: str
     leader_id: str | None
-    """Who led before; told to members that cannot be told to skip the assignment."""
-    may_skip_assignment: bool
+    """The previous leader, named to members whose version cannot skip the assignment."""
+    supports_skipping_assignment: bool
 
 
-class Deleting(NamedTuple):
-    """The group's tombstone is being written."""
+class TombstoneWrite(NamedTuple):
+    """The group's tombstone."""
 
     caller: Caller | None
 
 
-class Emptying(NamedTuple):
-    """The group without members is being written; nobody waits for it."""
+class EmptyGroupWrite(NamedTuple):
+    """The group without members; no request waits for it."""
 
 
-class Writing(NamedTuple):
-    """A `Write` that has not been answered by `Written` yet, and what follows when it is."""
+class PendingWrite(NamedTuple):
+    """A `Write` without its `WriteCompleted` yet, and what it writes."""
 
     number: int
     generation_id: int
-    purpose: Assigning | Replacing | Deleting | Emptying
+    purpose: AssignmentWrite | ReplacementWrite | TombstoneWrite | EmptyGroupWrite
 
 
-NOTHING: MappingProxyType[str, int] = MappingProxyType({})
+EMPTY_INTS: MappingProxyType[str, int] = MappingProxyType({})
 NO_MEMBERS: MappingProxyType[str, Member] = MappingProxyType({})
 NO_IDS: MappingProxyType[str, str] = MappingProxyType({})
 
 
 class Group(NamedTuple):
-    """One group. Times ending in `_ms` are of the monotonic clock, but for `state_since_ms`, which is written down."""
+    """One group. Times ending in `_ms` are of the monotonic clock, but for `state_since_ms`, which is persistent."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY
@@ -160,28 +160,28 @@ class Group(NamedTuple):
     protocol_name: str | None = None
     leader_id: str | None = None
     members: MappingProxyType[str, Member] = NO_MEMBERS
-    """By member id, in the order in which they came."""
-    pending: MappingProxyType[str, int] = NOTHING
-    """Ids given out (KIP-394) that have not joined yet, and when they lapse."""
-    rebalance_ends_ms: int | None = None
-    """While preparing: when those who have not joined are left behind."""
+    """By member id, in the order in which they joined."""
+    pending_joins: MappingProxyType[str, int] = EMPTY_INTS
+    """Ids given out (KIP-394) that have not joined yet, and when they expire."""
+    rebalance_deadline_ms: int | None = None
+    """While preparing: when members that have not joined are removed."""
     state_since_ms: int = -1
-    """Wall-clock time of the last change of state; what the expiry of an empty group's offsets counts from."""
-    static_ids: MappingProxyType[str, str] = NO_IDS
+    """Wall-clock time of the last change of state; the retention of an empty group's offsets starts here."""
+    static_member_ids: MappingProxyType[str, str] = NO_IDS
     """Instance id -> member id, for every static member."""
-    support: MappingProxyType[str, int] = NOTHING
-    """How many members know each protocol."""
-    initial: InitialDelay | None = None
-    """While preparing, if it was empty before: it waits its delay out even when all have joined."""
-    sync_ends_ms: int | None = None
-    """While members owe a sync: when those who still do are removed."""
-    writing: tuple[Writing, ...] = ()
-    """What is being written, oldest first."""
-    writes: int = 0
-    """How many writes there were; the number of the last."""
+    protocol_support: MappingProxyType[str, int] = EMPTY_INTS
+    """How many members support each protocol."""
+    initial_delay: InitialDelay | None = None
+    """While preparing a group that was empty: it waits for the delay even when all members have joined."""
+    sync_deadline_ms: int | None = None
+    """While syncs are pending: when members that have not sent SyncGroup are removed."""
+    pending_writes: tuple[PendingWrite, ...] = ()
+    """Unfinished writes, oldest first."""
+    write_count: int = 0
+    """The number of the last write."""
     due_ms: int | None = None
-    """Nothing is due before this; that there is something due then is not promised (see `sessions`)."""
-    grace: Grace | None = None
+    """A lower bound of all deadlines (see `member_sessions`)."""
+    grace: GracePeriod | None = None
 
     def with_members(self, members: MappingProxyType[str, Member], due_ms: int | None) -> Group:
         """`_replace(members=..., due_ms=...)`, at a third of its cost."""
@@ -193,22 +193,22 @@ class Group(NamedTuple):
             self.protocol_name,
             self.leader_id,
             members,
-            self.pending,
-            self.rebalance_ends_ms,
+            self.pending_joins,
+            self.rebalance_deadline_ms,
             self.state_since_ms,
-            self.static_ids,
-            self.support,
-            self.initial,
-            self.sync_ends_ms,
-            self.writing,
-            self.writes,
+            self.static_member_ids,
+            self.protocol_support,
+            self.initial_delay,
+            self.sync_deadline_ms,
+            self.pending_writes,
+            self.write_count,
             due_ms,
             self.grace,
         )
 
 
 class MemberValue(NamedTuple):
-    """A member as it is written down."""
+    """A member in the group's record."""
 
     member_id: str
     group_instance_id: str | None
@@ -221,7 +221,7 @@ class MemberValue(NamedTuple):
 
 
 class GroupValue(NamedTuple):
-    """A group as it is written down: one record under the group's key, replaced as a whole."""
+    """The value of a group's record, which is replaced as a whole."""
 
     protocol_type: str
     generation_id: int
@@ -232,7 +232,7 @@ class GroupValue(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """A group's position in one partition. `expires_ms` is set only by old clients that asked for a retention."""
+    """A group's position in one partition. `expires_ms` is set only by clients up to OffsetCommit v4."""
 
     offset: int
     leader_epoch: int

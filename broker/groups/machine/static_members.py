@@ -1,92 +1,97 @@
-"""Static members that come back (KIP-345): the instance id stays, the member id is new, the old one is fenced.
+"""Static members that rejoin after a restart (KIP-345): the instance id stays, the member id is new, the old is fenced.
 
-In a stable group that is no reason to rebalance, as long as the vote for the protocol ends as it did: the new id is
-written down in the old one's place and its bearer keeps the assignment. It is answered when that is written; if it
-cannot be, everything is as it was. A leader that comes back must not assign again, since a stable group would not hear
-of the result: it is told to skip that (KIP-814), or, if it is too old for that, that somebody else leads.
+In a stable group this starts no rebalance, unless the vote for the protocol changes: the new id replaces the old one in
+the group's record, and the member keeps its assignment. Its join is answered once the record is written; if the write
+fails, the replacement is reverted. A leader that rejoins must not assign again, since the other members of a stable
+group would not receive the result: its answer says to skip the assignment (KIP-814) or, for older clients, names the
+previous leader.
 """
 
 from __future__ import annotations
 
 from sordini.broker.groups.machine import protocol_selection, rebalance
 from sordini.broker.groups.machine.events import Join, JoinAnswer
-from sordini.broker.groups.machine.state import GroupState, Replacing, Writing
-from sordini.broker.groups.machine.transition import Turn
+from sordini.broker.groups.machine.state import GroupState, PendingWrite, ReplacementWrite
+from sordini.broker.groups.machine.transition import Transition
 from sordini.protocol.errors import ErrorCode
 
-WRITES_MAX = 1_000
-"""Replacements that may be waiting for the disk at once; more are told to try again."""
+PENDING_WRITES_MAX = 1_000
+"""Limit of unwritten replacements of a group; further ones are answered COORDINATOR_LOAD_IN_PROGRESS, a retry."""
 
 
-def replace_by(turn: Turn, event: Join, instance_id: str) -> None:
-    if len(turn.writing) >= WRITES_MAX:
-        turn.reply(event.caller, JoinAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+def replace_static_member(transition: Transition, event: Join, instance_id: str) -> None:
+    if len(transition.pending_writes) >= PENDING_WRITES_MAX:
+        transition.reply(event.caller, JoinAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return
-    before = turn.members[turn.static_ids[instance_id]]
-    leader_id = turn.leader_id
-    turn.cut_off(before, ErrorCode.FENCED_INSTANCE_ID, told_id=before.member_id)
-    before = before._replace(joining=None, syncing=None)
+    before = transition.members[transition.static_member_ids[instance_id]]
+    leader_id = transition.leader_id
+    transition.fail_pending_requests(before, ErrorCode.FENCED_INSTANCE_ID, answered_id=before.member_id)
+    transition.fenced(before, f"replaced by {event.new_member_id}")
+    before = before._replace(awaiting_join=None, awaiting_sync=None)
     member = before._replace(
-        member_id=event.drawn_member_id,
+        member_id=event.new_member_id,
         rebalance_timeout_ms=event.rebalance_timeout_ms,
         session_timeout_ms=event.session_timeout_ms,
         protocols=event.protocols,
-        joining=event.caller,
+        awaiting_join=event.caller,
     )
-    turn.rename(before.member_id, turn.heard(member))
-    if (
-        turn.state is GroupState.STABLE
-        and protocol_selection.select(turn.members.values(), turn.support) == turn.protocol_name
-    ):
-        turn.write(Replacing(before, member.member_id, leader_id, event.may_skip_assignment))
+    transition.replace_member_id(before.member_id, transition.restart_session(member))
+    selected = protocol_selection.select(transition.members.values(), transition.protocol_support)
+    if transition.state is GroupState.STABLE and selected == transition.protocol_name:
+        skips = event.supports_skipping_assignment
+        transition.write_group(ReplacementWrite(before, member.member_id, leader_id, skips))
     else:
-        # While the leader assigns, it assigns to the old id: that has to begin again.
-        rebalance.begin(turn)
+        # A leader that is computing the assignment has the old id in it, so the members have to join again.
+        rebalance.prepare(transition)
 
 
-def written(turn: Turn, writing: Writing, purpose: Replacing, error: ErrorCode | None) -> None:
-    """The new id is written down, or could not be."""
-    member = turn.members.get(purpose.member_id)
-    if turn.state is not GroupState.STABLE or turn.generation_id != writing.generation_id:
-        return  # A rebalance has begun since; its generation is written with the new id, and answers the join.
+def replacement_written(
+    transition: Transition, write: PendingWrite, purpose: ReplacementWrite, error: ErrorCode | None
+) -> None:
+    """The record with the new id was written, or the write failed."""
+    member = transition.members.get(purpose.member_id)
+    if transition.state is not GroupState.STABLE or transition.generation_id != write.generation_id:
+        return  # A rebalance has started; its generation is written with the new id and answers the join.
     if member is None:
         if error is not None:
-            _never_was(turn, purpose)
+            _revert_in_later_write(transition, purpose)
         return
     if error is not None:
-        _undo(turn, purpose, error)
+        _revert(transition, purpose, error)
         return
-    if member.joining is not None:
-        turn.reply(member.joining, _answer(turn, purpose))
-        turn.put(turn.heard(member._replace(joining=None)))
+    if member.awaiting_join is not None:
+        transition.reply(member.awaiting_join, _answer(transition, purpose))
+        transition.update_member(transition.restart_session(member._replace(awaiting_join=None)))
 
 
-def _answer(turn: Turn, purpose: Replacing) -> JoinAnswer:
-    if purpose.may_skip_assignment:
-        return rebalance.answer(turn, purpose.member_id, skip_assignment=purpose.member_id == turn.leader_id)
+def _answer(transition: Transition, purpose: ReplacementWrite) -> JoinAnswer:
+    if purpose.supports_skipping_assignment:
+        return rebalance.join_answer(
+            transition, purpose.member_id, skip_assignment=purpose.member_id == transition.leader_id
+        )
     return JoinAnswer(
         ErrorCode.NONE,
-        turn.generation_id,
-        turn.protocol_type,
-        turn.protocol_name,
+        transition.generation_id,
+        transition.protocol_type,
+        transition.protocol_name,
         purpose.leader_id or "",
         member_id=purpose.member_id,
     )
 
 
-def _undo(turn: Turn, purpose: Replacing, error: ErrorCode) -> None:
-    member = turn.members[purpose.member_id]
-    if member.joining is not None:
-        told = (turn.generation_id, turn.protocol_type, turn.protocol_name, purpose.leader_id or "")
-        turn.reply(member.joining, JoinAnswer(error, *told))
-    turn.rename(purpose.member_id, turn.heard(purpose.before))
+def _revert(transition: Transition, purpose: ReplacementWrite, error: ErrorCode) -> None:
+    member = transition.members[purpose.member_id]
+    if member.awaiting_join is not None:
+        generation = transition.generation_id, transition.protocol_type, transition.protocol_name
+        transition.reply(member.awaiting_join, JoinAnswer(error, *generation, purpose.leader_id or ""))
+    transition.replace_member_id(purpose.member_id, transition.restart_session(purpose.before))
 
 
-def _never_was(turn: Turn, purpose: Replacing) -> None:
-    """The id was replaced again before it could be written: if that fails too, this one's old self returns."""
-    turn.writing = tuple(
+def _revert_in_later_write(transition: Transition, purpose: ReplacementWrite) -> None:
+    """The id was replaced again before the failed write: if the later write fails, too, it reverts to `before`."""
+    transition.pending_writes = tuple(
         later._replace(purpose=later.purpose._replace(before=purpose.before))
-        if isinstance(later.purpose, Replacing) and later.purpose.before.member_id == purpose.member_id
+        if isinstance(later.purpose, ReplacementWrite) and later.purpose.before.member_id == purpose.member_id
         else later
-        for later in turn.writing
+        for later in transition.pending_writes
     )

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignment, it is written down, and then everybody is given theirs."""
+"""SyncGroup: the leader sends the assignment, it is written, and then each member is sent its own."""
 
 from __future__ import annotations
 
@@ -6,79 +6,84 @@ from typing import assert_never
 
 from sordini.broker.groups.machine import rebalance
 from sordini.broker.groups.machine.events import Sync, SyncAnswer
-from sordini.broker.groups.machine.member_validation import refusal
-from sordini.broker.groups.machine.state import Assigning, GroupState, Member, Writing
-from sordini.broker.groups.machine.transition import Turn
+from sordini.broker.groups.machine.member_validation import member_error
+from sordini.broker.groups.machine.state import AssignmentWrite, GroupState, Member, PendingWrite
+from sordini.broker.groups.machine.transition import Transition
 from sordini.protocol.errors import ErrorCode
 
 
-def sync(turn: Turn, event: Sync) -> None:
-    error = _refusal(turn, event)
+def sync(transition: Transition, event: Sync) -> None:
+    error = _sync_error(transition, event)
     if error is not None:
-        turn.reply(event.caller, SyncAnswer(error))
+        transition.reply(event.caller, SyncAnswer(error))
         return
-    member = turn.members[event.member_id]
-    match turn.state:
+    member = transition.members[event.member_id]
+    match transition.state:
         case GroupState.PREPARING_REBALANCE:
-            turn.reply(event.caller, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+            transition.reply(event.caller, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
         case GroupState.COMPLETING_REBALANCE:
-            _await(turn, member, event)
+            _await_assignment(transition, member, event)
         case GroupState.STABLE:
-            turn.put(turn.heard(member._replace(owes_sync=False)))
-            turn.reply(event.caller, _assignment(turn, member))
+            transition.update_member(transition.restart_session(member._replace(is_pending_sync=False)))
+            transition.reply(event.caller, _assignment(transition, member))
         case GroupState.EMPTY | GroupState.DEAD:
-            raise AssertionError("a group without members has refused it")
+            raise AssertionError("a sync of a group without members is refused above")
         case _:
-            assert_never(turn.state)
-    if not any(member.owes_sync for member in turn.members.values()):
-        turn.sync_ends_ms = None
+            assert_never(transition.state)
+    if not any(member.is_pending_sync for member in transition.members.values()):
+        transition.sync_deadline_ms = None
 
 
-def _refusal(turn: Turn, event: Sync) -> ErrorCode | None:
-    if turn.state is GroupState.DEAD:
+def _sync_error(transition: Transition, event: Sync) -> ErrorCode | None:
+    if transition.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    error = refusal(turn.members, turn.static_ids, event.member_id, event.group_instance_id)
+    error = member_error(transition.members, transition.static_member_ids, event.member_id, event.group_instance_id)
     if error is not None:
         return error
-    if event.generation_id != turn.generation_id:
+    if event.generation_id != transition.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    if event.protocol_type not in (None, turn.protocol_type) or event.protocol_name not in (None, turn.protocol_name):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    return None
+    has_type = event.protocol_type in (None, transition.protocol_type)
+    has_protocol = event.protocol_name in (None, transition.protocol_name)
+    return None if has_type and has_protocol else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def _await(turn: Turn, member: Member, event: Sync) -> None:
-    if member.syncing is not None:
-        turn.reply(member.syncing, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))  # Its client has asked again.
-    turn.put(member._replace(syncing=event.caller, owes_sync=False))
-    if member.member_id == turn.leader_id and not _is_assigning(turn):
-        turn.write(Assigning({member_id: event.assignments.get(member_id, b"") for member_id in turn.members}))
+def _await_assignment(transition: Transition, member: Member, event: Sync) -> None:
+    if member.awaiting_sync is not None:
+        # The client has sent another SyncGroup.
+        transition.reply(member.awaiting_sync, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+    transition.update_member(member._replace(awaiting_sync=event.caller, is_pending_sync=False))
+    if member.member_id == transition.leader_id and not _is_assignment_pending(transition):
+        assignments = {member_id: event.assignments.get(member_id, b"") for member_id in transition.members}
+        transition.write_group(AssignmentWrite(assignments))
 
 
-def _is_assigning(turn: Turn) -> bool:
+def _is_assignment_pending(transition: Transition) -> bool:
     return any(
-        isinstance(writing.purpose, Assigning) and writing.generation_id == turn.generation_id
-        for writing in turn.writing
+        isinstance(write.purpose, AssignmentWrite) and write.generation_id == transition.generation_id
+        for write in transition.pending_writes
     )
 
 
-def written(turn: Turn, writing: Writing, purpose: Assigning, error: ErrorCode | None) -> None:
-    """The assignment is written down, or could not be: then the members have to join again."""
-    if turn.state is not GroupState.COMPLETING_REBALANCE or turn.generation_id != writing.generation_id:
+def assignment_written(
+    transition: Transition, write: PendingWrite, purpose: AssignmentWrite, error: ErrorCode | None
+) -> None:
+    """The assignment was written, or the write failed: then the members have to join again."""
+    if transition.state is not GroupState.COMPLETING_REBALANCE or transition.generation_id != write.generation_id:
         return
     if error is not None:
-        rebalance.answer_syncs(turn, error)
-        rebalance.begin(turn)
-        rebalance.settle(turn)
+        rebalance.fail_pending_syncs(transition, error)
+        rebalance.prepare(transition)
+        rebalance.maybe_complete(transition)
         return
-    turn.become(GroupState.STABLE)
-    for member in list(turn.members.values()):
+    transition.transition_to(GroupState.STABLE)
+    for member in list(transition.members.values()):
         assigned = member._replace(assignment=purpose.assignments[member.member_id])
-        if member.syncing is not None:
-            turn.reply(member.syncing, _assignment(turn, assigned))
-            assigned = turn.heard(assigned._replace(syncing=None))
-        turn.put(assigned)
+        if member.awaiting_sync is not None:
+            transition.reply(member.awaiting_sync, _assignment(transition, assigned))
+            assigned = transition.restart_session(assigned._replace(awaiting_sync=None))
+        transition.update_member(assigned)
+    transition.rebalance_completed()
 
 
-def _assignment(turn: Turn, member: Member) -> SyncAnswer:
-    return SyncAnswer(ErrorCode.NONE, turn.protocol_type, turn.protocol_name, member.assignment)
+def _assignment(transition: Transition, member: Member) -> SyncAnswer:
+    return SyncAnswer(ErrorCode.NONE, transition.protocol_type, transition.protocol_name, member.assignment)

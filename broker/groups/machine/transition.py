@@ -1,7 +1,7 @@
-"""One step of a group's machine in the making: the group as it becomes, and what is to be done about it.
+"""One step of a group's machine: the changes of the group, and the actions.
 
-A `Turn` is the scratch paper of `machine.step`. It keeps what must always agree in agreement (members, who is static,
-which protocols have how much support, the earliest deadline), and it answers whoever is cut off when a member goes.
+`machine.step` works on a `Transition`, which keeps the derived fields consistent with the members (static member ids,
+protocol support, leader, the earliest deadline), and answers the pending requests of members that are removed.
 """
 
 from __future__ import annotations
@@ -15,41 +15,43 @@ from sordini.broker.groups.machine.events import (
     GroupLimits,
     JoinAnswer,
     LeaveAnswer,
+    MemberFenced,
     Now,
+    RebalanceCompleted,
     Reply,
     SyncAnswer,
     Write,
 )
-from sordini.broker.groups.machine.persistent_state import value_of
+from sordini.broker.groups.machine.persistent_state import persistent_value
 from sordini.broker.groups.machine.state import (
-    Assigning,
+    AssignmentWrite,
     Caller,
-    Deleting,
-    Emptying,
+    EmptyGroupWrite,
     Group,
     GroupState,
     Member,
+    PendingWrite,
     Protocol,
-    Replacing,
-    Writing,
+    ReplacementWrite,
+    TombstoneWrite,
 )
 from sordini.protocol.errors import ErrorCode
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
-"""A newcomer's first join waits no longer: its client may be gone, and it does not know its id to send heartbeats."""
+"""Limit for a pending first join: its client cannot send heartbeats, as it does not know the id."""
 
-BEFORE = {
+VALID_PREVIOUS_STATES = {
     GroupState.EMPTY: {GroupState.PREPARING_REBALANCE, GroupState.DEAD},
     GroupState.PREPARING_REBALANCE: {GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE},
     GroupState.COMPLETING_REBALANCE: {GroupState.PREPARING_REBALANCE},
     GroupState.STABLE: {GroupState.COMPLETING_REBALANCE},
     GroupState.DEAD: set(GroupState),
 }
-"""Which states a state can follow. Out of DEAD there is one way: the tombstone could not be written."""
+"""The states that may precede each state. A group leaves DEAD only when its tombstone could not be written."""
 
 
-class Turn:
-    """The changes and actions of one step. What is not changed by a method is changed by whoever decides."""
+class Transition:
+    """The changes and actions of one step. Fields that no method changes are set by the deciding modules."""
 
     def __init__(self, group: Group, now: Now, limits: GroupLimits) -> None:
         self.now_ms = now.monotonic_ms
@@ -61,27 +63,27 @@ class Turn:
         self.protocol_name = group.protocol_name
         self.leader_id = group.leader_id
         self.members = group.members.copy()
-        self.pending = group.pending.copy()
-        self.rebalance_ends_ms = group.rebalance_ends_ms
-        self.static_ids = group.static_ids.copy()
-        self.support = group.support.copy()
-        self.initial = group.initial
-        self.sync_ends_ms = group.sync_ends_ms
-        self.writing = group.writing
+        self.pending_joins = group.pending_joins.copy()
+        self.rebalance_deadline_ms = group.rebalance_deadline_ms
+        self.static_member_ids = group.static_member_ids.copy()
+        self.protocol_support = group.protocol_support.copy()
+        self.initial_delay = group.initial_delay
+        self.sync_deadline_ms = group.sync_deadline_ms
+        self.pending_writes = group.pending_writes
         self.due_ms = group.due_ms
         self.grace = group.grace
-        self.ends_at_once = False
-        """Whether the rebalance that begins in this step is not to be waited for at all."""
+        self.completes_at_once = False
+        """Whether the rebalance that starts in this step has no delay."""
         self._state_since_ms = group.state_since_ms
-        self._writes = group.writes
+        self._writes = group.write_count
         self._has_changed_state = False
         self._wall_ms = now.wall_ms
         self._actions: list[Action] = []
 
     def finish(self) -> tuple[Group, list[Action]]:
-        """The group after this step, and what is to be done, in order."""
+        """The group after this step, and the actions in order."""
         if self._has_changed_state and self.grace is None:
-            self.due_ms = self.earliest_ms()
+            self.due_ms = self.earliest_deadline_ms()
         return self._group(), self._actions
 
     def _group(self) -> Group:
@@ -93,90 +95,95 @@ class Turn:
             self.protocol_name,
             self.leader_id,
             MappingProxyType(self.members),
-            MappingProxyType(self.pending),
-            self.rebalance_ends_ms,
+            MappingProxyType(self.pending_joins),
+            self.rebalance_deadline_ms,
             self._state_since_ms,
-            MappingProxyType(self.static_ids),
-            MappingProxyType(self.support),
-            self.initial,
-            self.sync_ends_ms,
-            self.writing,
+            MappingProxyType(self.static_member_ids),
+            MappingProxyType(self.protocol_support),
+            self.initial_delay,
+            self.sync_deadline_ms,
+            self.pending_writes,
             self._writes,
             self.due_ms,
             self.grace,
         )
 
-    # What is known.
+    # Queries.
 
     @property
-    def joined(self) -> int:
-        """How many members' joins wait."""
-        return sum(member.joining is not None for member in self.members.values())
+    def joined_count(self) -> int:
+        """How many members have joined."""
+        return sum(member.awaiting_join is not None for member in self.members.values())
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The group waits as long as the most patient of its members."""
+        """The longest timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def supports(self, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
-        """Whether somebody with these protocols can be in the group."""
+    def supports_protocols(self, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
+        """Whether a member with these protocols can be in the group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         return protocol_type == self.protocol_type and protocol_selection.has_common(
-            self.support, len(self.members), protocols
+            self.protocol_support, len(self.members), protocols
         )
 
-    def earliest_ms(self) -> int | None:
+    def earliest_deadline_ms(self) -> int | None:
         """The next deadline."""
-        deadlines = [*self.pending.values(), self.rebalance_ends_ms, self.sync_ends_ms]
+        deadlines = [*self.pending_joins.values(), self.rebalance_deadline_ms, self.sync_deadline_ms]
         deadlines += [member.expires_ms for member in self.members.values()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
-    # What changes.
+    # Changes.
 
-    def become(self, state: GroupState) -> None:
-        assert self.state in BEFORE[state], f"{self.group_id}: from {self.state} to {state}"
+    def transition_to(self, state: GroupState) -> None:
+        assert self.state in VALID_PREVIOUS_STATES[state], f"{self.group_id}: from {self.state} to {state}"
         self.state = state
         self._has_changed_state = True
         self._state_since_ms = self._wall_ms
 
-    def expect(self, deadline_ms: int) -> int:
-        """Note a deadline, so that nobody looks later than that."""
+    def schedule(self, deadline_ms: int) -> int:
+        """Make sure that a `Tick` comes at this deadline; returns it."""
         if self.due_ms is None or deadline_ms < self.due_ms:
             self.due_ms = deadline_ms
         return deadline_ms
 
-    def put(self, member: Member) -> None:
-        """Take a member's new self; its id, instance id and protocols are what they were."""
+    def update_member(self, member: Member) -> None:
+        """Replace a member by its new value; its id, instance id and protocols must be unchanged."""
         self.members[member.member_id] = member
 
-    def add(self, member: Member, protocol_type: str) -> None:
-        """Take a newcomer in; the first of a group settles its type, and leads."""
+    def add_member(self, member: Member, protocol_type: str) -> None:
+        """Add a new member; the first one determines the group's protocol type, and leads."""
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
-        protocol_selection.count(self.support, member.protocols, 1)
+        protocol_selection.count(self.protocol_support, member.protocols, 1)
         if member.group_instance_id is not None:
-            self.static_ids[member.group_instance_id] = member.member_id
+            self.static_member_ids[member.group_instance_id] = member.member_id
         if self.leader_id is None:
             self.leader_id = member.member_id
-        self.pending.pop(member.member_id, None)
+        self.pending_joins.pop(member.member_id, None)
 
-    def remove(self, member_id: str) -> None:
-        """Take a member out, or an id that was given out. What waits of it is answered; the oldest leads next."""
-        self.pending.pop(member_id, None)
+    def remove_member(self, member_id: str, fenced: str | None = None) -> None:
+        """Remove a member, or an id that was given out. The oldest of the others succeeds a leader.
+
+        `fenced` is the reason, for a member that has not left by a request of its own.
+        """
+        self.pending_joins.pop(member_id, None)
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        protocol_selection.count(self.support, member.protocols, -1)
+        protocol_selection.count(self.protocol_support, member.protocols, -1)
         if member.group_instance_id is not None:
-            del self.static_ids[member.group_instance_id]
+            del self.static_member_ids[member.group_instance_id]
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
-        self.cut_off(member, ErrorCode.UNKNOWN_MEMBER_ID, told_id="")
+        self.fail_pending_requests(member, ErrorCode.UNKNOWN_MEMBER_ID, answered_id="")
+        if fenced is not None:
+            self.fenced(member, fenced)
 
-    def rename(self, old_id: str, new: Member) -> None:
-        """Let a static member go on under another id, in the place where it was."""
+    def replace_member_id(self, old_id: str, new: Member) -> None:
+        """Give a static member another id, in the same position."""
         old = self.members[old_id]
         assert new.group_instance_id is not None
         assert new.group_instance_id == old.group_instance_id
@@ -184,41 +191,49 @@ class Turn:
             (new.member_id if member_id == old_id else member_id): (new if member_id == old_id else member)
             for member_id, member in self.members.items()
         }
-        self.static_ids[new.group_instance_id] = new.member_id
-        protocol_selection.count(self.support, old.protocols, -1)
-        protocol_selection.count(self.support, new.protocols, 1)
+        self.static_member_ids[new.group_instance_id] = new.member_id
+        protocol_selection.count(self.protocol_support, old.protocols, -1)
+        protocol_selection.count(self.protocol_support, new.protocols, 1)
         if self.leader_id == old_id:
             self.leader_id = new.member_id
 
-    def change_protocols(self, member: Member, protocols: tuple[Protocol, ...]) -> Member:
-        protocol_selection.count(self.support, member.protocols, -1)
-        protocol_selection.count(self.support, protocols, 1)
+    def update_protocols(self, member: Member, protocols: tuple[Protocol, ...]) -> Member:
+        protocol_selection.count(self.protocol_support, member.protocols, -1)
+        protocol_selection.count(self.protocol_support, protocols, 1)
         changed = member._replace(protocols=protocols)
-        self.put(changed)
+        self.update_member(changed)
         return changed
 
-    def heard(self, member: Member) -> Member:
-        """Start a member's session anew."""
+    def restart_session(self, member: Member) -> Member:
+        """The member with a session that starts now."""
         timeout_ms = NEW_MEMBER_TIMEOUT_MS if member.is_new else member.session_timeout_ms
-        return member._replace(session_ends_ms=self.expect(self.now_ms + timeout_ms))
+        return member._replace(session_deadline_ms=self.schedule(self.now_ms + timeout_ms))
 
-    # What is done.
+    # Actions.
 
     def reply(self, caller: Caller, answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer) -> None:
         self._actions.append(Reply(caller, answer))
 
-    def cut_off(self, member: Member, error: ErrorCode, told_id: str) -> None:
-        """Answer whatever waits of a member with an error. The member itself is the caller's to put."""
-        if member.joining is not None:
-            self.reply(member.joining, JoinAnswer(error, member_id=told_id))
-        if member.syncing is not None:
-            self.reply(member.syncing, SyncAnswer(error))
+    def fail_pending_requests(self, member: Member, error: ErrorCode, answered_id: str) -> None:
+        """Answer the pending requests of a member with an error. The member itself is updated by the caller."""
+        if member.awaiting_join is not None:
+            self.reply(member.awaiting_join, JoinAnswer(error, member_id=answered_id))
+        if member.awaiting_sync is not None:
+            self.reply(member.awaiting_sync, SyncAnswer(error))
 
-    def write(self, purpose: Assigning | Replacing | Deleting | Emptying) -> None:
-        """Have the group written down as it is now: as it will be when its assignments are given, or its tombstone."""
+    def write_group(self, purpose: AssignmentWrite | ReplacementWrite | TombstoneWrite | EmptyGroupWrite) -> None:
+        """Write the group as it is now, with the assignments that are about to be sent; or its tombstone."""
         self._writes += 1
         value = None
-        if not isinstance(purpose, Deleting):
-            value = value_of(self._group(), purpose.assignments if isinstance(purpose, Assigning) else None)
-        self.writing += (Writing(self._writes, self.generation_id, purpose),)
+        if not isinstance(purpose, TombstoneWrite):
+            value = persistent_value(
+                self._group(), purpose.assignments if isinstance(purpose, AssignmentWrite) else None
+            )
+        self.pending_writes += (PendingWrite(self._writes, self.generation_id, purpose),)
         self._actions.append(Write(self.generation_id, value, self._writes))
+
+    def fenced(self, member: Member, reason: str) -> None:
+        self._actions.append(MemberFenced(member.member_id, member.group_instance_id, reason))
+
+    def rebalance_completed(self) -> None:
+        self._actions.append(RebalanceCompleted(self.generation_id, len(self.members), self.protocol_name))

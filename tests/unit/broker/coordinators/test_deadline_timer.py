@@ -1,102 +1,102 @@
-"""One timer for all groups."""
+"""One timer for all keys of a coordinator."""
 
 from __future__ import annotations
 
-from sordini.broker.coordinators.deadline_timer import DRAIN_S, LATE_MS, DueTimer
+from sordini.broker.coordinators.deadline_timer import DRAIN_S, LATE_MS, DeadlineTimer
 from tests.support.network import StillClock
 from tests.support.unit_broker import Timers
 
 
-class Desk:
+class TimerBench:
     """A timer, its clock, and what it called."""
 
     def __init__(self) -> None:
         self.clock = StillClock()
         self.timers = Timers()
         self.called: list[tuple[str, int]] = []
-        self.timer: DueTimer[str] = DueTimer(
+        self.timer: DeadlineTimer[str] = DeadlineTimer(
             self.clock, self.timers.call_later, lambda key, late_ms: self.called.append((key, late_ms))
         )
 
-    def enter(self, key: str, in_ms: int) -> None:
-        self.timer.enter(key, self.clock.ms + in_ms)
+    def schedule(self, key: str, in_ms: int) -> None:
+        self.timer.schedule(key, self.clock.ms + in_ms)
 
     @property
     def waits(self) -> list[float]:
         return [timer.seconds for timer in self.timers.waiting]
 
-    def pass_time(self, ms: int) -> None:
+    def advance(self, ms: int) -> None:
         self.clock.ms += ms
         self.timers.fire()
 
 
 def test_there_is_one_timer_for_the_earliest_deadline() -> None:
-    desk = Desk()
-    desk.enter("a", 500)
-    desk.enter("b", 300)
-    desk.enter("c", 900)
-    assert desk.waits == [0.3]
-    desk.pass_time(300)
-    assert (desk.called, desk.waits) == ([("b", 0)], [0.2])
+    bench = TimerBench()
+    bench.schedule("a", 500)
+    bench.schedule("b", 300)
+    bench.schedule("c", 900)
+    assert bench.waits == [0.3]
+    bench.advance(300)
+    assert (bench.called, bench.waits) == ([("b", 0)], [0.2])
 
 
 def test_a_key_is_called_once() -> None:
-    desk = Desk()
-    desk.enter("a", 100)
-    desk.pass_time(100)
-    desk.pass_time(100)
-    assert (desk.called, desk.waits) == ([("a", 0)], [])
+    bench = TimerBench()
+    bench.schedule("a", 100)
+    bench.advance(100)
+    bench.advance(100)
+    assert (bench.called, bench.waits) == ([("a", 0)], [])
 
 
 def test_an_earlier_deadline_replaces_a_later_one() -> None:
-    desk = Desk()
-    desk.enter("a", 500)
-    desk.enter("a", 200)
-    desk.enter("a", 800)
-    assert desk.waits == [0.2]
-    desk.pass_time(200)
-    desk.pass_time(40)
-    assert desk.called == [("a", 0)]
+    bench = TimerBench()
+    bench.schedule("a", 500)
+    bench.schedule("a", 200)
+    bench.schedule("a", 800)
+    assert bench.waits == [0.2]
+    bench.advance(200)
+    bench.advance(40)
+    assert bench.called == [("a", 0)]
 
 
 def test_a_cancelled_key_is_not_called() -> None:
-    desk = Desk()
-    desk.enter("a", 100)
-    desk.enter("b", 130)
-    desk.timer.forget("a")
-    desk.pass_time(130)
-    assert desk.called == [("b", 0)]
+    bench = TimerBench()
+    bench.schedule("a", 100)
+    bench.schedule("b", 130)
+    bench.timer.cancel("a")
+    bench.advance(130)
+    assert bench.called == [("b", 0)]
 
 
 def test_a_small_delay_is_not_late() -> None:
-    desk = Desk()
-    desk.enter("a", 100)
-    desk.pass_time(100 + LATE_MS - 1)
-    assert desk.called == [("a", LATE_MS - 1)]
+    bench = TimerBench()
+    bench.schedule("a", 100)
+    bench.advance(100 + LATE_MS - 1)
+    assert bench.called == [("a", LATE_MS - 1)]
 
 
 def test_a_late_timer_lets_sockets_be_read_first_and_reports_its_lateness() -> None:
-    desk = Desk()
-    desk.enter("a", 100)
-    desk.enter("b", 150)
-    desk.pass_time(1_100)
-    assert (desk.called, desk.waits) == ([], [DRAIN_S])
-    desk.enter("c", 10)
-    assert desk.waits == [DRAIN_S]
-    desk.pass_time(5)
-    assert desk.called == [("a", 1_005), ("b", 955)]
-    assert desk.waits == [0.005]
+    bench = TimerBench()
+    bench.schedule("a", 100)
+    bench.schedule("b", 150)
+    bench.advance(1_100)
+    assert (bench.called, bench.waits) == ([], [DRAIN_S])
+    bench.schedule("c", 10)
+    assert bench.waits == [DRAIN_S]
+    bench.advance(5)
+    assert bench.called == [("a", 1_005), ("b", 955)]
+    assert bench.waits == [0.005]
 
 
 def test_a_deadline_set_by_a_call_is_not_due_in_the_same_iteration() -> None:
-    desk = Desk()
+    bench = TimerBench()
 
     def again(key: str, _late_ms: int) -> None:
-        desk.called.append((key, 0))
-        desk.enter(key, 0)
+        bench.called.append((key, 0))
+        bench.schedule(key, 0)
 
-    desk.timer = DueTimer(desk.clock, desk.timers.call_later, again)
-    desk.enter("a", 0)
-    desk.timers.fire()
-    assert desk.called == [("a", 0)]
-    assert desk.waits == [0.0]
+    bench.timer = DeadlineTimer(bench.clock, bench.timers.call_later, again)
+    bench.schedule("a", 0)
+    bench.timers.fire()
+    assert bench.called == [("a", 0)]
+    assert bench.waits == [0.0]

@@ -1,4 +1,4 @@
-"""The coordinator's shell: what is answered when, what is written, and what a restart finds."""
+"""The coordinator's shell: when requests are answered, what is written, and what a restart restores."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def log_end(broker: UnitBroker) -> int:
     return log.log_end_offset
 
 
-def parked(broker: UnitBroker, key: ApiKey, version: int, request: object) -> Pending:
+def pending_response(broker: UnitBroker, key: ApiKey, version: int, request: object) -> Pending:
     pending = broker.serve(key, version, request)
     assert isinstance(pending, Pending)
     return pending
 
 
 async def in_sync(broker: UnitBroker, *isr: int, epoch: int) -> None:
-    """The controller says who is in sync, as it does when a replica falls behind."""
+    """The controller sends the in-sync set, as when a replica falls behind."""
     state = PartitionState(ME, LeaderEpoch(epoch), tuple(isr), 1)  # type: ignore[arg-type]
     info = PartitionInfo(OFFSETS, topic_id_of(OFFSETS_TOPIC), (ME, OTHER), state, 0)
     await broker.parts.receiver.receive(LeaderAndIsr(ME, 1, -1, (info,), ()))
@@ -76,16 +76,16 @@ async def test_a_group_of_one_member_is_formed_without_a_wait() -> None:
 async def test_a_join_waits_for_the_members_that_were_there_before() -> None:
     async with a_coordinator() as broker:
         first = a_stable_group(broker)
-        second = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
+        second = pending_response(broker, ApiKey.JOIN_GROUP, 3, join_request())
         assert heartbeat(broker, first) == ErrorCode.REBALANCE_IN_PROGRESS
         assert not second.is_answered
         again = join(broker, first.member_id)
-        told = answer_of(second, ApiKey.JOIN_GROUP, 3)
-        assert again.generation_id == told.generation_id == 2
-        assert {member.member_id for member in again.members} == {first.member_id, told.member_id}
-        assert told.members == []
-        late = parked(broker, ApiKey.SYNC_GROUP, 2, sync_request(told, nobody=b""))
-        parts = {first.member_id: b"one half", told.member_id: b"the other"}
+        follower = answer_of(second, ApiKey.JOIN_GROUP, 3)
+        assert again.generation_id == follower.generation_id == 2
+        assert {member.member_id for member in again.members} == {first.member_id, follower.member_id}
+        assert follower.members == []
+        late = pending_response(broker, ApiKey.SYNC_GROUP, 2, sync_request(follower, unknown=b""))
+        parts = {first.member_id: b"one half", follower.member_id: b"the other"}
         assert broker.ask(ApiKey.SYNC_GROUP, 2, sync_request(again, **parts)).assignment == b"one half"
         assert answer_of(late, ApiKey.SYNC_GROUP, 2).assignment == b"the other"
 
@@ -93,7 +93,7 @@ async def test_a_join_waits_for_the_members_that_were_there_before() -> None:
 async def test_the_answer_to_a_closed_connection_is_dropped() -> None:
     async with a_coordinator() as broker:
         first = a_stable_group(broker)
-        second = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
+        second = pending_response(broker, ApiKey.JOIN_GROUP, 3, join_request())
         second.abandon()
         assert join(broker, first.member_id).error_code == 0
 
@@ -161,7 +161,7 @@ async def test_a_commit_is_visible_when_the_last_replica_has_fetched_it() -> Non
         for waiter in list(partition.waiters):
             waiter.grown(1)
         assert not pending.is_answered
-        # What the fetch of a replica brings about.
+        # The fetch of the last replica advances the high watermark.
         partition.led().high_watermark = Offset(partition.log.log_end_offset)
         for waiter in list(partition.waiters):
             waiter.grown(1)
@@ -195,7 +195,7 @@ async def test_an_assignment_is_sent_only_when_all_in_sync_replicas_have_it() ->
     async with a_coordinator() as broker:
         joined = join(broker)
         await in_sync(broker, ME, OTHER, epoch=1)
-        pending = parked(broker, ApiKey.SYNC_GROUP, 2, sync_request(joined))
+        pending = pending_response(broker, ApiKey.SYNC_GROUP, 2, sync_request(joined))
         await in_sync(broker, ME, epoch=2)
         assert answer_of(pending, ApiKey.SYNC_GROUP, 2).assignment == b"all of it"
 
@@ -204,7 +204,7 @@ async def test_an_assignment_that_times_out_restarts_the_rebalance() -> None:
     async with a_coordinator() as broker:
         joined = join(broker)
         await in_sync(broker, ME, OTHER, epoch=1)
-        pending = parked(broker, ApiKey.SYNC_GROUP, 2, sync_request(joined))
+        pending = pending_response(broker, ApiKey.SYNC_GROUP, 2, sync_request(joined))
         broker.clock.ms += 5_000
         broker.timers.fire()
         assert answer_of(pending, ApiKey.SYNC_GROUP, 2).error_code == ErrorCode.REBALANCE_IN_PROGRESS
@@ -259,7 +259,7 @@ async def test_commits_fail_on_a_full_disk_and_succeed_afterwards() -> None:
 async def test_a_failed_log_directory_ends_the_coordination_of_its_groups() -> None:
     async with a_coordinator() as broker:
         first = a_stable_group(broker)
-        second = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
+        second = pending_response(broker, ApiKey.JOIN_GROUP, 3, join_request())
         broker.disk.fail_while(lambda call, _path: call == "write", errno.EIO)
         assert commit(broker, {0: 5}, group_id="h") == [ErrorCode.NOT_COORDINATOR]
         assert answer_of(second, ApiKey.JOIN_GROUP, 3).error_code == ErrorCode.NOT_COORDINATOR
@@ -269,7 +269,7 @@ async def test_a_failed_log_directory_ends_the_coordination_of_its_groups() -> N
 async def test_pending_requests_are_answered_when_the_broker_stops() -> None:
     async with a_coordinator() as broker:
         a_stable_group(broker)
-        joining = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
+        joining = pending_response(broker, ApiKey.JOIN_GROUP, 3, join_request())
         await in_sync(broker, ME, OTHER, epoch=1)
         committing = commit_later(broker, {0: 5}, group_id="h")
         broker.parts.replicas.resign_all()
@@ -282,7 +282,7 @@ async def test_pending_requests_are_answered_when_the_broker_stops() -> None:
 
 
 async def settle_group(broker: UnitBroker) -> dict[str, object]:
-    """Two groups' worth of history; what is known of them in the end."""
+    """Two groups with a history; their state after it."""
     joined = a_stable_group(broker)
     for offset in range(5):
         assert commit(broker, {0: offset, 1: 10 * offset}, joined) == [0, 0]
@@ -355,14 +355,14 @@ async def test_while_groups_are_loaded_requests_are_answered_so() -> None:
         assert commit(broker, {0: 1}, joined) == [0]
 
 
-@pytest.mark.parametrize("turns", range(4))
-async def test_leadership_that_ends_during_the_loading_leaves_no_groups(turns: int) -> None:
+@pytest.mark.parametrize("iterations", range(4))
+async def test_leadership_that_ends_during_the_loading_leaves_no_groups(iterations: int) -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         a_stable_group(broker)
     async with a_broker(ONE_PARTITION, disk.killed()) as broker:
         await broker.lead(OFFSETS_TOPIC)
-        for _ in range(turns):
+        for _ in range(iterations):
             await asyncio.sleep(0)
         was_loading = broker.parts.groups.is_loading
         broker.parts.replicas.resign_all()
@@ -394,7 +394,7 @@ async def test_the_end_of_another_partition_changes_no_group() -> None:
 async def test_a_new_leader_epoch_of_the_same_leader_keeps_pending_requests() -> None:
     async with a_coordinator() as broker:
         a_stable_group(broker)
-        waiting = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
+        waiting = pending_response(broker, ApiKey.JOIN_GROUP, 3, join_request())
         await in_sync(broker, ME, epoch=1)
         assert not waiting.is_answered
         assert not broker.tasks
@@ -430,17 +430,17 @@ async def test_after_a_stall_the_broker_reads_heartbeats_before_it_fences_member
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         broker.timers.fire()
-        broker.clock.ms += 30_000  # Three sessions long nothing ran.
+        broker.clock.ms += 30_000  # A stall of three session timeouts.
         broker.timers.fire()
         broker.timers.fire()
-        assert heartbeat(broker, joined) == ErrorCode.NONE  # It lay in the socket meanwhile.
+        assert heartbeat(broker, joined) == ErrorCode.NONE  # It was in the socket.
 
 
-# What is forgotten.
+# Expiry and deletion.
 
 
 async def expire(broker: UnitBroker) -> None:
-    """The next check of what is to be forgotten."""
+    """Run the next expiry check."""
     broker.timers.fire()
     await broker.settled()
 
@@ -479,7 +479,7 @@ async def test_an_empty_group_is_removed_with_its_last_offset() -> None:
         broker.clock.ms += 10_080 * 60_000
         assert leave(broker, joined) == ErrorCode.NONE
         await expire(broker)
-        assert committed(broker) == {("orders", 0): 1}  # Counted from when it became empty.
+        assert committed(broker) == {("orders", 0): 1}  # The retention starts when the group becomes empty.
         broker.clock.ms += 10_080 * 60_000
         await expire(broker)
         assert broker.parts.groups.groups() == []
@@ -585,7 +585,7 @@ async def test_a_deleted_group_does_not_return_with_a_pending_commit() -> None:
         assert commit(broker, {0: 1}) == [0]
         await in_sync(broker, ME, OTHER, epoch=1)
         on_its_way = commit_later(broker, {1: 1})
-        deleting = parked(broker, ApiKey.DELETE_GROUPS, 1, DeleteGroupsRequest(groups_names=["g"]))
+        deleting = pending_response(broker, ApiKey.DELETE_GROUPS, 1, DeleteGroupsRequest(groups_names=["g"]))
         await in_sync(broker, ME, epoch=2)
         assert commit_codes(on_its_way) == [0]
         assert [row.error_code for row in answer_of(deleting, ApiKey.DELETE_GROUPS, 1).results] == [0]

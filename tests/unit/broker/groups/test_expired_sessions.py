@@ -27,21 +27,21 @@ ABOUT_SESSIONS: dict[ApiKey, tuple[int, Any, Callable[[Any], Any], Any, Any]] = 
     ApiKey.DELETE_GROUPS: (
         2,
         DeleteGroupsRequest(groups_names=["g"]),
-        lambda told: told.results[0].error_code,
+        lambda answer: answer.results[0].error_code,
         ErrorCode.NON_EMPTY_GROUP,
         ErrorCode.NONE,
     ),
     ApiKey.DESCRIBE_GROUPS: (
         5,
         DescribeGroupsRequest(groups=["g"]),
-        lambda told: told.groups[0].group_state,
+        lambda answer: answer.groups[0].group_state,
         "Stable",
         "Empty",
     ),
     ApiKey.LIST_GROUPS: (
         4,
         ListGroupsRequest(states_filter=["Empty"]),
-        lambda told: [row.group_id for row in told.groups],
+        lambda answer: [row.group_id for row in answer.groups],
         [],
         ["g"],
     ),
@@ -53,41 +53,41 @@ ABOUT_SESSIONS: dict[ApiKey, tuple[int, Any, Callable[[Any], Any], Any, Any]] = 
                 OffsetDeleteRequestTopic(name="orders", partitions=[OffsetDeleteRequestPartition(partition_index=0)])
             ],
         ),
-        lambda told: told.topics[0].partitions[0].error_code,
+        lambda answer: answer.topics[0].partitions[0].error_code,
         ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
         ErrorCode.NONE,
     ),
     ApiKey.JOIN_GROUP: (
         3,
         join_request(group_instance_id=None),
-        lambda told: told.error_code,
+        lambda answer: answer.error_code,
         ErrorCode.GROUP_MAX_SIZE_REACHED,
         ErrorCode.NONE,
     ),
 }
-"""What is asked, what of the answer depends on the member, and that while it is there and when its session has ended."""
+"""Request, the part of its answer that depends on the member, and that part with the member and without it."""
 
 
 class Time:
-    """A broker's clock and timers, each timer at its own time: a loop that is not held up."""
+    """A broker's clock and timers, each of which fires at its own time: a loop without stalls."""
 
     def __init__(self, broker: UnitBroker) -> None:
-        """To be made when all timers are newly set."""
+        """Created when all timers have just been set."""
         self._broker = broker
         self._due_ms: dict[Timer, int] = {}
-        self._look()
+        self._note_timers()
 
-    def _look(self) -> None:
+    def _note_timers(self) -> None:
         for timer in self._broker.timers.waiting:
             self._due_ms.setdefault(timer, self._broker.clock.ms + ceil(timer.seconds * 1000))
 
     async def passes(self, pending: Pending) -> None:
-        """Until the answer is given; what a timer begins goes on in the loop's next round."""
+        """Let time pass until the answer is given."""
         for _ in range(20):
             await asyncio.sleep(0)
             if pending.is_answered:
                 return
-            self._look()
+            self._note_timers()
             first = min(self._broker.timers.waiting, key=lambda timer: self._due_ms[timer])
             self._broker.clock.ms = max(self._broker.clock.ms, self._due_ms[first])
             first.cancel()

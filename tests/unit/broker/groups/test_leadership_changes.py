@@ -1,4 +1,4 @@
-"""Coordinators that move: what a broker says of groups that it begins, or ceases, to look after."""
+"""Moving coordinators: answers about groups when the leadership of their partition starts, ends or moves."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, answer_of
 OFFSETS = TopicPartition(OFFSETS_TOPIC, 0)
 
 
-async def told(broker: UnitBroker, epoch: int, *isr: int, index: int = 0) -> None:
-    """The controller says that this broker leads, and who is in sync."""
+async def command_leadership(broker: UnitBroker, epoch: int, *isr: int, index: int = 0) -> None:
+    """The controller makes this broker the leader, with this in-sync set."""
     state = PartitionState(ME, LeaderEpoch(epoch), tuple(isr), 1)  # type: ignore[arg-type]
     info = PartitionInfo(
         TopicPartition(OFFSETS_TOPIC, index), topic_id_of(OFFSETS_TOPIC), (ME, OTHER), state, 0, is_new=True
@@ -52,7 +52,7 @@ async def told(broker: UnitBroker, epoch: int, *isr: int, index: int = 0) -> Non
 
 
 async def learn_of_offsets(broker: UnitBroker, *indexes: int) -> None:
-    """The controller says where these partitions of __consumer_offsets are led: here."""
+    """The metadata of these partitions of __consumer_offsets: this broker leads them."""
     state = PartitionState(ME, LeaderEpoch(0), (ME,), 1)
     infos = [
         PartitionInfo(TopicPartition(OFFSETS_TOPIC, index), topic_id_of(OFFSETS_TOPIC), (ME, OTHER), state, 0)
@@ -61,14 +61,14 @@ async def learn_of_offsets(broker: UnitBroker, *indexes: int) -> None:
     await broker.learn(tuple(infos))
 
 
-async def some_turns() -> None:
-    """As many as reading a small partition takes, and more."""
+async def some_iterations() -> None:
+    """More than the loading of a small partition takes."""
     for _ in range(50):
         await asyncio.sleep(0)
 
 
 async def a_disk_with(offsets: Mapping[int, int]) -> tuple[ForgetfulDisk, object]:
-    """The disk of a broker that died with a group of one member, and what that was told when it joined."""
+    """The disk of a killed broker with a group of one member, and the answer to the join of that member."""
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         joined = a_stable_group(broker)
@@ -82,7 +82,7 @@ def commit_of_member(broker: UnitBroker, offsets: Mapping[int, int], joined: obj
     return pending
 
 
-# Leadership begins.
+# Leadership starts.
 
 
 async def test_a_commit_during_the_loading_waits_for_its_end() -> None:
@@ -127,13 +127,13 @@ async def test_loaded_groups_are_not_visible_until_all_in_sync_replicas_have_the
     async with a_broker(ONE_PARTITION, disk) as broker:
         await broker.lead("orders", 3)
         await learn_of_offsets(broker)
-        await told(broker, 0, ME, OTHER)
+        await command_leadership(broker, 0, ME, OTHER)
         partition = broker.parts.replicas.partition(*OFFSETS)
         assert partition.led().high_watermark < partition.log.log_end_offset
-        await some_turns()
+        await some_iterations()
         assert fetch(broker, 0).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert broker.parts.groups.is_loading
-        await told(broker, 1, ME)
+        await command_leadership(broker, 1, ME)
         await broker.settled()
         assert committed(broker) == {("orders", 0): 1}
         assert heartbeat(broker, joined) == ErrorCode.NONE
@@ -143,25 +143,25 @@ async def test_leadership_that_ends_before_the_loaded_records_are_committed_leav
     disk, _ = await a_disk_with({0: 1})
     async with a_broker(ONE_PARTITION, disk) as broker:
         await learn_of_offsets(broker)
-        await told(broker, 0, ME, OTHER)
-        await some_turns()
+        await command_leadership(broker, 0, ME, OTHER)
+        await some_iterations()
         broker.parts.replicas.resign_all()
         await broker.settled()
         assert fetch(broker, 0).error_code == ErrorCode.NOT_COORDINATOR
         assert not broker.log.at("info")
 
 
-@pytest.mark.parametrize("turns", [0, 50])
-async def test_a_loading_that_a_newer_leadership_replaces_has_no_effect(turns: int) -> None:
+@pytest.mark.parametrize("iterations", [0, 50])
+async def test_a_loading_that_a_newer_leadership_replaces_has_no_effect(iterations: int) -> None:
     disk, _ = await a_disk_with({0: 1})
     async with a_broker(ONE_PARTITION, disk) as broker:
         await broker.lead("orders", 3)
         await learn_of_offsets(broker)
-        await told(broker, 0, ME, OTHER)
-        for _ in range(turns):
+        await command_leadership(broker, 0, ME, OTHER)
+        for _ in range(iterations):
             await asyncio.sleep(0)
         broker.parts.replicas.stop(OFFSETS, delete=False)
-        await told(broker, 2, ME)
+        await command_leadership(broker, 2, ME)
         await broker.settled()
         assert [event for event, _ in broker.log.at("info")].count("groups loaded") == 1
         assert committed(broker) == {("orders", 0): 1}
@@ -172,19 +172,19 @@ async def test_offsets_of_a_topic_deleted_during_the_loading_are_deleted_too() -
     async with a_broker(ONE_PARTITION, disk) as broker:
         await broker.lead("orders", 3)
         await learn_of_offsets(broker)
-        await told(broker, 0, ME, OTHER)
-        await some_turns()
+        await command_leadership(broker, 0, ME, OTHER)
+        await some_iterations()
         gone = (DeletedPartition(TopicPartition("orders", 1), topic_id_of("orders")),)
         await broker.parts.receiver.receive(UpdateMetadata(ME, 1, -1, (), (), gone))
-        await some_turns()
-        await told(broker, 1, ME)
+        await some_iterations()
+        await command_leadership(broker, 1, ME)
         await broker.settled()
         assert committed(broker) == {("orders", 0): 1}
 
 
 async def test_no_group_is_coordinated_before_the_partition_count_is_known() -> None:
     async with a_broker(ONE_PARTITION) as broker:
-        await told(broker, 0, ME)
+        await command_leadership(broker, 0, ME)
         assert fetch(broker, 0).error_code == ErrorCode.NOT_COORDINATOR
         await learn_of_offsets(broker)
         assert fetch(broker, 0).error_code == ErrorCode.NONE
@@ -194,14 +194,14 @@ async def test_a_partial_partition_count_is_verified_in_the_store() -> None:
     async with a_broker({"offsets.topic.num.partitions": "50"}) as broker:
         await create_topic(broker.session, OFFSETS_TOPIC, dict.fromkeys(range(7), (ME,)), topic_id_of("x"), {})
         group_id = next(str(number) for number in range(1_000) if partition_for(str(number), 7) == 1)
-        await told(broker, 0, ME, index=1)
+        await command_leadership(broker, 0, ME, index=1)
         await learn_of_offsets(broker, 0, 1)
         assert fetch(broker, 0, group_id=group_id).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        asked = FindCoordinatorRequest(key=group_id)
-        assert broker.ask(ApiKey.FIND_COORDINATOR, 3, asked).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        request = FindCoordinatorRequest(key=group_id)
+        assert broker.ask(ApiKey.FIND_COORDINATOR, 3, request).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         await broker.settled()
         assert fetch(broker, 0, group_id=group_id).error_code == ErrorCode.NONE
-        assert broker.ask(ApiKey.FIND_COORDINATOR, 3, asked).node_id == ME
+        assert broker.ask(ApiKey.FIND_COORDINATOR, 3, request).node_id == ME
 
 
 # Leadership ends.
@@ -213,7 +213,7 @@ async def test_pending_requests_are_answered_not_coordinator_when_the_leadership
         joined = a_stable_group(broker)
         joining = broker.serve(ApiKey.JOIN_GROUP, 3, join_request())
         assert isinstance(joining, Pending)
-        await told(broker, 1, ME, OTHER)
+        await command_leadership(broker, 1, ME, OTHER)
         committing = commit_later(broker, {0: 5}, group_id="h")
         if ends == "follows":
             state = PartitionState(OTHER, LeaderEpoch(2), (ME, OTHER), 1)
@@ -240,15 +240,15 @@ async def test_no_member_is_fenced_after_the_leadership_has_ended() -> None:
         assert partition.log.log_end_offset == end
 
 
-# What few replicas have.
+# Too few replicas.
 
 
 async def few_in_sync(broker: UnitBroker) -> None:
-    """Two copies are wanted of each record, and both are in sync."""
+    """Two replicas are required of each record, and both are in sync."""
     broker.parts.topic_configs.set(OFFSETS_TOPIC, {"min.insync.replicas": "2"})
     broker.parts.replicas.reconfigure(OFFSETS_TOPIC)
     broker.parts.replicas.stop(OFFSETS, leader_epoch=0, delete=False)
-    await told(broker, 1, ME, OTHER)
+    await command_leadership(broker, 1, ME, OTHER)
     partition = broker.parts.replicas.partition(*OFFSETS)
     leader = partition.led()
     leader.fetched(OTHER, Offset(partition.log.log_end_offset), Offset(partition.log.log_end_offset), 0)
@@ -261,9 +261,9 @@ async def test_a_commit_with_too_few_replicas_in_the_end_is_answered_as_failed()
         assert commit(broker, {0: 1}) == [0]
         await few_in_sync(broker)
         pending = commit_later(broker, {0: 5})
-        await told(broker, 2, ME)
+        await command_leadership(broker, 2, ME)
         assert commit_codes(pending) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
-        assert committed(broker) == {("orders", 0): 5}, "as whoever reads the log would see it"
+        assert committed(broker) == {("orders", 0): 5}, "as the log has it"
 
 
 async def test_an_assignment_with_too_few_replicas_in_the_end_is_not_sent() -> None:
@@ -272,5 +272,5 @@ async def test_an_assignment_with_too_few_replicas_in_the_end_is_not_sent() -> N
         joined = broker.ask(ApiKey.JOIN_GROUP, 3, join_request())
         pending = broker.serve(ApiKey.SYNC_GROUP, 2, sync_request(joined))
         assert isinstance(pending, Pending)
-        await told(broker, 2, ME)
+        await command_leadership(broker, 2, ME)
         assert answer_of(pending, ApiKey.SYNC_GROUP, 2).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,4 +1,4 @@
-"""Reading a partition: what is taken, what is passed over, and in what portions."""
+"""Loading of a partition: which records are loaded, which are skipped, and in what slices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sordini.broker.coordinators.loading import _Loading
+from sordini.broker.coordinators.loading import _LogReader
 from sordini.broker.groups.machine import records
 from sordini.broker.groups.machine.state import CommittedOffset
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
@@ -42,7 +42,7 @@ def batch_of(lines: Sequence[Pair], **kind: int) -> bytes:
 
 
 async def reloaded(broker: UnitBroker) -> dict[tuple[str, int], int]:
-    """What is committed after the partition was read anew."""
+    """What is committed after the partition is loaded again."""
     broker.parts.replicas.resign_all()
     leader_epoch = broker.logs.logs()[0].epochs.latest + 1
     await broker.lead(OFFSETS_TOPIC, epoch=leader_epoch)
@@ -69,8 +69,8 @@ async def test_invalid_records_are_skipped_with_one_log_line() -> None:
         append(broker, batch_of([offset_line(0, 1), *odd, offset_line(1, 2)]))
         assert await reloaded(broker) == {("orders", 0): 1, ("orders", 1): 2}
         [(event, fields)] = broker.log.at("warning")
-        assert (event, fields["count"]) == ("records passed over", 4)
-        assert [event for event, _ in broker.log.at("error")] == ["damaged records passed over"]
+        assert (event, fields["count"]) == ("records skipped", 4)
+        assert [event for event, _ in broker.log.at("error")] == ["damaged records skipped"]
 
 
 async def test_a_damaged_batch_does_not_affect_its_neighbours() -> None:
@@ -103,7 +103,7 @@ async def test_records_of_committed_transactions_are_loaded() -> None:
 
 
 async def test_other_requests_are_served_during_the_loading() -> None:
-    """A few hundred records are a turn: a broker that reads more lets others be served in between."""
+    """A slice is a few hundred records; between slices the loop serves other requests."""
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         for number in range(30):
@@ -153,6 +153,6 @@ async def test_messages_of_old_formats_are_loaded(magic: int) -> None:
         messages = legacy.down_convert(batch_of([offset_line(0, 5), offset_line(1, 6)]), magic)
         partition = broker.parts.replicas.partition(OFFSETS_TOPIC, 0)
         ports = broker.parts.groups._ports
-        loading = _Loading(partition, ports, 1, lambda: True)
-        assert await loading._take(memoryview(messages)) == 2
+        loading = _LogReader(partition, ports, 1, lambda: True)
+        assert await loading._replay_slice(memoryview(messages)) == 2
         assert loading._latest == dict([offset_line(0, 5), offset_line(1, 6)])

@@ -1,4 +1,4 @@
-"""The machine's contract with its shell; what groups do is told in tests/scenarios/groups."""
+"""The machine's contract with the shell; scenarios of groups are in tests/scenarios/groups."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import pytest
 from sordini.broker.groups.machine import machine, static_members
 from sordini.broker.groups.machine.events import (
     Answer,
-    Delete,
+    DeleteGroup,
     GroupLimits,
     Heartbeat,
-    Leaving,
+    LeavingMember,
     Now,
     Reply,
     Tick,
     Unload,
     Write,
-    Written,
+    WriteCompleted,
 )
 from sordini.broker.groups.machine.member_sessions import GRACE_MS_MIN
-from sordini.broker.groups.machine.persistent_state import group_from, value_of
+from sordini.broker.groups.machine.persistent_state import persistent_value, restore_group
 from sordini.broker.groups.machine.state import Caller, Group, GroupState
-from sordini.broker.groups.machine.transition import Turn
+from sordini.broker.groups.machine.transition import Transition
 from sordini.protocol.errors import ErrorCode
 from tests.support.groups_world import Client, World
 
@@ -33,7 +33,7 @@ def settled(*names: str, static: str = "") -> World:
         world.client(name).instance_id = name.lower() if name in static else None
         world.join(world.client(name))
     if len(names) > 1:
-        world.join(world.client(names[0]))  # The first was a generation of its own.
+        world.join(world.client(names[0]))  # The first join was a generation of its own.
     for name in reversed(names):
         world.sync(world.client(name), {name: name.lower().encode() for name in names})
     assert world.group.state is GroupState.STABLE
@@ -48,7 +48,7 @@ def test_a_step_changes_nothing_but_what_it_returns() -> None:
     after = [machine.step(before, event, Now(5_000, 0), world.limits) for _ in range(2)]
     assert after[0] == after[1]
     assert before.members == members
-    assert after[0][0].members["B-1"].session_ends_ms == 15_000
+    assert after[0][0].members["B-1"].session_deadline_ms == 15_000
     assert after[0][0].members["A-1"] == members["A-1"]
 
 
@@ -79,7 +79,7 @@ def test_nothing_is_due_before_the_next_due_time_and_a_tick_makes_it_exact() -> 
 
 def test_a_late_tick_starts_a_grace_period_of_one_session_at_most() -> None:
     group = settled("A").group
-    ends_ms = group.members["A-1"].session_ends_ms
+    ends_ms = group.members["A-1"].session_deadline_ms
     for late_ms, grace_ms in ((1, GRACE_MS_MIN), (3_000, 3_000), (50_000, 10_000)):
         now = Now(ends_ms + late_ms, 0)
         graced, actions = machine.step(group, Tick(late_ms), now, GroupLimits())
@@ -115,23 +115,23 @@ def test_a_completion_without_a_number_is_that_of_the_oldest_write_of_its_genera
     for name in ("A", "B"):
         world.clients[name] = Client(name, name.lower())
         world.join(world.clients[name])
-    generation_id, numbers = world.group.generation_id, [writing.number for writing in world.group.writing]
+    generation_id, numbers = world.group.generation_id, [writing.number for writing in world.group.pending_writes]
     world.writes.clear()
     assert len(numbers) == 2
-    world.feed(Written(generation_id + 1, None))
-    assert len(world.group.writing) == 2
-    world.feed(Written(generation_id, None))
-    assert [writing.number for writing in world.group.writing] == numbers[1:]
+    world.apply(WriteCompleted(generation_id + 1, None))
+    assert len(world.group.pending_writes) == 2
+    world.apply(WriteCompleted(generation_id, None))
+    assert [writing.number for writing in world.group.pending_writes] == numbers[1:]
     assert world.clients["A"].generation_id == generation_id
-    world.feed(Written(generation_id, None, numbers[1]))
+    world.apply(WriteCompleted(generation_id, None, numbers[1]))
     assert world.clients["B"].generation_id == generation_id
-    assert not world.group.writing
+    assert not world.group.pending_writes
 
 
 def test_the_completion_of_an_unknown_write_is_ignored() -> None:
     world = settled("A")
     before = world.group
-    world.feed(Written(before.generation_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, 7))
+    world.apply(WriteCompleted(before.generation_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, 7))
     assert world.group == before
     assert not world.said
 
@@ -169,24 +169,24 @@ def test_a_static_member_keeps_its_position_when_its_new_id_is_not_written() -> 
     world.disk_waits = True
     world.clients["B"] = Client("B", "b", session_timeout_ms=7_000, rebalance_timeout_ms=1)
     world.join(world.clients["B"])
-    assert world.group.members[world.group.static_ids["b"]].rebalance_timeout_ms == 1
+    assert world.group.members[world.group.static_member_ids["b"]].rebalance_timeout_ms == 1
     world.now_ms = 4_000
     world.disk_answers(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    assert value_of(world.group) == value_of(before)
-    assert world.group.members["b-1"].session_ends_ms == 14_000
+    assert persistent_value(world.group) == persistent_value(before)
+    assert world.group.members["b-1"].session_deadline_ms == 14_000
     assert list(world.group.members) == list(before.members)
 
 
 def test_unwritten_static_members_are_limited() -> None:
     world = settled("A", static="A")
     world.disk_waits = True
-    for _ in range(static_members.WRITES_MAX):
+    for _ in range(static_members.PENDING_WRITES_MAX):
         world.clients["A"] = Client("A", "a")
         world.join(world.clients["A"])
     assert world.said[-1].startswith("write")
     world.join(Client("A", "a"))
     assert world.said[-1] == "A <- join COORDINATOR_LOAD_IN_PROGRESS"
-    assert len(world.group.writing) == static_members.WRITES_MAX
+    assert len(world.group.pending_writes) == static_members.PENDING_WRITES_MAX
 
 
 def test_unused_member_ids_are_limited_by_the_group_size() -> None:
@@ -201,16 +201,16 @@ def test_unused_member_ids_are_limited_by_the_group_size() -> None:
 
 def test_a_group_is_finished_when_it_is_dead_and_has_no_pending_writes() -> None:
     world = settled("A")
-    world.leave(Leaving("A-1", None))
-    assert not machine.is_over(world.group)
+    world.leave(LeavingMember("A-1", None))
+    assert not machine.is_finished(world.group)
     world.disk_waits = True
     world.join(world.client("B"), once=True)
     world.delete()
     assert world.group.state is GroupState.DEAD
-    assert not world.group.pending
-    assert not machine.is_over(world.group)
+    assert not world.group.pending_joins
+    assert not machine.is_finished(world.group)
     world.disk_answers()
-    assert machine.is_over(world.group)
+    assert machine.is_finished(world.group)
 
 
 def test_requests_that_wait_for_the_disk_are_answered_when_the_group_is_unloaded() -> None:
@@ -220,43 +220,43 @@ def test_requests_that_wait_for_the_disk_are_answered_when_the_group_is_unloaded
     world.join(world.clients["A"])
     world.unload()
     assert world.clients["A"].error is ErrorCode.NOT_COORDINATOR
-    group, _ = machine.step(Group("g", generation_id=3), Delete(Caller(1)), Now(0, 0), GroupLimits())
+    group, _ = machine.step(Group("g", generation_id=3), DeleteGroup(Caller(1)), Now(0, 0), GroupLimits())
     group, actions = machine.step(group, Unload(), Now(0, 0), GroupLimits())
     assert actions == [Reply(Caller(1), Answer(ErrorCode.NOT_COORDINATOR))]
-    assert machine.is_over(group)
+    assert machine.is_finished(group)
 
 
 def test_an_invalid_state_transition_is_a_bug() -> None:
     with pytest.raises(AssertionError):
-        Turn(Group("g"), Now(0, 0), GroupLimits()).become(GroupState.STABLE)
+        Transition(Group("g"), Now(0, 0), GroupLimits()).transition_to(GroupState.STABLE)
 
 
 def test_a_restored_group_is_what_was_written() -> None:
     world = settled("A", "B", static="B")
-    value = value_of(world.group)
-    group = group_from("g", value, Now(70_000, 0))
-    machine.check(group)
-    assert value_of(group) == value
+    value = persistent_value(world.group)
+    group = restore_group("g", value, Now(70_000, 0))
+    machine.check_invariants(group)
+    assert persistent_value(group) == value
     assert group.state is GroupState.STABLE
-    assert {member.session_ends_ms for member in group.members.values()} == {80_000}
+    assert {member.session_deadline_ms for member in group.members.values()} == {80_000}
     assert machine.next_due_ms(group) == 80_000
 
 
 def test_a_leader_that_is_no_member_of_its_record_is_replaced() -> None:
-    value = value_of(settled("A", "B").group)
+    value = persistent_value(settled("A", "B").group)
     for leader_id in (None, "gone"):
-        group = group_from("g", value._replace(leader_id=leader_id), Now(0, 0))
-        machine.check(group)
+        group = restore_group("g", value._replace(leader_id=leader_id), Now(0, 0))
+        machine.check_invariants(group)
         assert group.leader_id == "A-1"
 
 
 def test_a_restored_empty_group_keeps_the_time_of_its_state() -> None:
     world = settled("A")
     world.now_ms = 5_000
-    world.leave(Leaving("A-1", None))
-    value = value_of(world.group)
-    group = group_from("g", value, Now(70_000, 0))
-    machine.check(group)
+    world.leave(LeavingMember("A-1", None))
+    value = persistent_value(world.group)
+    group = restore_group("g", value, Now(70_000, 0))
+    machine.check_invariants(group)
     assert (group.state, group.generation_id, group.leader_id) == (GroupState.EMPTY, 2, None)
     assert group.state_since_ms == world.group.state_since_ms == 1_700_000_005_000
     assert group.protocol_type == "consumer"

@@ -1,7 +1,7 @@
-"""What holds for a group's machine whatever happens, in whatever order.
+"""Laws of a group's machine for any events in any order.
 
-The world (`tests/support/groups_world.py`) checks after every step that the group is sound, that every request was
-answered once or waits in one place, that the generation did not go back, and that the records folded are the group.
+The simulation (`tests/support/groups_world.py`) checks after every step that the invariants hold, that every request is
+answered once or pending in one field, that the generation never decreases, and that the folded records are the group.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.groups.machine.events import GroupLimits, Leaving
+from sordini.broker.groups.machine.events import GroupLimits, LeavingMember
 from sordini.broker.groups.machine.state import GroupState, Protocol
 from sordini.protocol.errors import ErrorCode
 from tests.support.groups_world import Client, World
@@ -23,7 +23,7 @@ PROTOCOLS = (
 )
 NAME = st.sampled_from(NAMES)
 STEP = st.one_of(
-    st.tuples(st.sampled_from(("join", "join", "join", "ask", "sync", "sync", "heartbeat", "commit")), NAME),
+    st.tuples(st.sampled_from(("join", "join", "join", "join-once", "sync", "sync", "heartbeat", "commit")), NAME),
     st.tuples(st.sampled_from(("leave", "forget", "like")), NAME),
     st.tuples(st.sampled_from(("wait", "stall")), st.sampled_from((1, 100, 2_000, 5_000, 12_000))),
     st.tuples(st.just("disk"), st.sampled_from(("waits", "works", "answers", "fails"))),
@@ -37,7 +37,7 @@ LIMITS = st.builds(
 
 
 class Judge:
-    """A world whose assignments are told apart, and who got which in each generation."""
+    """A simulated group with distinct assignments, and which member had which in each generation."""
 
     def __init__(self, limits: GroupLimits) -> None:
         self.world = World(limits=limits)
@@ -54,8 +54,8 @@ class Judge:
         shares = {name: f"{name}{self.assigned}".encode() for name in NAMES if self.world.clients[name].member_id}
         self.world.sync(client, shares)
 
-    def look(self) -> None:
-        """In one generation a member (or its instance) has one share, however often it asks."""
+    def record_assignments(self) -> None:
+        """In one generation a member (or its instance) has one assignment, however often it sends SyncGroup."""
         group = self.world.group
         if group.state is GroupState.STABLE:
             for member in group.members.values():
@@ -65,8 +65,8 @@ class Judge:
     def carry_out(self, step: tuple[str, str | int]) -> None:
         world = self.world
         match step:
-            case ("join" | "ask" as verb, str(name)):
-                world.join(world.clients[name], once=verb == "ask")
+            case ("join" | "join-once" as verb, str(name)):
+                world.join(world.clients[name], once=verb == "join-once")
             case ("sync", str(name)):
                 self.sync(world.clients[name])
             case ("heartbeat", str(name)):
@@ -74,7 +74,7 @@ class Judge:
             case ("commit", str(name)):
                 world.commit(world.clients[name])
             case ("leave", str(name)):
-                world.leave(Leaving(world.clients[name].member_id, world.clients[name].instance_id))
+                world.leave(LeavingMember(world.clients[name].member_id, world.clients[name].instance_id))
             case ("forget", str(name)):
                 self.forget(name)
             case ("like", str(name)):
@@ -100,11 +100,11 @@ class Judge:
         if verb == "delete":
             world.delete()
         elif verb == "gone":
-            world.offsets_gone()
+            world.last_offset_removed()
         elif verb == "restart":
             world.restart()
-        elif world.group.state is GroupState.DEAD and not world.group.writing:
-            world.restart()  # The shell forgets it, and the next request makes it anew.
+        elif world.group.state is GroupState.DEAD and not world.group.pending_writes:
+            world.restart()  # The shell removes it, and the next request creates it again.
         elif verb == "unload":
             world.unload()
             world.writes.clear()
@@ -113,11 +113,11 @@ class Judge:
 
 @settings(max_examples=400)
 @given(LIMITS, st.lists(STEP, max_size=60))
-@example(  # A deadline that is set within a grace, and ends before it, must not be asked for again and again.
+@example(  # A deadline that is set within a grace period, and ends before it, must not cause endless ticks.
     GroupLimits(members_max=2, initial_rebalance_delay_ms=0),
     [("join", "A"), ("wait", 5_000), ("stall", 12_000), ("join", "B"), ("wait", 12_000)],
 )
-@example(  # The record of a group stays when its term ends before the disk has answered.
+@example(  # A group's record stays when the leadership ends before the write completes.
     GroupLimits(members_max=2, initial_rebalance_delay_ms=0),
     [("join", "A"), ("disk", "waits"), ("leave", "A"), ("disk", "works"), ("unload", "")],
 )
@@ -127,7 +127,7 @@ def test_invariants_hold_requests_are_answered_once_and_the_records_are_the_grou
     judge = Judge(limits)
     for step in steps:
         judge.carry_out(step)
-        judge.look()
+        judge.record_assignments()
 
 
 @settings(max_examples=200)
@@ -145,13 +145,13 @@ def test_no_request_waits_forever_and_silent_members_are_removed(
     world.wait(3_600_000)
     assert not world.waiting
     assert not world.group.members
-    assert not world.group.pending
-    assert not world.group.writing
+    assert not world.group.pending_joins
+    assert not world.group.pending_writes
     assert world.group.due_ms is None
 
 
 class Consumer:
-    """A client that does as it is told, in time, and so is never told to start over."""
+    """A client that follows the protocol in time, and so never has to start over."""
 
     def __init__(self, world: World, client: Client) -> None:
         self.world = world
@@ -163,7 +163,7 @@ class Consumer:
         return any(client is self.client for client, _ in self.world.waiting.values())
 
     def act(self) -> None:
-        """Ask what is next, until there is nothing but to wait or to have been heard."""
+        """Send the next request, until one is pending or the group is stable."""
         for _ in range(4):
             if self.is_waiting:
                 return
@@ -200,14 +200,14 @@ class Consumer:
     st.sampled_from((0, 3_000)),
 )
 def test_a_member_that_sends_heartbeats_in_time_survives_any_stall_of_the_broker(
-    turns: list[tuple[str, int, list[str], int]], delay_ms: int
+    steps: list[tuple[str, int, list[str], int]], delay_ms: int
 ) -> None:
     world = World(limits=GroupLimits(initial_rebalance_delay_ms=delay_ms))
     consumers = {name: Consumer(world, world.client(name)) for name in NAMES}
     for name, instance_id in INSTANCES.items():
         world.client(name).instance_id = instance_id
     come: set[str] = set()
-    for how, duration_ms, order, count in turns:
+    for how, duration_ms, order, count in steps:
         if how == "wait":
             world.wait(min(duration_ms, 3_000))
         else:
@@ -217,7 +217,7 @@ def test_a_member_that_sends_heartbeats_in_time_survives_any_stall_of_the_broker
             consumers[name].act()
     for name in come:
         consumer = consumers[name]
-        # Those who wait for their first generation are members, too, if they came before it was full.
+        # Clients that wait for their first generation are members, too, if they joined before the group was full.
         assert consumer.is_waiting or consumer.client.member_id in world.group.members
 
 

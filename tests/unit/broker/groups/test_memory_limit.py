@@ -1,4 +1,4 @@
-"""What groups keep in memory, in sum."""
+"""The limit of what all groups keep in memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.groups.machine.memory_limit import GroupMemory, ShardMemory
+from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit, ShardMemoryUsage
 from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -29,18 +29,18 @@ from tests.support.unit_broker import UnitBroker
 SMALL = {"sordini.group.memory.bytes.max": "100000"}
 
 
-def account(broker: UnitBroker) -> GroupMemory:
+def account(broker: UnitBroker) -> GroupMemoryLimit:
     return broker.parts.groups.memory
 
 
 def recounted(broker: UnitBroker) -> int:
-    """What the account would be if all of it were counted anew."""
-    fresh = ShardMemory(GroupMemory(1 << 60))
-    for shard in broker.parts.groups._shards.values():
-        for group in shard.groups.values():
-            fresh.kept(None, group, None)
-        for table in shard.tables.values():
-            fresh.change(OffsetTable().growth(dict(table.items())))
+    """The size of everything that is kept, computed from scratch."""
+    fresh = ShardMemoryUsage(GroupMemoryLimit(1 << 60))
+    for shard in broker.parts.groups.runtime.shards():
+        for group in shard.state.groups.values():
+            fresh.group_changed(None, group, None)
+        for table in shard.state._offsets._tables.values():
+            fresh.change(OffsetTable().added_bytes(dict(table.items())))
     return fresh.held_bytes
 
 
@@ -135,6 +135,6 @@ async def test_the_used_memory_is_what_is_kept_after_any_requests(seed: int) -> 
             assert account(broker).held_bytes == recounted(broker)
         held = account(broker).held_bytes
         assert held > 0
-        for shard in list(broker.parts.groups._shards.values()):
-            broker.parts.groups.resigned(shard.partition)
+        for shard in broker.parts.groups.runtime.shards():
+            broker.parts.groups.runtime.resigned(shard.partition)
         assert account(broker).held_bytes == 0

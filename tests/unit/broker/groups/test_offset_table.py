@@ -1,4 +1,4 @@
-"""When committed offsets are forgotten (KIP-211), and when their topics are in use."""
+"""When committed offsets expire (KIP-211), and when their topics are in use."""
 
 from __future__ import annotations
 
@@ -87,17 +87,17 @@ def test_an_expiry_set_by_an_old_client_replaces_the_retention() -> None:
     assert offsets.expired(empty, 100, RETENTION_MS) == [OLD]
     assert offsets.expired(empty, 8_999, RETENTION_MS) == [OLD]
     assert offsets.expired(empty, 9_000, RETENTION_MS) == [OLD, NEW]
-    # Not even that outweighs a subscription.
+    # A subscription prevails over that, too.
     assert offsets.expired(group(GroupState.STABLE, subscription("old")), 9_000, RETENTION_MS) == [NEW]
 
 
 def test_an_offset_that_is_being_replaced_does_not_expire() -> None:
     offsets, empty = table(old=committed(0)), group(GroupState.EMPTY, since_ms=0)
-    offsets.begin([OLD, NEW])
-    offsets.begin([OLD])
-    offsets.end([OLD, NEW])
+    offsets.begin_write([OLD, NEW])
+    offsets.begin_write([OLD])
+    offsets.end_write([OLD, NEW])
     assert offsets.expired(empty, 10**9, RETENTION_MS) == []
-    offsets.end([OLD])
+    offsets.end_write([OLD])
     assert offsets.expired(empty, 10**9, RETENTION_MS) == [OLD]
 
 
@@ -115,10 +115,10 @@ def test_the_table_keeps_the_last_commit_until_it_is_deleted() -> None:
 def test_the_table_is_idle_without_offsets_and_pending_commits() -> None:
     offsets = OffsetTable()
     assert offsets.is_idle
-    offsets.begin([OLD])
+    offsets.begin_write([OLD])
     assert not offsets.is_idle
     offsets.commit({OLD: committed(0)})
-    offsets.end([OLD])
+    offsets.end_write([OLD])
     assert not offsets.is_idle
     offsets.delete([OLD])
     assert offsets.is_idle
@@ -160,7 +160,7 @@ def test_no_metadata_raises(metadata: bytes) -> None:
 
 def test_partitions_are_those_with_offsets_or_pending_commits() -> None:
     offsets = table(old=committed(0))
-    offsets.begin([OLD, NEW])
-    assert sorted(offsets.known()) == [NEW, OLD]
-    offsets.end([NEW])
-    assert offsets.known() == [OLD]
+    offsets.begin_write([OLD, NEW])
+    assert sorted(offsets.partitions()) == [NEW, OLD]
+    offsets.end_write([NEW])
+    assert offsets.partitions() == [OLD]

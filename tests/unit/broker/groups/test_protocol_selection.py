@@ -1,4 +1,4 @@
-"""How members agree on a protocol."""
+"""Selection of a generation's protocol."""
 
 from __future__ import annotations
 

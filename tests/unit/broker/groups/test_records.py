@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets: as Apache Kafka writes them, and what becomes of bytes that are none.
+"""The records of __consumer_offsets: as Apache Kafka writes them, and how invalid bytes are read.
 
 The hex is what the message classes in Apache Kafka 3.9.1's own jar wrote.
 """
@@ -112,23 +112,6 @@ def test_a_group_is_written_in_version_3() -> None:
 @pytest.mark.parametrize("version", GROUP_VALUES)
 def test_every_version_of_a_group_is_read(version: int) -> None:
     assert records.read_group(memoryview(bytes.fromhex(GROUP_VALUES[version]))) == group(version)
-
-
-@pytest.mark.parametrize(
-    ("group_id", "of_50", "of_7"),
-    [
-        ("", 0, 0),
-        ("a", 47, 6),
-        ("test-group", 12, 2),
-        ("orders-group", 17, 3),
-        ("polygenelubricants", 0, 0),  # Hashes to the number that has no opposite.
-        (SMILE, 27, 1),  # Counts twice, as two UTF-16 units.
-        ("console-consumer-12345", 6, 6),
-    ],
-)
-def test_a_keys_partition_is_that_of_javas_hash(group_id: str, of_50: int, of_7: int) -> None:
-    assert records.partition_for(group_id, 50) == of_50
-    assert records.partition_for(group_id, 7) == of_7
 
 
 @pytest.mark.parametrize("version", [3, 4, 12, 32767])

@@ -1,4 +1,4 @@
-"""FindCoordinator, and the making of __consumer_offsets."""
+"""FindCoordinator, and the creation of __consumer_offsets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def find(broker: UnitBroker, version: int, *keys: str) -> Any:
 
 
 async def written(broker: UnitBroker) -> None:
-    """Until the topic stands in the store, where the controller finds it."""
+    """Wait until the topic is in the store, where the controller finds it."""
     seen = asyncio.Event()
     if await broker.session.exists(paths.topic(OFFSETS_TOPIC), watch=lambda _: seen.set()) is None:
         await seen.wait()
@@ -48,9 +48,9 @@ async def test_the_first_request_creates_the_topic_and_is_answered_when_it_exist
         assert not pending.is_answered
         await broker.lead(OFFSETS_TOPIC, 5)
         await broker.settled()
-        told = answer_of(pending, ApiKey.FIND_COORDINATOR, version)
-        told = told.coordinators[0] if version >= 4 else told
-        assert (told.error_code, told.node_id, told.host, told.port) == (0, ME, *ADDRESS)
+        found = answer_of(pending, ApiKey.FIND_COORDINATOR, version)
+        found = found.coordinators[0] if version >= 4 else found
+        assert (found.error_code, found.node_id, found.host, found.port) == (0, ME, *ADDRESS)
 
 
 async def test_a_topic_that_another_broker_has_created_is_waited_for() -> None:
@@ -132,8 +132,8 @@ async def test_a_group_keeps_its_partition_when_partitions_are_added() -> None:
         await broker.lead(OFFSETS_TOPIC, 5)
         assert find(broker, 3, "g").node_id == ME
         for index in range(5, 10):
-            nobody = led(BrokerId(-1))
-            broker.parts.metadata.set_partition(OFFSETS_TOPIC, topic_id_of(OFFSETS_TOPIC), index, nobody)
+            no_leader = led(BrokerId(-1))
+            broker.parts.metadata.set_partition(OFFSETS_TOPIC, topic_id_of(OFFSETS_TOPIC), index, no_leader)
         assert not any(find(broker, 3, f"g{number}").error_code for number in range(20))
 
 
@@ -146,15 +146,15 @@ async def test_a_share_groups_coordinator_is_not_found() -> None:
 
 @pytest.mark.parametrize("version", range(1, 7))
 async def test_a_transactional_id_is_coordinated_by_the_leader_of_its_partition_if_any(version: int) -> None:
-    """In a cluster with other brokers: ours coordinate no transactions, and make no topic for them."""
+    """With other brokers in the cluster: Sordini coordinates no transactions, and creates no topic for them."""
     async with a_broker() as broker:
         request = FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"])
 
-        def found() -> Any:
-            told = broker.ask(ApiKey.FIND_COORDINATOR, version, request)
-            return told.coordinators[0] if version >= 4 else told
+        def coordinator() -> Any:
+            found = broker.ask(ApiKey.FIND_COORDINATOR, version, request)
+            return found.coordinators[0] if version >= 4 else found
 
-        assert found().error_code in (
+        assert coordinator().error_code in (
             ErrorCode.UNSUPPORTED_VERSION,
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         )
@@ -163,12 +163,12 @@ async def test_a_transactional_id_is_coordinated_by_the_leader_of_its_partition_
         for index in range(3):
             row = led(BrokerId(9 if index == partition_for("t", 3) else -1))
             broker.parts.metadata.set_partition(TRANSACTIONS_TOPIC, topic_id_of(TRANSACTIONS_TOPIC), index, row)
-        told = found()
-        assert (told.error_code, told.node_id, told.host, told.port) == (0, 9, "there", 9092)
+        found = coordinator()
+        assert (found.error_code, found.node_id, found.host, found.port) == (0, 9, "there", 9092)
 
 
 async def test_with_apache_kafka_brokers_a_transactional_client_is_answered_to_retry() -> None:
-    """Apache Kafka's brokers make __transaction_state when one of them is asked first."""
+    """Apache Kafka's brokers create __transaction_state at the first request for a coordinator."""
     async with a_broker({"zookeeper.connect": "zk:2181"}) as broker:
         request = FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"])
         wanted = InitProducerIdRequest(transactional_id="t")

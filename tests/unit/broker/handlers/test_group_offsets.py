@@ -45,11 +45,11 @@ async def test_every_version_fetches_commits_of_every_version(version: int) -> N
         assert codes(broker.ask(ApiKey.OFFSET_COMMIT, version, request)) == [0]
         epoch = 3 if version >= 6 else -1
         for old in range(8):
-            [told] = old_fetch(broker, old, 0).topics[0].partitions
-            assert (told.committed_offset, told.metadata, told.error_code) == (5, "a note", 0)
-            assert told.committed_leader_epoch == (epoch if old >= 5 else -1)
-        [told] = fetch(broker, 0).topics[0].partitions
-        assert (told.committed_offset, told.committed_leader_epoch, told.metadata) == (5, epoch, "a note")
+            [row] = old_fetch(broker, old, 0).topics[0].partitions
+            assert (row.committed_offset, row.metadata, row.error_code) == (5, "a note", 0)
+            assert row.committed_leader_epoch == (epoch if old >= 5 else -1)
+        [row] = fetch(broker, 0).topics[0].partitions
+        assert (row.committed_offset, row.committed_leader_epoch, row.metadata) == (5, epoch, "a note")
 
 
 async def test_version_1_has_a_commit_time() -> None:
@@ -79,8 +79,8 @@ async def test_too_long_metadata_is_refused_and_other_offsets_are_committed() ->
             partition.committed_metadata = note
         assert codes(broker.ask(ApiKey.OFFSET_COMMIT, 8, request)) == [0, ErrorCode.OFFSET_METADATA_TOO_LARGE, 0]
         assert committed(broker) == {("orders", 0): 1, ("orders", 2): 3}
-        [told] = fetch(broker, 2).topics[0].partitions
-        assert told.metadata == ""
+        [row] = fetch(broker, 2).topics[0].partitions
+        assert row.metadata == ""
 
 
 async def test_a_simple_consumer_may_have_no_group_name() -> None:
@@ -107,28 +107,28 @@ async def test_topics_are_named_by_their_ids_from_version_10_on() -> None:
             OffsetFetchRequestGroup(group_id="g", topics=None),
         ]
         named, everything = broker.ask(ApiKey.OFFSET_FETCH, 10, OffsetFetchRequest(groups=groups)).groups
-        told = [
+        rows = [
             (topic.topic_id, topic.partitions[0].committed_offset, topic.partitions[0].error_code)
             for topic in named.topics
         ]
-        assert told == [(known, 8, 0), (ghost, -1, ErrorCode.UNKNOWN_TOPIC_ID)]
+        assert rows == [(known, 8, 0), (ghost, -1, ErrorCode.UNKNOWN_TOPIC_ID)]
         assert [topic.topic_id for topic in everything.topics] == [known]
 
 
 async def test_what_was_never_committed_is_minus_one() -> None:
     async with a_coordinator() as broker:
         for group_id in ("g", "ghost"):
-            [told] = fetch(broker, 1, group_id=group_id, topic="anything").topics[0].partitions
-            assert (told.committed_offset, told.committed_leader_epoch, told.metadata, told.error_code) == (
+            [row] = fetch(broker, 1, group_id=group_id, topic="anything").topics[0].partitions
+            assert (row.committed_offset, row.committed_leader_epoch, row.metadata, row.error_code) == (
                 -1,
                 -1,
                 "",
                 0,
             )
-            [told] = old_fetch(broker, 0, 1, group_id=group_id).topics[0].partitions
-            assert (told.committed_offset, told.error_code) == (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            [told] = old_fetch(broker, 1, 1, group_id=group_id).topics[0].partitions
-            assert (told.committed_offset, told.error_code) == (-1, 0)
+            [row] = old_fetch(broker, 0, 1, group_id=group_id).topics[0].partitions
+            assert (row.committed_offset, row.error_code) == (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            [row] = old_fetch(broker, 1, 1, group_id=group_id).topics[0].partitions
+            assert (row.committed_offset, row.error_code) == (-1, 0)
 
 
 async def test_many_groups_are_fetched_together() -> None:
@@ -141,7 +141,7 @@ async def test_many_groups_are_fetched_together() -> None:
             OffsetFetchRequestGroup(group_id="c", topics=[]),
         ]
         answer = broker.ask(ApiKey.OFFSET_FETCH, 9, OffsetFetchRequest(groups=groups, require_stable=True))
-        told = [
+        rows = [
             [
                 (partition.partition_index, partition.committed_offset)
                 for topic in group.topics
@@ -149,7 +149,7 @@ async def test_many_groups_are_fetched_together() -> None:
             ]
             for group in answer.groups
         ]
-        assert told == [[(0, 1)], [(1, 2)], []]
+        assert rows == [[(0, 1)], [(1, 2)], []]
 
 
 @pytest.mark.parametrize("version", range(11))
@@ -162,8 +162,8 @@ async def test_an_error_of_the_group_is_in_the_field_that_the_version_has(versio
             assert (group.error_code, group.topics) == (ErrorCode.NOT_COORDINATOR, [])
             return
         answer = old_fetch(broker, version, 0, 1)
-        told = [partition.error_code for topic in answer.topics for partition in topic.partitions]
-        assert told == [ErrorCode.NOT_COORDINATOR] * 2
+        rows = [partition.error_code for topic in answer.topics for partition in topic.partitions]
+        assert rows == [ErrorCode.NOT_COORDINATOR] * 2
         assert answer.error_code == (ErrorCode.NOT_COORDINATOR if version >= 2 else 0)
 
 

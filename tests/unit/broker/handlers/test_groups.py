@@ -1,4 +1,4 @@
-"""The requests of members and of those who look after groups, version by version."""
+"""The requests of members and administrators of groups, version by version."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ async def test_a_member_leaves_in_old_and_new_versions() -> None:
         static = join(broker, version=5, group_instance_id="rack-7")
         wanted = [MemberIdentity(group_instance_id="rack-7"), MemberIdentity(member_id="ghost")]
         answer = broker.ask(ApiKey.LEAVE_GROUP, 5, LeaveGroupRequest(group_id="g", members=wanted))
-        told = [(row.member_id, row.group_instance_id, row.error_code) for row in answer.members]
+        left = [(row.member_id, row.group_instance_id, row.error_code) for row in answer.members]
         assert answer.error_code == 0
-        assert told == [("", "rack-7", 0), ("ghost", None, ErrorCode.UNKNOWN_MEMBER_ID)]
+        assert left == [("", "rack-7", 0), ("ghost", None, ErrorCode.UNKNOWN_MEMBER_ID)]
         assert heartbeat(broker, static) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
