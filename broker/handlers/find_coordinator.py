@@ -15,10 +15,10 @@ from sordini.broker.coordinators.internal_topic import InternalTopic
 from sordini.broker.coordinators.partitioning import partition_for
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
-from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.handlers.responder import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.protocol.api import ApiKey
