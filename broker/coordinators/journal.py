@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from sordini.broker.coordinators.ports import Ports, Timer
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
-from sordini.protocol.records.produce_validation import take_own
+from sordini.protocol.records.produce_validation import accept_own_batch
 from sordini.replication.partition import Partition
 from sordini.replication.purgatory import Waiter
 from sordini.storage.errors import StorageError
@@ -118,7 +118,7 @@ class Journal:
         batch = build_batch(
             [Record(number, now_ms, key, value) for number, (key, value) in enumerate(records)], codec=self._codec
         )
-        checked = take_own(bytearray(batch), partition.settings.rules, now_ms)
+        checked = accept_own_batch(bytearray(batch), partition.settings.rules, now_ms)
         appended = partition.append(checked, now_ms, all_replicas=True)
         return UncommittedBatch(
             appended.end_offset,

@@ -18,7 +18,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, crc_is_right, read_header
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
-from sordini.protocol.records.key_values import Pair, pairs_of
+from sordini.protocol.records.key_values import KeyValue, key_values_of
 from sordini.protocol.types import Offset
 from sordini.replication.commits import Commit
 from sordini.replication.partition import Partition
@@ -175,18 +175,18 @@ class _LogReader:
             expanded = await self._log.home.disk.offload(expanding)
         else:
             expanded = bytes(body)
-        for pairs in pairs_of(expanded, header.record_count, RECORDS_PER_SLICE):
+        for pairs in key_values_of(expanded, header.record_count, RECORDS_PER_SLICE):
             self._keep(pairs)
             if not await self._yield_to_loop():
                 return
 
     def _replay_messages(self, message: memoryview, magic: int) -> int:
         """As `_replay_batch`, for message formats 0 and 1."""
-        records = legacy.read_entry(message, legacy.Entry(0, len(message), magic), EXPANDED_BYTES_MAX)
+        records = legacy.read_entry(message, legacy.RecordSetEntry(0, len(message), magic), EXPANDED_BYTES_MAX)
         self._keep([(record.key, record.value) for record in records])
         return records[-1].offset + 1
 
-    def _keep(self, pairs: list[Pair]) -> None:
+    def _keep(self, pairs: list[KeyValue]) -> None:
         latest = self._latest
         for key, value in pairs:
             if key is None:

@@ -16,7 +16,7 @@ OnError = Callable[[ErrorCode], None]
 
 
 class LoadPurgatory:
-    """Pending requests of one partition, in the order of their arrival."""
+    """DelayedResponse requests of one partition, in the order of their arrival."""
 
     def __init__(self, call_later: CallLater, timeout_ms: int) -> None:
         self._call_later = call_later

@@ -21,11 +21,11 @@ from sordini.broker.configuration.protection_keys import Change
 from sordini.broker.configuration.settings import ValueKind, value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.handlers.repeats import check_mentions
+from sordini.broker.handlers.request_checks import check_name_repeats
 from sordini.broker.membership.condition import Condition
 from sordini.broker.membership.condition_keys import MEANINGS
-from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slice_scheduler import Slices, Work
+from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.requests.slice_scheduler import SliceScheduler, Work
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
@@ -76,7 +76,7 @@ class Descriptions(NamedTuple):
     described: dict[Hashable, dict[str, DescribedSetting]]
     """All settings, by a key that resources with the same settings share."""
     packed: dict[Hashable, Packed]
-    """Encoded rows, by that key and the requested keys."""
+    """EncodedBody rows, by that key and the requested keys."""
     condition: Mapping[str, str | None]
     """The broker's condition, if one of its keys is requested."""
 
@@ -85,8 +85,8 @@ class ConditionSource(NamedTuple):
     """How the broker's own condition is added to a response."""
 
     condition: Condition
-    later: Callable[[Call, Awaitable[Any]], Pending]
-    slices: Slices
+    later: Callable[[Call, Awaitable[Any]], DelayedResponse]
+    slices: SliceScheduler
 
 
 class ConfigsHandler:
@@ -110,17 +110,19 @@ class ConfigsHandler:
         self._config_of = config_of
 
     def route(self) -> Route:
-        return Route(ApiKey.DESCRIBE_CONFIGS, self.handle, self.refuse)
+        return Route(ApiKey.DESCRIBE_CONFIGS, self.handle, self.error_response)
 
-    def handle(self, call: Call) -> Work[DescribeConfigsResponse | Pending]:
+    def handle(self, call: Call) -> Work[DescribeConfigsResponse | DelayedResponse]:
         request: DescribeConfigsRequest = call.body
-        yield from check_mentions((resource.resource_type, resource.resource_name) for resource in request.resources)
+        yield from check_name_repeats(
+            (resource.resource_type, resource.resource_name) for resource in request.resources
+        )
         if (yield from _asks_for_condition(request)):
             return self._condition_source.later(call, self._with_condition(call))
         return (yield from self._described(call, {}))
 
     async def _with_condition(self, call: Call) -> DescribeConfigsResponse:
-        return await self._condition_source.slices.through(
+        return await self._condition_source.slices.run(
             self._described(call, await self._condition_source.condition.values())
         )
 
@@ -231,7 +233,7 @@ class ConfigsHandler:
                 yield Synonym(key, entries[key], source)
 
     @staticmethod
-    def refuse(request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
+    def error_response(request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
         return DescribeConfigsResponse(
             results=[
                 DescribeConfigsResult(

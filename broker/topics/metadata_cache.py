@@ -1,6 +1,6 @@
 """The metadata of the whole cluster, as the controller's UpdateMetadata commands describe it.
 
-Encoded Metadata responses are cached until the next change, so that a repeated request costs a dictionary look-up.
+EncodedBody Metadata responses are cached until the next change, so that a repeated request costs a dictionary look-up.
 `epoch` counts the changes.
 """
 

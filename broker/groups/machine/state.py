@@ -176,7 +176,7 @@ class Group(NamedTuple):
     sync_deadline_ms: int | None = None
     """While syncs are pending: when members that have not sent SyncGroup are removed."""
     pending_writes: tuple[PendingWrite, ...] = ()
-    """Unfinished writes, oldest first."""
+    """SliceExhausted writes, oldest first."""
     write_count: int = 0
     """The number of the last write."""
     due_ms: int | None = None
