@@ -18,9 +18,9 @@ from sordini.broker.network.ports import Pending
 from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchResponse, PartitionData
-from sordini.protocol.records.effort import Effort
 from sordini.protocol.records.jobs import Convert, Converted
 from sordini.protocol.records.legacy import down_convert
+from sordini.protocol.records.work_budget import Effort
 from sordini.replication.partition import Partition
 from sordini.storage.file_slice import FileSlice
 

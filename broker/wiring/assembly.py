@@ -33,7 +33,6 @@ from sordini.broker.handlers.coordinators import TRANSACTIONS_TOPIC, Coordinator
 from sordini.broker.handlers.fetch import FetchHandler, Readers
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
-from sordini.broker.handlers.guard import BetweenBrokers, guarded
 from sordini.broker.handlers.log_dirs import LogDirsHandler
 from sordini.broker.handlers.markers import MarkersHandler
 from sordini.broker.handlers.metadata import MetadataHandler
@@ -43,6 +42,7 @@ from sordini.broker.handlers.produce import ProduceHandler
 from sordini.broker.handlers.producer_ids import ProducerIdHandler
 from sordini.broker.handlers.records import RecordsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
+from sordini.broker.handlers.request_checks import BetweenBrokers, guarded
 from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler

@@ -12,8 +12,8 @@ import pytest
 from sordini.broker.dispatch import COST_AT_ONCE, Call, Dispatcher, Encoded, Lane, Route, bound_of
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.refusals import ROWS_PER_PIECE
-from sordini.broker.requests.slices import STEPS_PER_SLICE, Work
+from sordini.broker.requests.error_responses import ROWS_PER_PIECE
+from sordini.broker.requests.slice_scheduler import STEPS_PER_SLICE, Work
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError

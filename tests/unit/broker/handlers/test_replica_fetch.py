@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.handlers.guard import BetweenBrokers
+from sordini.broker.handlers.request_checks import BetweenBrokers
 from sordini.broker.network.ports import Pending
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey

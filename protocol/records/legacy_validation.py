@@ -28,8 +28,7 @@ from sordini.protocol.records.batch import (
     read_records,
 )
 from sordini.protocol.records.compression import NO_CODEC, ZSTD, charge_compression, decompress
-from sordini.protocol.records.effort import RECORD_STEPS, UNBOUNDED, Effort
-from sordini.protocol.records.produced import (
+from sordini.protocol.records.produce_validation import (
     KEYLESS,
     CheckedBatches,
     ProduceRules,
@@ -43,6 +42,7 @@ from sordini.protocol.records.produced import (
     too_large,
     window,
 )
+from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, Effort
 
 _OFFSET = struct.Struct(">q")
 _CRC = struct.Struct(">I")

@@ -1,6 +1,6 @@
 """How many log lines peers may cause."""
 
-from sordini.broker.network.peer_lines import LINES_MAX, OTHERS, PERIOD_MS, TABLE_MAX, PeerLines
+from sordini.broker.network.peer_log_limiter import LINES_MAX, OTHERS, PERIOD_MS, TABLE_MAX, PeerLines
 from tests.support.network import Bench, ListLog, is_closed, send
 
 
