@@ -35,7 +35,7 @@ async def test_past_max_connections_peers_wait_until_somebody_leaves():
         waiting = await bench.connect()
         await send(waiting, request(tag=3))
         assert await is_served(first)
-        assert bench.server.counts.total == 2
+        assert bench.server.quotas.total == 2
         second.close()
         assert await receive_tags(waiting, 1) == [3]
 
@@ -51,7 +51,7 @@ async def test_a_listeners_own_bound_does_not_hold_up_another_listener():
         waiting = await bench.connect("NARROW")
         await send(waiting, request(tag=2))
         assert await is_served(await bench.connect("WIDE"))
-        assert bench.server.counts.total == 2
+        assert bench.server.quotas.total == 2
         narrow.close()
         assert await receive_tags(waiting, 1) == [2]
 
@@ -84,7 +84,7 @@ async def test_past_max_connections_per_ip_a_connection_is_closed_at_once():
         assert await is_closed(await bench.connect())
         assert bench.log.at("info")[0][1] == {"address": "127.0.0.1", "reason": "max.connections.per.ip"}
         second.close()
-        await until(lambda: bench.server.counts.total == 1)
+        await until(lambda: bench.server.quotas.total == 1)
         assert await is_served(await bench.connect())
 
 
@@ -113,9 +113,9 @@ async def test_other_bounds_let_those_who_wait_in_and_close_nobody():
         third = await bench.connect()
         await send(third, request(tag=3))
         waiting.close()
-        await until(lambda: bench.server.counts.total == 1)
+        await until(lambda: bench.server.quotas.total == 1)
         assert await is_served(first)
-        assert bench.server.counts.total == 1
+        assert bench.server.quotas.total == 1
         first.close()
         assert await receive_tags(third, 1) == [3]
 
@@ -151,10 +151,10 @@ async def test_after_a_stall_of_the_loop_what_has_arrived_is_read_before_anythin
         await send(client, request(tag=2))
         bench.clock.ms += 100_000  # Nothing ran meanwhile.
         bench.server.tick()
-        assert bench.server.counts.total == 1
+        assert bench.server.quotas.total == 1
         assert await receive_tags(client, 1) == [2]
         await bench.pass_time(10_000)
-        assert bench.server.counts.total == 1
+        assert bench.server.quotas.total == 1
 
 
 async def test_idle_connections_are_never_closed_where_the_limit_is_off():
@@ -192,17 +192,17 @@ async def test_a_connection_that_gets_the_descriptor_of_a_broken_one_is_served()
     async with Bench() as bench:
         for _ in range(3):
             broken = await bench.connect()
-            await until(lambda: bench.server.counts.total == 1)
+            await until(lambda: bench.server.quotas.total == 1)
             (channel,) = bench.channels()
             descriptor = channel._socket.fileno()
             await send(broken, b"GET / HTTP/1.1")
             assert await is_closed(broken)
-            await until(lambda: bench.server.counts.total == 0)
+            await until(lambda: bench.server.quotas.total == 0)
             assert not asyncio.get_running_loop().remove_reader(descriptor), "it is still registered"
             successor = await bench.connect()
             assert await is_served(successor)
             successor.close()
-            await until(lambda: bench.server.counts.total == 0)
+            await until(lambda: bench.server.quotas.total == 0)
 
 
 async def test_a_stop_answers_what_was_started_and_starts_nothing_more():
@@ -213,7 +213,7 @@ async def test_a_stop_answers_what_was_started_and_starts_nothing_more():
         await send(parked, request(FETCH, tag=1) + request(tag=2))
         await send(reading, request(tag=5))
         await until(lambda: bench.service.served.count(1) == bench.service.served.count(5) == 1)
-        await until(lambda: bench.server.counts.total == 3)
+        await until(lambda: bench.server.quotas.total == 3)
         stop = asyncio.create_task(bench.server.close(10_000))
         assert await is_closed(idle)
         bench.service.parked[1].resolve([answer(1)])
@@ -236,7 +236,7 @@ async def test_a_stop_waits_no_longer_than_its_deadline():
         await until(lambda: bench.service.parked)
         await bench.server.close(1)
         assert bench.service.abandoned == [1]
-        assert bench.log.at("warning")[0] == ("connections closed before they were answered", {"connections": 1})
+        assert bench.log.at("warning")[0] == ("connections closed with unanswered requests", {"connections": 1})
         assert await is_closed(client)
 
 

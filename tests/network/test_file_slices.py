@@ -112,7 +112,7 @@ async def test_a_reset_in_the_middle_of_a_slice_releases_it(file):
         await send(client, request(FETCH, tag=1))
         assert len(await receive(client, 20_000)) == 20_000
         client.close()  # With unread bytes in its buffer, which makes it a reset.
-        await until(lambda: bench.server.counts.total == 0)
+        await until(lambda: bench.server.quotas.total == 0)
         assert [part.released for part in slices] == [1, 1]
         assert not bench.log.at("error")
 
@@ -126,7 +126,7 @@ async def test_a_file_that_was_cut_closes_the_connection_instead_of_spinning(fil
         assert await is_closed(client)
         assert cut.released == 1
         ((event, fields),) = bench.log.at("error")
-        assert event == "answer cut off"
+        assert event == "response truncated"
         assert "segment.log ends before position" in fields["reason"]
 
 
@@ -140,7 +140,7 @@ async def test_an_error_of_the_file_closes_the_connection_and_is_told_apart_from
         await send(client, request(FETCH, tag=1))
         assert await is_closed(client)
         assert (broken.released, behind.released) == (1, 1)
-        assert [event for event, _ in bench.log.at("error")] == ["answer cut off"]
+        assert [event for event, _ in bench.log.at("error")] == ["response truncated"]
         await send(other, request(tag=2))
         assert await receive_tags(other, 1) == [2]
 
@@ -156,7 +156,7 @@ async def test_a_file_that_cannot_be_read_closes_the_connection_and_names_the_fi
         await send(client, request(FETCH, tag=1))
         assert await is_closed(client)
         assert broken.released == 1
-        assert [event for event, _ in bench.log.at("error")] == ["answer cut off"]
+        assert [event for event, _ in bench.log.at("error")] == ["response truncated"]
 
 
 async def test_an_answer_completed_after_the_connection_died_releases_its_slices(file):
@@ -182,7 +182,7 @@ async def test_a_complete_answer_behind_a_parked_one_is_released_when_the_connec
         await until(lambda: 3 in bench.service.served)
         bench.service.parked[2].resolve([b"header", parked])
         client.close()
-        await until(lambda: bench.server.counts.total == 0)
+        await until(lambda: bench.server.quotas.total == 0)
         assert (early.released, parked.released) == (1, 1)
         assert bench.service.abandoned == [1]
 
@@ -214,7 +214,7 @@ async def test_a_slice_stays_pinned_while_a_thread_reads_it_although_the_connect
         await send(client, request(FETCH, tag=1))
         await until(lambda: bench.cache.warmed)
         reset(client)
-        await until(lambda: bench.server.counts.total == 0)
+        await until(lambda: bench.server.quotas.total == 0)
         assert (read.released, behind.released) == (0, 1)
         bench.cache.gate.set()
         await until(lambda: read.released == 1)
@@ -276,7 +276,7 @@ async def test_a_disk_that_does_not_answer_does_not_hold_a_connection_for_ever(f
         await send(client, request(FETCH, tag=1))
         await until(lambda: bench.cache.warmed)
         await bench.pass_time(33_000)
-        assert bench.server.counts.total == 0
+        assert bench.server.quotas.total == 0
         bench.cache.gate.set()
 
 
@@ -294,7 +294,7 @@ async def test_a_slow_reader_that_does_read_is_kept(file):
             while channel._transport.queued_bytes and channel._transport.bytes_sent == sent:
                 received += await receive(client, 50_000)
             await bench.pass_time(2_000)
-        assert bench.server.counts.total == 1
+        assert bench.server.quotas.total == 1
         await receive(client, 8 + SIZE + 3 - len(received))
 
 

@@ -8,26 +8,26 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sordini.broker.network.http import Answer, HttpLimits, HttpServer
+from sordini.broker.network.http import HttpLimits, HttpResponse, HttpServer
 from tests.support.network import ListLog
 
 PATIENCE_S = 20.0
 LARGE = b"x" * 3_000_000
 
 
-async def well() -> Answer:
-    return Answer(200, [b"all ", b"well\n"])
+async def well() -> HttpResponse:
+    return HttpResponse(200, [b"all ", b"well\n"])
 
 
-async def large() -> Answer:
-    return Answer(200, [LARGE, LARGE])
+async def large() -> HttpResponse:
+    return HttpResponse(200, [LARGE, LARGE])
 
 
-async def broken() -> Answer:
+async def broken() -> HttpResponse:
     raise ValueError("the reason")
 
 
-async def never() -> Answer:
+async def never() -> HttpResponse:
     await asyncio.Event().wait()
     raise AssertionError("nobody sets it")
 

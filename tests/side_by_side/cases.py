@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from sordini.broker.dispatch import bound_of
+from sordini.broker.dispatch import cost_max_of
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
@@ -183,7 +183,7 @@ def largest_of(key: ApiKey, version: int, path: str, names: str, inner: int = 0)
     shape = Shape(APIS[key], version, tuple(path.split(".")), names, inner)
 
     def frames(size: Size) -> list[Sent]:
-        return [a_request(key, version, largest(shape, size.body_bytes, bound_of(APIS[key])))]
+        return [a_request(key, version, largest(shape, size.body_bytes, cost_max_of(APIS[key])))]
 
     return frames
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sordini.protocol import primitives, schema
-from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
+from sordini.protocol.api import APIS, INTER_BROKER_APIS, Api, ApiKey
 from sordini.protocol.declare import EMPTY, ArrayOf, Field, Kind, Struct, fields_of
 from sordini.protocol.headers import request_header
 from sordini.protocol.records.batch import build_batch
@@ -246,5 +246,5 @@ def _tame(key: int, message: Any) -> None:
             topic.num_partitions = min(topic.num_partitions, 8)
 
 
-BETWEEN: Final = BETWEEN_BROKERS | {ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS}
+BETWEEN: Final = INTER_BROKER_APIS | {ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS}
 """What brokers ask of each other, with those that clients ask, too."""

@@ -17,9 +17,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from sordini.broker.dispatch import bound_of
+from sordini.broker.dispatch import cost_max_of
 from sordini.broker.groups.internal_topic import OFFSETS_TOPIC
-from sordini.broker.network.ports import Parts, Pending, release_parts
+from sordini.broker.network.ports import DelayedResponse, Parts, release_parts
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import WireError
@@ -77,7 +77,7 @@ async def a_busy_broker() -> AsyncIterator[UnitBroker]:
 def frame_of(shape: Shape, body_bytes: int = BODY_BYTES) -> memoryview:
     """The request with the largest body that its bound allows."""
     header = request_header(shape.api, shape.version, 77, "test")
-    message = largest(shape, body_bytes, bound_of(shape.api))
+    message = largest(shape, body_bytes, cost_max_of(shape.api))
     return memoryview(bytearray(header + schema.encode(message, shape.version)))
 
 
@@ -101,7 +101,7 @@ async def _serve(broker: UnitBroker, frame: memoryview, meter: Callable[[], floa
     except WireError as error:
         return meter() - before, f"closed: {error!s:.90}", None
     waited = meter() - before
-    if not isinstance(answer, Pending):
+    if not isinstance(answer, DelayedResponse):
         return waited, "answered at once", answer
     failures: list[Exception] = []
     answer.on_failure = failures.append

@@ -8,7 +8,7 @@ import socket
 import struct
 
 from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.protocol.errors import WireError
@@ -124,7 +124,7 @@ class ScriptedService:
         self.served.append(tag)
         self.peers.append(peer)
         if tag in self.park_tags:
-            pending = Pending(lambda: self.abandoned.append(tag))
+            pending = DelayedResponse(lambda: self.abandoned.append(tag))
             self.parked[tag] = pending
             return pending
         made = self.answers.get(tag, answer(tag))

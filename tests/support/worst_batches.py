@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import BatchHeader, Record, assemble_batch, build_batch
-from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD, compress, lz4_header_broken
+from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD, compress, lz4_with_format_0_checksum
 from sordini.protocol.records.varint import varint
 
 MIB = 1024 * 1024
@@ -133,7 +133,7 @@ def deep_wrappers(depth: int = 4, codec: int = GZIP, magic: int = 1, messages: i
 def _wrapped(inner: bytes, codec: int, magic: int, last_offset: int) -> bytes:
     data = compress(codec, inner)
     if codec == LZ4 and magic == 0:
-        data = lz4_header_broken(data)
+        data = lz4_with_format_0_checksum(data)
     return _message(last_offset, data, magic, codec)
 
 

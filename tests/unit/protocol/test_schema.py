@@ -239,7 +239,7 @@ def test_a_string_longer_than_a_classic_length_can_say_is_a_wire_error() -> None
 
 
 def test_a_value_cut_short_is_a_wire_error_although_a_slice_of_it_would_not_fail() -> None:
-    with pytest.raises(WireError, match="ends behind the frame"):
+    with pytest.raises(WireError, match="ends after the frame"):
         read(Word, 0, "00 03 61 62")
     with pytest.raises(WireError, match=r"Load v0: .* requires a buffer of at least 17 bytes"):
         read(Load, 0, "00 00 00 01 00 00 00 05 aa")

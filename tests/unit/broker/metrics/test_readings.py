@@ -12,7 +12,7 @@ from sordini.broker.groups.offsets import OffsetTable
 from sordini.broker.groups.state import CommittedOffset, Group, GroupState
 from sordini.broker.membership.peer_clocks import PeerClocks
 from sordini.broker.metrics.broker_families import BROKER_FAMILIES
-from sordini.broker.metrics.families import Row, Sources
+from sordini.broker.metrics.families import MetricSources, Sample
 from sordini.broker.metrics.latency import TimedService
 from sordini.broker.metrics.log_families import LOG_FAMILIES
 from sordini.broker.network.limits import Listener
@@ -67,7 +67,7 @@ class Scraped:
         self.timed = TimedService(broker.parts.dispatcher, lambda: broker.clock.ms * 1_000_000)
         self.sockets = SocketServer(SystemNetwork(), self.timed, broker.clock, WarmCache(), broker.log)
         self.watchdog = Watchdog(broker.clock, broker.log)
-        self.sources = Sources(
+        self.sources = MetricSources(
             broker.parts,
             self.sockets,
             SimpleNamespace(is_active=True),
@@ -81,7 +81,7 @@ class Scraped:
         )
 
     def __getitem__(self, name: str) -> dict[tuple[str, ...], Any]:
-        rows: list[Row] = list(FAMILIES[name].read(self.sources))
+        rows: list[Sample] = list(FAMILIES[name].read(self.sources))
         found = dict(rows)
         assert len(found) == len(rows), "the same labels twice"
         return found

@@ -39,7 +39,7 @@ async def test_a_stall_is_logged_once_with_the_stack_that_held_the_loop():
 
     hold_the_loop()
     ((level, event, fields),) = log.lines
-    assert (level, event) == ("warning", "the loop is held up")
+    assert (level, event) == ("warning", "event loop stalled")
     assert fields["held_ms"] >= 20
     assert "hold_the_loop" in fields["calls"]
     watchdog.stop()

@@ -22,7 +22,7 @@ def uniform_records(count: int, value_bytes: int = 20, key: bytes | None = None,
 
 def by_the_letter(body: bytes, count: int) -> tuple[int, int, bool] | ErrorCode:
     try:
-        return record_scan._walk_closely(body, 0, 0, count)
+        return record_scan._walk_exactly(body, 0, 0, count)
     except BrokerError as refusal:
         return refusal.code
 
