@@ -153,7 +153,7 @@ class Call:
             for steps in schema.encoder_in_steps(versioned.api.response, versioned.version)(message, out, slices):
                 if len(out) > ANSWER_BYTES_MAX:
                     raise BrokerError(
-                        ErrorCode.INVALID_REQUEST, f"the answer has more than {ANSWER_BYTES_MAX} bytes: ask for less"
+                        ErrorCode.INVALID_REQUEST, f"the response has more than {ANSWER_BYTES_MAX} bytes: request less"
                     )
                 yield steps
         except BaseException:

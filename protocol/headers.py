@@ -23,7 +23,6 @@ _BARE: Final = struct.Struct(">hhi")
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
 _REST: Final = struct.Struct(">ih")
 _RESPONSE: Final = struct.Struct(">i")
-_FLEXIBLE_RESPONSE: Final = struct.Struct(">ix")  # The pad byte is a zero: no tagged fields.
 
 
 class RequestHeader(NamedTuple):
@@ -97,13 +96,6 @@ def request_header(api: Api, version: int, correlation_id: int, client_id: str |
     size = -1 if client_id is None else len(name)
     tags = b"\0" if header_version == 2 else b""
     return _REQUEST.pack(api.key, version, correlation_id, size) + name + tags
-
-
-def response_header(api: Api, version: int, correlation_id: int) -> bytes:
-    """Write a response's header."""
-    if version >= api.flexible_from and api.key is not ApiKey.API_VERSIONS:
-        return _FLEXIBLE_RESPONSE.pack(correlation_id)
-    return _RESPONSE.pack(correlation_id)
 
 
 def read_response_header(api: Api, version: int, frame: memoryview) -> tuple[int, int]:

@@ -190,7 +190,7 @@ BROKER_FAMILIES = (
     MetricFamily(
         "sordini_loop_lag_seconds",
         Kind.GAUGE,
-        "How much later than asked the event loop's last beat came: what every request waits before it is looked at.",
+        "How much later than scheduled the event loop's last beat ran: the delay of every request before it is read.",
         (),
         single(lambda sources: sources.watchdog.lag_ms / 1000),
     ),

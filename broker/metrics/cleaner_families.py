@@ -36,7 +36,7 @@ CLEANER_FAMILIES = (
     MetricFamily(
         "sordini_cleaner_written_bytes_total",
         Kind.COUNTER,
-        "Bytes of log that compactions have written anew.",
+        "Bytes of log that compactions have rewritten.",
         (),
         single(lambda sources: sources.parts.cleaner.figures.written_bytes),
     ),
@@ -50,7 +50,7 @@ CLEANER_FAMILIES = (
     MetricFamily(
         "sordini_cleaner_dirty_ratio_max",
         Kind.GAUGE,
-        "The largest share of a compacted log that waits to be compacted, when all were last looked at.",
+        "The largest share of a compacted log that waits for compaction, at the last check of all logs.",
         (),
         single(lambda sources: sources.parts.cleaner.figures.dirty_ratio_max),
     ),

@@ -12,7 +12,7 @@ import pytest
 from sordini.broker.network.limits import UNBOUNDED, ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.sockets import SystemNetwork
-from tests.support.network import FETCH, Bench, answer, is_closed, receive, receive_tags, request, send, until
+from tests.support.socket_bench import FETCH, Bench, answer, is_closed, receive, receive_tags, request, send, until
 
 
 async def is_served(client, tag=1):
@@ -20,14 +20,14 @@ async def is_served(client, tag=1):
     return await receive_tags(client, 1) == [tag]
 
 
-async def test_connections_go_to_the_processors_in_turn():
+async def test_connections_go_to_the_processors_round_robin():
     async with Bench(NetworkLimits(processors=3)) as bench:
         for _ in range(7):
             assert await is_served(await bench.connect())
         assert [processor.connections for processor in bench.server._processors] == [3, 2, 2]
 
 
-async def test_past_max_connections_peers_wait_until_somebody_leaves():
+async def test_at_max_connections_peers_wait_until_a_connection_closes():
     async with Bench(NetworkLimits(connections_max=2)) as bench:
         first, second = await bench.connect(), await bench.connect()
         assert await is_served(first)
@@ -96,7 +96,7 @@ async def test_an_address_may_have_a_bound_of_its_own():
         assert await is_closed(await bench.connect())
 
 
-async def test_other_bounds_let_those_who_wait_in_and_close_nobody():
+async def test_changed_limits_accept_waiting_peers_and_close_no_connection():
     async with Bench(NetworkLimits(connections_max=1)) as bench:
         first = await bench.connect()
         assert await is_served(first)
@@ -265,7 +265,7 @@ async def test_a_taken_port_stops_the_start_with_its_address():
             SystemNetwork().listen("127.0.0.1", port, SocketOptions())
 
 
-async def test_connections_have_the_options_against_late_packets_and_dead_peers():
+async def test_connections_have_the_options_against_delayed_packets_and_half_open_peers():
     options = SocketOptions(send_buffer_bytes=100_000, receive_buffer_bytes=120_000)
     (listening,) = SystemNetwork().listen("127.0.0.1", 0, options)
     with contextlib.closing(socket.create_connection(listening.address)):

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
-from tests.support.network import METADATA, Bench, answer, is_closed, receive_tags, request, send, until
+from tests.support.socket_bench import METADATA, Bench, answer, is_closed, receive_tags, request, send, until
 
 MIB = 1024 * 1024
 
@@ -146,7 +146,7 @@ async def test_at_the_memory_cap_unfinished_requests_stop_and_all_of_them_finish
         assert bench.server.memory.waiting_count == 0
 
 
-async def test_a_peer_that_dies_inside_a_frame_gives_its_memory_back():
+async def test_a_peer_that_closes_inside_a_frame_frees_its_memory():
     async with Bench() as bench:
         client = await bench.connect()
         await send(client, request(tag=1, padding=MIB)[:500_000])
@@ -156,7 +156,7 @@ async def test_a_peer_that_dies_inside_a_frame_gives_its_memory_back():
         assert bench.server.memory.held_bytes == 0
 
 
-async def test_at_the_memory_cap_those_that_send_nothing_are_closed_with_a_line_and_a_small_request_never_waits():
+async def test_at_the_memory_cap_silent_connections_are_closed_with_a_line_and_a_small_request_never_waits():
     limits = NetworkLimits(request_memory_bytes_max=4 * MIB)
     async with Bench(limits) as bench:
         hoarders = [await bench.connect() for _ in range(4)]

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from sordini.broker.network.limits import ConnectionLimits
-from tests.support.network import (
+from tests.support.socket_bench import (
     FETCH,
     METADATA,
     PRODUCE,
@@ -157,7 +157,7 @@ async def test_an_answer_completed_from_inside_another_request_is_sent():
         assert await receive_tags(waiting, 2) == [1, 3]
 
 
-async def test_a_flood_of_one_connection_leaves_the_others_their_turns():
+async def test_a_flood_on_one_connection_leaves_the_others_their_slices():
     async with Bench(connection_limits=ConnectionLimits(slice_requests_max=4)) as bench:
         flood, other = await bench.connect(), await bench.connect()
         await until(lambda: bench.server.quotas.total == 2)

@@ -119,7 +119,7 @@ def _received(client: Client) -> Answer:
 
 
 def _announce(port: int, frames: list[Sent]) -> list[Answer]:
-    """Each on a connection of its own, all of them open until the last one was looked at."""
+    """Each on its own connection; all stay open until the last one was examined."""
     clients = [Client("127.0.0.1", port, ANSWER_S_MAX) for _ in frames]
     try:
         for client, sent in zip(clients, frames, strict=True):

@@ -82,7 +82,7 @@ def frame_of(shape: Shape, body_bytes: int = BODY_BYTES) -> memoryview:
 
 
 async def measure(broker: UnitBroker, frame: memoryview, meter: Callable[[], float] = time.thread_time) -> Measured:
-    """Serve a request while another client waits for its turn in every round of the loop."""
+    """Serve a request while another client has a request in every round of the loop."""
     began_s = time.process_time()
     waited, outcome, answer = await _serve(broker, frame, meter)
     size = sum(len(part) if isinstance(part, bytes | bytearray | memoryview) else part.size for part in answer or ())

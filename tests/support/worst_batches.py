@@ -59,7 +59,7 @@ def endless_zstd(expanded_bytes: int = 8 * 1024 * MIB) -> bytes:
 
 @lru_cache(maxsize=16)
 def tiny_records(count: int | None = None, codec: int = ZSTD, *, key: bool = False, shapes: int = 1) -> bytes:
-    """The smallest records there are, without a key unless one is asked for; as many as fit, unless a count is given.
+    """The smallest possible records, without a key unless one is given; as many as fit, unless a count is given.
 
     With more than one shape neighbours differ in size, so that no run of alike records can be checked at once.
     """

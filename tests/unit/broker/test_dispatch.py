@@ -22,7 +22,7 @@ from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from sordini.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from sordini.protocol.primitives import ROW_COST
-from tests.support.network import FakeSlice, ListLog
+from tests.support.fake_ports import FakeSlice, ListLog
 from tests.support.unit_broker import a_peer, read_answer
 
 COORDINATOR = ApiKey.FIND_COORDINATOR
@@ -65,7 +65,9 @@ def test_a_refusal_becomes_its_code_and_is_not_logged() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), KeyError(3), OSError(5, "no"), RecursionError()])
-def test_any_other_failure_becomes_an_unknown_error_with_one_line_that_says_who_asked_what(error: Exception) -> None:
+def test_any_other_failure_becomes_an_unknown_error_with_one_line_that_names_the_peer_and_the_api(
+    error: Exception,
+) -> None:
     desk = Desk(raising(error))
     answer = read_answer(COORDINATOR, 2, desk.serve(2))
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -102,7 +104,7 @@ def test_requests_and_errors_are_counted_by_api_and_version() -> None:
     ("key", "version"),
     [(999, 0), (-1, 0), (ApiKey.LEADER_AND_ISR, 0), (COORDINATOR, 7), (COORDINATOR, -1), (ApiKey.FETCH, 4)],
 )
-def test_what_nobody_serves_ends_the_connection_and_is_named(key: int, version: int) -> None:
+def test_a_request_that_is_not_served_ends_the_connection_and_is_named(key: int, version: int) -> None:
     desk = Desk(raising(AssertionError()))
     with pytest.raises(WireError, match="is not served"):
         desk.raw(struct.pack(">hhih", key, version, 1, -1) + bytes(50))
@@ -365,7 +367,7 @@ async def test_a_larger_request_may_have_more_elements_in_proportion_and_one_bet
     assert cost_max_of(APIS[ApiKey.UPDATE_METADATA]) == 2 * cost_max_of(APIS[COORDINATOR])
 
 
-async def test_a_long_request_whose_connection_dies_costs_nothing_more() -> None:
+async def test_a_long_request_whose_connection_closes_costs_nothing_more() -> None:
     handled: list[Call] = []
 
     def handle(call: Call) -> FindCoordinatorResponse:

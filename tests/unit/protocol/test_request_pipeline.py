@@ -70,7 +70,7 @@ def test_an_answer_made_at_once_waits_for_the_parked_ones_before_it():
     assert order.take_answers() == ["a", "b"]
 
 
-def test_a_request_without_an_answer_keeps_its_place_but_sends_nothing():
+def test_a_request_without_a_response_keeps_its_slot_but_sends_nothing():
     order, (first, second) = order_with(PRODUCE, PRODUCE)
     answer(second, "b")
     answer(first, None)

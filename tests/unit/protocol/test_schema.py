@@ -128,7 +128,7 @@ def test_flexible_lengths_are_varints_of_one_more_and_structs_end_with_tags() ->
     assert read(Drawing, 2, written(drawing, 2)) == drawing
 
 
-def test_a_long_value_has_a_varint_of_several_bytes() -> None:
+def test_a_long_value_has_a_varint_of_more_than_one_byte() -> None:
     for size in (126, 127, 128, 16382, 16383, 32767):
         drawing = Drawing(name="n" * size, layers=["l"] * size)
         made, _ = schema.decode(Drawing, 2, memoryview(schema.encode(drawing, 2)))
@@ -287,7 +287,7 @@ def test_records_are_written_from_anything_like_bytes(records: bytes) -> None:
     assert written(Load(records=records), 1) == "00 00 00 00 04 61 62 63 00 00 00 00 00"
 
 
-def test_records_in_a_file_are_left_out_and_their_place_is_told() -> None:
+def test_records_in_a_file_are_left_out_and_their_position_is_returned() -> None:
     for version, length in ((0, packing.pack(">i", 10)), (1, b"\x0b")):
         out, slices, part = bytearray(b"head"), [], FileSliceOf10()
         schema.encode_into(Load(before=1, records=part, after=2), version, out, slices)

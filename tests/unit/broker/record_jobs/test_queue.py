@@ -10,7 +10,7 @@ from sordini.broker.record_jobs.ports import JobResult, WorkerLost
 from sordini.broker.record_jobs.queue import CPU_MS_PER_MIB, JOBS_MAX, RETRY, WAIT_S, CpuAllowance, JobQueue
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.jobs import Found, Job, SearchJob
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 from tests.support.virtual_loop import SimLoop, elapse, run
 
 OUTCOME = Found(None)
@@ -66,7 +66,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_one_place_is_kept_for_other_addresses() -> None:
+async def test_one_worker_is_reserved_for_other_addresses() -> None:
     bench = Bench(workers=2)
     mine = [bench.ask(b"a%d" % number) for number in range(5)]
     await settle()
@@ -84,7 +84,7 @@ async def test_one_place_is_kept_for_other_addresses() -> None:
     assert bench.queue.totals.done == 6
 
 
-async def test_addresses_take_turns_and_no_more_run_than_may() -> None:
+async def test_addresses_are_served_round_robin_and_at_most_the_workers_run() -> None:
     bench = Bench(workers=1)
     tasks = [bench.ask(b"%s%d" % (name.encode(), number), name) for name in "abc" for number in range(2)]
     order = []
@@ -98,7 +98,7 @@ async def test_addresses_take_turns_and_no_more_run_than_may() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_more_bytes_than_may_wait_are_refused_at_once_and_told() -> None:
+async def test_more_bytes_than_may_wait_are_refused_at_once_and_logged() -> None:
     bench = Bench(bytes_max=10)
     first = bench.ask(b"x" * 50)
     await settle()
@@ -141,7 +141,7 @@ def test_a_job_that_has_waited_for_long_is_refused() -> None:
     run(SimLoop(1), main())
 
 
-async def test_a_job_that_is_cancelled_leaves_its_place_to_the_next() -> None:
+async def test_a_cancelled_job_leaves_its_worker_to_the_next() -> None:
     bench = Bench(workers=1)
     tasks = [bench.ask(b"%d" % number) for number in range(4)]
     await settle()

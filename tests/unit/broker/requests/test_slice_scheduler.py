@@ -36,7 +36,7 @@ async def test_a_round_of_the_loop_has_one_slice_of_one_piece_of_work_in_rotatio
     assert slices.steps_max == STEPS_PER_SLICE
 
 
-async def test_a_step_may_count_for_several() -> None:
+async def test_one_yield_may_count_as_many_steps() -> None:
     slices, done = SliceScheduler(), list[str]()
     slices.add(steps("a", 30, done, each=STEPS_PER_SLICE // 10), done.append, done.append)
     await a_round()
@@ -64,7 +64,7 @@ async def test_work_that_is_cancelled_is_closed_and_keeps_no_other_waiting() -> 
     assert (done, slices.waiting) == (["b", "b"], 0)
 
 
-async def test_work_that_raises_is_told_of_and_the_others_go_on() -> None:
+async def test_the_error_of_work_is_reported_and_other_work_continues() -> None:
     slices, done, failures = SliceScheduler(), list[str](), list[Exception]()
 
     def failing() -> Work[None]:

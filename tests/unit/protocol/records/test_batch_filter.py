@@ -83,7 +83,7 @@ def test_a_batch_with_a_delete_horizon_is_cut_like_any_other(drawn: tuple[bytes,
 
 @settings(max_examples=40)
 @given(batches())
-def test_an_emptied_batch_keeps_its_place_and_holds_nothing(drawn: tuple[bytes, list[bool]]) -> None:
+def test_an_emptied_batch_keeps_its_offsets_and_has_no_records(drawn: tuple[bytes, list[bool]]) -> None:
     header = read_header(drawn[0])
     left = bytes(batch_without_records(header))
     after = read_header(left)

@@ -166,7 +166,7 @@ def test_old_messages_come_with_one_header_for_all_that_are_indexed_together() -
     assert (position, offset) == (len(made.buffer), end_offset)
 
 
-def test_messages_that_were_placed_for_another_end_of_the_log_say_so() -> None:
+def test_messages_with_offsets_for_another_log_end_offset_are_refused() -> None:
     made = OffsetMessages(memoryview(b""), [], 5, 9)
     assert made.assign_offsets(5) == 9
     with pytest.raises(WrongBaseOffset):

@@ -181,7 +181,7 @@ def test_a_wrapper_gets_the_largest_time_of_its_messages_and_only_then_a_new_crc
 
 
 @pytest.mark.parametrize("offset", [0, 100])
-def test_a_wrapper_whose_messages_do_not_count_from_0_is_written_anew(offset: int) -> None:
+def test_a_wrapper_whose_messages_do_not_count_from_0_is_rewritten(offset: int) -> None:
     at_0 = b"".join(sent([record], 1) for record in some_records(3))
     data = wrapper(at_0 if offset == 0 else sent(some_records(3), 1), offset=offset)
     after = stored(data, RULES._replace(magic=1))
@@ -268,7 +268,7 @@ def test_batches_for_an_old_format_obey_every_other_rule(magic: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_what_grows_beyond_the_limit_when_it_is_written_anew_is_too_large(magic: int) -> None:
+def test_messages_that_grow_beyond_the_limit_when_rewritten_are_too_large(magic: int) -> None:
     packed = sent([Record(0, 5, None, bytes(5000))], 1 - magic, GZIP)
     rules = RULES._replace(magic=magic, codec=NO_CODEC, message_bytes_max=1000)
     assert refused(packed, rules) == ErrorCode.MESSAGE_TOO_LARGE

@@ -1,9 +1,7 @@
-"""A server on loopback with a scripted service, a clock that stands still, and clients that are plain sockets."""
+"""A bench of loopback sockets: a server with a scripted service and a manual clock, and plain sockets as clients."""
 
 import asyncio
 import contextlib
-import errno
-import os
 import socket
 import struct
 
@@ -12,89 +10,9 @@ from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.protocol.errors import WireError
+from tests.support.fake_ports import ListLog, StillClock, WarmCache
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
-
-
-class StillClock:
-    """A clock that moves when it is told to."""
-
-    def __init__(self):
-        self.ms = 1_000_000
-
-    def now_ms(self):
-        return self.ms
-
-    def monotonic_ms(self):
-        return self.ms
-
-
-class ListLog:
-    """Log lines as (level, event, fields)."""
-
-    def __init__(self):
-        self.lines = []
-        self.level = "info"
-
-    def __getattr__(self, level):
-        return lambda event, **fields: self.lines.append((level, event, fields))
-
-    def at(self, level):
-        return [(event, fields) for found, event, fields in self.lines if found == level]
-
-
-class WarmCache:
-    """A page cache that holds everything, until it is told otherwise."""
-
-    def __init__(self):
-        self.is_cold = False
-        self.warmed = []
-        self.gate = None
-
-    def is_warm(self, file, position, size):
-        return not self.is_cold
-
-    async def warm(self, file, position, size):
-        self.warmed.append((position, size))
-        if self.gate is not None:
-            await self.gate.wait()
-
-
-class FakeFile:
-    """An open file of the system's, as far as the network looks at it."""
-
-    def __init__(self, path, content=b""):
-        path.write_bytes(content)
-        self.path = str(path)
-        self.descriptor = os.open(path, os.O_RDWR)
-
-    def fileno(self):
-        if self.descriptor < 0:
-            raise OSError(errno.EBADF, "closed")
-        return self.descriptor
-
-    def read_at(self, position, size):
-        return os.pread(self.fileno(), size, position)
-
-    def newest(self, position, size):
-        return None
-
-    def close(self):
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
-
-
-class FakeSlice:
-    """A slice that counts its releases."""
-
-    def __init__(self, file, position, size):
-        self.file, self.position, self.size = file, position, size
-        self.released = 0
-
-    def release(self):
-        self.released += 1
-        assert self.released == 1, "released twice"
 
 
 def request(api=METADATA, tag=0, padding=0):
@@ -109,7 +27,7 @@ def answer(tag, padding=0):
 
 
 class ScriptedService:
-    """Answers with the request's tag; requests with a tag in `parked` wait, others follow `answers`."""
+    """Answers with the request's tag; requests with a tag in `park_tags` wait, others use `answers`."""
 
     def __init__(self):
         self.served = []
@@ -136,7 +54,7 @@ class ScriptedService:
 
 
 class Bench:
-    """A running server and what stands around it."""
+    """A running server with its fakes and clients."""
 
     def __init__(self, limits=None, connection_limits=None, *, use_sendfile=True, listeners=None):
         self.clock = StillClock()
@@ -183,7 +101,7 @@ class Bench:
         return [channel for processor in self.server._processors for channel in processor._channels]
 
     async def pass_time(self, ms):
-        """Let time go by in steps, as a loop that is not held up sees it."""
+        """Advance the clock in steps, as on a loop without stalls."""
         while ms > 0:
             self.clock.ms += min(ms, 1000)
             ms -= 1000
@@ -192,9 +110,9 @@ class Bench:
 
 
 async def until(condition):
-    """Run the loop until something has happened; a test that waits for ever fails by the time limit."""
+    """Run the loop until a condition holds; fails after 10 s."""
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in sockets, not in our code.
+        while not condition():  # noqa: ASYNC110 - the condition depends on sockets, not on asyncio events.
             await asyncio.sleep(0)
 
 
@@ -203,7 +121,7 @@ async def send(client, data):
 
 
 async def receive(client, size):
-    """Exactly so many bytes, fewer at the end of the stream."""
+    """Exactly `size` bytes; fewer at the end of the stream."""
     loop = asyncio.get_running_loop()
     data = bytearray()
     async with asyncio.timeout(10):
@@ -216,7 +134,7 @@ async def receive(client, size):
 
 
 async def receive_tags(client, count):
-    """The tags of so many answers."""
+    """The tags of `count` responses."""
     tags = []
     for _ in range(count):
         (size,) = struct.unpack(">i", await receive(client, 4))
@@ -226,13 +144,13 @@ async def receive_tags(client, count):
 
 
 def reset(client):
-    """Hang up without a word."""
+    """Close with a TCP reset."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
 
 
 async def is_closed(client):
-    """Whether the server has ended the connection (what it sent before is thrown away)."""
+    """Whether the server has closed the connection (bytes sent before are discarded)."""
     try:
         async with asyncio.timeout(10):
             while await asyncio.get_running_loop().sock_recv(client, 65536):
