@@ -205,9 +205,9 @@ def test_a_tag_that_is_longer_or_shorter_than_it_says_is_a_wire_error() -> None:
 
 
 def test_a_tag_that_ends_behind_the_frame_is_a_wire_error() -> None:
-    with pytest.raises(WireError, match="ends behind"):
+    with pytest.raises(WireError, match="ends after"):
         read(Drawing, 2, "01 00 01 00 01 63 ff ff ff ff 0f")
-    with pytest.raises(WireError, match="ends behind"):
+    with pytest.raises(WireError, match="ends after"):
         read(Drawing, 2, "01 00 02 00 01 00 02 01 63 7f 00 00")
 
 
