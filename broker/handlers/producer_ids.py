@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from sordini.broker.dispatch import Call, RespondLater, Route
-from sordini.broker.handlers.coordinators import NO_TRANSACTIONS
+from sordini.broker.handlers.find_coordinator import NO_TRANSACTIONS
 from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
