@@ -1,14 +1,14 @@
-"""From a request's bytes to its handler, and from the handler's answer to bytes.
+"""From a request's bytes to its handler, and from the handler's response to bytes.
 
-This is the broker's one fence: wherever a handler fails, here it becomes an error code in that request's answer, or
-the end of that connection, and nothing else notices. A lane (one API in one version) is found by the first four
-bytes of the frame and keeps the compiled decoder and encoder, so that a request costs one dictionary look-up.
+This is the broker's one fence: an exception of a handler becomes an error code in the response of that request, or
+the end of that connection, and affects no other request. A `VersionedApi` (one API in one version) is found by the
+first four bytes of the frame and keeps the compiled decoder and encoder, so a request costs one dictionary look-up.
 
-What is long is done in slices (`slices.py`), beside which other requests are served: a request of so many elements that
-reading it takes long, what a handler returns as a generator of steps, and the answer to either. A short request is
-answered at once, without a task or a future.
+Long work is done in slices (`slice_scheduler.py`), between which other requests are served: decoding a request of many
+elements, a handler that is a generator of steps, and encoding the response of either. A short request is answered at
+once, without a task or a future.
 
-Requests nobody serves get Apache Kafka's own answer: an unknown API or version closes the connection, and an
+Requests that are not served get Apache Kafka's own response: an unknown API or version closes the connection, and an
 ApiVersions request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION (KIP-511).
 """
 
@@ -17,59 +17,65 @@ from __future__ import annotations
 import struct
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import GeneratorType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
-from sordini.broker.network.ports import Log, Parts, Peer, Pending, release_parts
-from sordini.broker.requests.chained_answers import hand_over
-from sordini.broker.requests.error_responses import refused_in_steps
-from sordini.broker.requests.slice_scheduler import Slices, Unfinished, Work, first_slice
-from sordini.broker.requests.store_error_codes import StoreRefusals
+from sordini.broker.network.ports import DelayedResponse, Log, Parts, Peer, release_parts
+from sordini.broker.requests.error_responses import error_response_in_steps
+from sordini.broker.requests.slice_scheduler import SliceExhausted, SliceScheduler, Work, first_slice
+from sordini.broker.requests.store_error_codes import StoreErrorCodes
 from sordini.protocol import schema
-from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
+from sordini.protocol.api import APIS, INTER_BROKER_APIS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, MessageTooCostly, WireError
 from sordini.protocol.headers import read_request_header, read_rest_of_header, request_header_version
 from sordini.protocol.primitives import ROW_COST
 from sordini.replication.ports import CoordinationError
 
 KEY_AND_VERSION = struct.Struct(">hh")
-LANE_NUMBER = struct.Struct(">I")
+KEY_AND_VERSION_NUMBER = struct.Struct(">I")
+"""Both fields as one number, the key of `Dispatcher`'s table."""
 SIZE_AND_CORRELATION = struct.Struct(">ii")
 
 COST_AT_ONCE: Final = 2_000 * ROW_COST
-"""What the elements of a request may count for that is read in one go."""
+"""The most that the elements of a request may cost for it to be decoded in one go."""
 COST_MAX: Final = 50_000 * ROW_COST
-"""What they may count for in a request of up to COST_BYTES; in a larger one as much for each COST_BYTES."""
+"""The most that they may cost in a request of up to COST_BYTES; a larger one may cost as much for each COST_BYTES."""
 COST_BYTES: Final = 1 << 20
-BETWEEN_BROKERS_FACTOR: Final = 2
-"""Requests of the controller may count for so much more: their rows are cheap, and must not be refused."""
+INTER_BROKER_COST_FACTOR: Final = 2
+"""Requests between brokers may cost this much more: their rows are cheap, and they must not be refused."""
 
 ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
-"""No answer in rows is larger: as much as a request may have by default, and as clients of librdkafka read."""
+"""Limit of a response made of rows: the default limit of a request, and what clients of librdkafka read."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
-class Route(NamedTuple):
-    """What serves one API.
+class RespondLater(Protocol):
+    """`Dispatcher.respond_later`, as handlers use it."""
 
-    `handle(call)` returns the answer's message, a Pending, ready bytes (`Encoded`) or None for no answer at all; or a
-    generator that yields the steps it has made and returns one of these. Between two steps other requests are served,
-    and it may be closed when its connection dies.
-    `refuse(body, code)` makes the answer that says the whole request failed.
+    def __call__(self, call: Call, work: Awaitable[Any], *, blocks_pipeline: bool = False) -> DelayedResponse: ...
+
+
+class Route(NamedTuple):
+    """The handler of one API.
+
+    `handle(call)` returns the response message, a DelayedResponse, bytes encoded before (`EncodedBody`) or None for no
+    response at all; or a generator that yields the steps it has made and returns one of these. Between two steps
+    other requests are served, and the generator may be closed when its connection closes.
+    `error_response(body, code)` makes the response that reports `code` for the whole request.
     """
 
     key: ApiKey
     handle: Callable[[Call], Any]
-    refuse: Callable[[Any, ErrorCode], Any]
+    error_response: Callable[[Any, ErrorCode], Any]
 
 
-class Encoded(bytes):
-    """A whole answer's body that was encoded before."""
+class EncodedBody(bytes):
+    """The whole body of a response, encoded before."""
 
     __slots__ = ()
 
 
-class Lane:
+class VersionedApi:
     """One API in one version: compiled functions, the handler, and plain counters that the exporter reads."""
 
     __slots__ = (
@@ -87,45 +93,47 @@ class Lane:
     )
 
     def __init__(self, api: Api, version: int, route: Route, *, is_fallback: bool = False) -> None:
-        """`is_fallback`: it stands for a version from the future, whose requests are answered in this one."""
+        """`is_fallback`: requests of a version newer than any served are answered in this one."""
         self.api = api
         self.version = version
         self.route = route
         self.decode = schema.decoder(api.request, version)
         self.encode = schema.encoder(api.response, version)
-        # The answer to ApiVersions is read before the client knows what we speak: its header never has tags.
+        # A client reads the response to ApiVersions before it knows the broker's versions: its header has no tags.
         self.flexible_answer = version >= api.flexible_from and api.key != ApiKey.API_VERSIONS
         self.header_version = request_header_version(api, version)
         self.is_fallback = is_fallback
         self.requests = 0
         self.errors = 0
-        self.work_off: Callable[[Call, Pending, Work[Any]], None] = _no_dispatcher
-        """Answers a call by work that is done in slices; its dispatcher's."""
+        self.work_off: Callable[[Call, DelayedResponse, Work[Any]], None] = _no_dispatcher
+        """Completes a call's response by work done in slices; set by the dispatcher."""
 
 
 class Call:
-    """One request on its way through a handler."""
+    """One request, as its handler gets it."""
 
-    __slots__ = ("body", "client_id", "correlation_id", "lane", "peer", "version")
+    __slots__ = ("body", "client_id", "correlation_id", "peer", "version", "versioned_api")
 
-    def __init__(self, lane: Lane, peer: Peer, correlation_id: int, client_id: str | None, body: Any) -> None:
-        self.lane = lane
+    def __init__(
+        self, versioned_api: VersionedApi, peer: Peer, correlation_id: int, client_id: str | None, body: Any
+    ) -> None:
+        self.versioned_api = versioned_api
         self.peer = peer
-        self.version = lane.version
+        self.version = versioned_api.version
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.body = body
 
     def frame(self, message: Any) -> Parts:
-        """Encode an answer into a whole frame: its size, its header, its body, and slices of files in between."""
-        lane = self.lane
-        out = bytearray(9 if lane.flexible_answer else 8)
+        """Encode a response into a whole frame: its size, its header, its body, and slices of files in between."""
+        versioned = self.versioned_api
+        out = bytearray(9 if versioned.flexible_answer else 8)
         slices: list[tuple[int, Any]] = []
-        if type(message) is Encoded:
+        if type(message) is EncodedBody:
             out += message
         else:
             try:
-                lane.encode(message, out, slices)
+                versioned.encode(message, out, slices)
             except BaseException:
                 release_parts([piece for _, piece in slices])
                 raise
@@ -135,17 +143,17 @@ class Call:
         return self._framed(out, slices)
 
     def frame_in_steps(self, message: Any) -> Work[Parts]:
-        """As `frame`; raises BrokerError INVALID_REQUEST for an answer that is too large to be given."""
-        if type(message) is Encoded:
+        """As `frame`; raises BrokerError INVALID_REQUEST for a response that is too large to be sent."""
+        if type(message) is EncodedBody:
             return self.frame(message)
-        lane = self.lane
-        out = bytearray(9 if lane.flexible_answer else 8)
+        versioned = self.versioned_api
+        out = bytearray(9 if versioned.flexible_answer else 8)
         slices: list[tuple[int, Any]] = []
         try:
-            for steps in schema.encoder_in_steps(lane.api.response, lane.version)(message, out, slices):
+            for steps in schema.encoder_in_steps(versioned.api.response, versioned.version)(message, out, slices):
                 if len(out) > ANSWER_BYTES_MAX:
                     raise BrokerError(
-                        ErrorCode.INVALID_REQUEST, f"the answer has more than {ANSWER_BYTES_MAX} bytes: ask for less"
+                        ErrorCode.INVALID_REQUEST, f"the response has more than {ANSWER_BYTES_MAX} bytes: request less"
                     )
                 yield steps
         except BaseException:
@@ -153,14 +161,14 @@ class Call:
             raise
         return self._framed(out, slices)
 
-    def complete(self, pending: Pending, message: Any) -> None:
-        """Resolve a pending answer of this call."""
+    def complete(self, pending: DelayedResponse, message: Any) -> None:
+        """Complete a delayed response of this call."""
         pending.resolve(None if message is None else self.frame(message))
 
-    def complete_by(self, pending: Pending, work: Work[Any]) -> None:
-        """Resolve a pending answer of this call with the message that comes of some work, which is done in slices."""
-        pending.holds = True
-        self.lane.work_off(self, pending, work)
+    def complete_by(self, pending: DelayedResponse, work: Work[Any]) -> None:
+        """Complete a delayed response of this call with the message that `work`, done in slices, returns."""
+        pending.blocks_pipeline = True
+        self.versioned_api.work_off(self, pending, work)
 
     def _framed(self, out: bytearray, slices: list[tuple[int, Any]]) -> Parts:
         if not slices:
@@ -180,12 +188,12 @@ class Call:
 
 
 class LongCall(Call):
-    """A request of many elements: its answer is always encoded in slices."""
+    """A request of many elements: its response is always encoded in slices."""
 
     __slots__ = ()
 
-    def complete(self, pending: Pending, message: Any) -> None:
-        self.lane.work_off(self, pending, _given(message))
+    def complete(self, pending: DelayedResponse, message: Any) -> None:
+        self.versioned_api.work_off(self, pending, _given(message))
 
 
 class Dispatcher:
@@ -195,147 +203,154 @@ class Dispatcher:
         self._routes: dict[int, Route] = {}
         self._spawn = spawn
         self._log = log
-        self._lanes: dict[int, Lane] = {}
-        self.slices = Slices()
-        self.store_refusals = StoreRefusals(log)
+        self._versioned_apis: dict[int, VersionedApi] = {}
+        self.slices = SliceScheduler()
+        self.store_error_codes = StoreErrorCodes(log)
 
     def add(self, routes: Iterable[Route]) -> None:
         """Serve these APIs, too."""
         self._routes.update({int(route.key): route for route in routes})
 
     @property
-    def lanes(self) -> Iterable[Lane]:
-        """Every (API, version) that was asked for so far."""
-        return self._lanes.values()
+    def versioned_apis(self) -> Iterable[VersionedApi]:
+        """Every API and version requested so far."""
+        return self._versioned_apis.values()
 
-    def serve(self, peer: Peer, frame: memoryview) -> Parts | Pending | None:
+    def serve(self, peer: Peer, frame: memoryview) -> Parts | DelayedResponse | None:
         """Answer one request. Raises WireError when the connection must be closed."""
         try:
-            lane = self._lanes[LANE_NUMBER.unpack_from(frame)[0]]
+            versioned = self._versioned_apis[KEY_AND_VERSION_NUMBER.unpack_from(frame)[0]]
         except (struct.error, KeyError):
-            lane = self._lane_of(frame)
-            if lane.is_fallback:
-                # An ApiVersions request from the future: its body cannot be read, and need not be.
+            versioned = self._versioned_api_of(frame)
+            if versioned.is_fallback:
+                # An ApiVersions request of an unknown version: its body cannot be read, and need not be.
                 header, _ = read_request_header(frame)
-                call = Call(lane, peer, header.correlation_id, header.client_id, None)
-                return call.frame(lane.route.refuse(None, ErrorCode.UNSUPPORTED_VERSION))
-        correlation_id, client_id, position = read_rest_of_header(frame, lane.header_version)
+                call = Call(versioned, peer, header.correlation_id, header.client_id, None)
+                return call.frame(versioned.route.error_response(None, ErrorCode.UNSUPPORTED_VERSION))
+        correlation_id, client_id, position = read_rest_of_header(frame, versioned.header_version)
         try:
-            body, _ = lane.decode(frame, position, COST_AT_ONCE)
+            body, _ = versioned.decode(frame, position, COST_AT_ONCE)
         except MessageTooCostly:
-            pending = Pending()
-            pending.holds = True
+            pending = DelayedResponse()
+            pending.blocks_pipeline = True
             return self._in_slices(
-                pending, self._long(lane, peer, correlation_id, client_id, frame[position:], pending)
+                pending, self._long(versioned, peer, correlation_id, client_id, frame[position:], pending)
             )
-        lane.requests += 1
-        call = Call(lane, peer, correlation_id, client_id, body)
+        versioned.requests += 1
+        call = Call(versioned, peer, correlation_id, client_id, body)
         try:
-            answer = lane.route.handle(call)
+            answer = versioned.route.handle(call)
             kind = type(answer)
             if kind is GeneratorType:
                 answer = self._begun(call, answer)
                 kind = type(answer)
-            if answer is None or kind is Pending:
-                return cast("Pending | None", answer)
+            if answer is None or kind is DelayedResponse:
+                return cast("DelayedResponse | None", answer)
             return call.frame(answer)
         except (WireError, AssertionError):
             raise
         except Exception as error:  # noqa: BLE001 - the fence.
-            return call.frame(self._refusal(call, error))
+            return call.frame(self._error_response(call, error))
 
-    def later(self, call: Call, work: Awaitable[Any], *, holds: bool = False) -> Pending:
-        """Answer a call when `work`, which runs as a task of the broker's, has its message; None is no answer.
+    def respond_later(self, call: Call, work: Awaitable[Any], *, blocks_pipeline: bool = False) -> DelayedResponse:
+        """Answer a call with the message that `work`, run as a task of the broker, returns; None is no response.
 
-        With `holds` no request of the connection starts before `let_go` is called, or the answer is there.
+        With `blocks_pipeline` no further request of the connection starts before `unblock_pipeline` is called, or the
+        response is complete.
         """
-        pending = Pending()
-        pending.holds = holds
+        pending = DelayedResponse()
+        pending.blocks_pipeline = blocks_pipeline
         self._spawn(self._finish(call, work, pending))
         return pending
 
-    async def _finish(self, call: Call, work: Awaitable[Any], pending: Pending) -> None:
+    async def _finish(self, call: Call, work: Awaitable[Any], pending: DelayedResponse) -> None:
         try:
             message = await work
-            parts = None if message is None else await self.slices.through(call.frame_in_steps(message))
+            parts = None if message is None else await self.slices.run(call.frame_in_steps(message))
         except AssertionError:
             raise
         except WireError as error:
             pending.fail(error)
             return
-        except Exception as error:  # noqa: BLE001 - the fence, for answers that come later.
-            parts = await self.slices.through(self._refused(call, error))
-        pending.holds = False
+        except Exception as error:  # noqa: BLE001 - the fence, for delayed responses.
+            parts = await self.slices.run(self._error_parts(call, error))
+        pending.blocks_pipeline = False
         pending.resolve(parts)
 
     def _begun(self, call: Call, work: Work[Any]) -> Any:
-        """What a handler's work returns, or, when it is more than a slice, the promise of that."""
+        """What a handler's work returns, or a delayed response when it takes more than a slice."""
         try:
             return first_slice(work)
-        except Unfinished:
-            pending = Pending()
-            pending.holds = True
+        except SliceExhausted:
+            pending = DelayedResponse()
+            pending.blocks_pipeline = True
             return self._in_slices(pending, self._answered(call, work, pending))
 
     def _long(
-        self, lane: Lane, peer: Peer, correlation_id: int, client_id: str | None, body: memoryview, pending: Pending
+        self,
+        versioned: VersionedApi,
+        peer: Peer,
+        correlation_id: int,
+        client_id: str | None,
+        body: memoryview,
+        pending: DelayedResponse,
     ) -> Work[None]:
-        """A request with many elements, from its first byte to its answer."""
-        bound = bound_of(lane.api) * max(len(body), COST_BYTES) // COST_BYTES
+        """A request with many elements, from its first byte to its response."""
+        bound = cost_max_of(versioned.api) * max(len(body), COST_BYTES) // COST_BYTES
         try:
-            message, _ = yield from schema.decoder_in_steps(lane.api.request, lane.version)(body, 0, bound)
+            decode = schema.decoder_in_steps(versioned.api.request, versioned.version)
+            message, _ = yield from decode(body, 0, bound)
         except MessageTooCostly as error:
-            raise MessageTooCostly(
-                f"{error}: {bound_of(lane.api) // ROW_COST} rows are allowed for each {COST_BYTES} bytes"
-            ) from None
-        lane.requests += 1
-        call = LongCall(lane, peer, correlation_id, client_id, message)
-        yield from self._answered(call, _handled(lane.route, call), pending)
+            rows = cost_max_of(versioned.api) // ROW_COST
+            raise MessageTooCostly(f"{error}: {rows} rows are allowed for each {COST_BYTES} bytes") from None
+        versioned.requests += 1
+        call = LongCall(versioned, peer, correlation_id, client_id, message)
+        yield from self._answered(call, _handled(versioned.route, call), pending)
 
-    def _answered(self, call: Call, work: Work[Any], pending: Pending) -> Work[None]:
-        """Finish a handler's work, and write its answer."""
+    def _answered(self, call: Call, work: Work[Any], pending: DelayedResponse) -> Work[None]:
+        """Finish a handler's work, and encode its response."""
         try:
             answer = yield from work
-            if type(answer) is Pending:
-                hand_over(answer, pending)
+            if type(answer) is DelayedResponse:
+                answer.forward_to(pending)
                 return
             parts = None if answer is None else (yield from call.frame_in_steps(answer))
         except (WireError, AssertionError):
             raise
         except Exception as error:  # noqa: BLE001 - the fence, for what is done in slices.
-            parts = yield from self._refused(call, error)
+            parts = yield from self._error_parts(call, error)
         pending.resolve(parts)
 
-    def _work_off(self, call: Call, pending: Pending, work: Work[Any]) -> None:
+    def _work_off(self, call: Call, pending: DelayedResponse, work: Work[Any]) -> None:
         self._in_slices(pending, self._answered(call, work, pending))
 
-    def _in_slices(self, pending: Pending, work: Work[None]) -> Pending:
-        """Do the work by which a pending answer is resolved; none of it any more when the connection dies."""
+    def _in_slices(self, pending: DelayedResponse, work: Work[None]) -> DelayedResponse:
+        """Do the work that completes a delayed response; it is cancelled when the connection closes."""
         pending.on_abandon = self.slices.add(work, _nothing, pending.fail).cancel
         return pending
 
-    def _refused(self, call: Call, error: Exception) -> Work[Parts]:
+    def _error_parts(self, call: Call, error: Exception) -> Work[Parts]:
         code = self._code_of(call, error)
-        message = yield from refused_in_steps(call.lane.route.refuse, call.body, code)
+        message = yield from error_response_in_steps(call.versioned_api.route.error_response, call.body, code)
         return (yield from call.frame_in_steps(message))
 
-    def _refusal(self, call: Call, error: Exception) -> Any:
-        return call.lane.route.refuse(call.body, self._code_of(call, error))
+    def _error_response(self, call: Call, error: Exception) -> Any:
+        return call.versioned_api.route.error_response(call.body, self._code_of(call, error))
 
     def _code_of(self, call: Call, error: Exception) -> ErrorCode:
-        lane = call.lane
-        lane.errors += 1
+        versioned = call.versioned_api
+        versioned.errors += 1
         if isinstance(error, BrokerError):
             return error.code
         if isinstance(error, CoordinationError):
-            return self.store_refusals.code(lane.api.key, error)
+            return self.store_error_codes.code(versioned.api.key, error)
         self._log.error(
-            "request failed", api=lane.api.key.name, version=lane.version, peer=str(call.peer), exc_info=error
+            "request failed", api=versioned.api.key.name, version=versioned.version, peer=str(call.peer), exc_info=error
         )
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
-    def _lane_of(self, frame: memoryview) -> Lane:
-        """The lane of a request that is the first of its kind, or of no kind that is served."""
+    def _versioned_api_of(self, frame: memoryview) -> VersionedApi:
+        """For the first request of an API and version, or one that is not served; raises WireError for the latter."""
         if len(frame) < KEY_AND_VERSION.size:
             raise WireError(f"a request of {len(frame)} bytes is shorter than any request header")
         key, version = KEY_AND_VERSION.unpack_from(frame)
@@ -347,21 +362,20 @@ class Dispatcher:
                 raise WireError(
                     f"{api.key.name} version {version} is not served: {api.min_version} to {api.max_version} are"
                 )
-            return Lane(
-                api, 0, route, is_fallback=True
-            )  # Not kept: a peer must not fill the table with versions it made up.
-        lane = self._lanes[(key << 16) | version] = Lane(api, version, route)
-        lane.work_off = self._work_off
-        return lane
+            # Not kept: a peer must not fill the table with versions that do not exist.
+            return VersionedApi(api, 0, route, is_fallback=True)
+        versioned = self._versioned_apis[(key << 16) | version] = VersionedApi(api, version, route)
+        versioned.work_off = self._work_off
+        return versioned
 
 
-def bound_of(api: Api) -> int:
-    """What the elements of a request of up to COST_BYTES may count for."""
-    return COST_MAX * (BETWEEN_BROKERS_FACTOR if api.key in BETWEEN_BROKERS else 1)
+def cost_max_of(api: Api) -> int:
+    """The most that the elements of a request of up to COST_BYTES may cost."""
+    return COST_MAX * (INTER_BROKER_COST_FACTOR if api.key in INTER_BROKER_APIS else 1)
 
 
-def _no_dispatcher(_call: Call, _pending: Pending, work: Work[Any]) -> None:
-    """Nothing is done for a lane by itself."""
+def _no_dispatcher(_call: Call, _pending: DelayedResponse, work: Work[Any]) -> None:
+    """Without a dispatcher nothing is done."""
     work.close()
 
 
@@ -372,10 +386,10 @@ def _handled(route: Route, call: Call) -> Work[Any]:
 
 
 def _given(message: Any) -> Work[Any]:
-    """A message that is there already."""
+    """Work that returns a finished message."""
     yield 0
     return message
 
 
 def _nothing(_result: None) -> None:
-    """The work has resolved its answer itself."""
+    """The work has completed its response itself."""

@@ -1,8 +1,8 @@
-"""Which requests there are, and which versions of them this broker serves.
+"""The API keys of the protocol, and the versions that this broker serves.
 
-`APIS` is the one list: the dispatcher, the answer to ApiVersions, the headers and README's table follow it.
-What is served runs from the oldest version Apache Kafka 3.9 accepts to the newest of 4.4, and that is what
-each message is declared for. What brokers of a ZooKeeper cluster ask of one another ends with 3.9, as those do.
+`APIS` is the one list: the dispatcher, the response to ApiVersions, the headers and README's table follow it.
+Served are the versions from the oldest that Apache Kafka 3.9 accepts to the newest of 4.4, and each message is declared
+for them. Requests between brokers of a ZooKeeper cluster end with 3.9, the last release with ZooKeeper.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ from sordini.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, 
 
 
 class ApiKey(IntEnum):
-    """The number by which a request says what it is, for every request up to Apache Kafka 4.4."""
+    """The API keys of all requests up to Apache Kafka 4.4."""
 
     PRODUCE = 0
     FETCH = 1
@@ -250,7 +250,7 @@ APIS: Final[dict[int, Api]] = {
     )
 }
 
-BETWEEN_BROKERS: Final = frozenset(
+INTER_BROKER_APIS: Final = frozenset(
     {
         ApiKey.LEADER_AND_ISR,
         ApiKey.STOP_REPLICA,
@@ -261,4 +261,4 @@ BETWEEN_BROKERS: Final = frozenset(
         ApiKey.ALLOCATE_PRODUCER_IDS,
     }
 )
-"""Requests that no client sends: they are served on the listener that brokers use among themselves, and only there."""
+"""Requests that no client sends: they are served on the inter-broker listener only."""

@@ -7,10 +7,10 @@
 `versions` are those the class can be read and written in; from `flexible` on lengths are varints and structs
 end with tagged fields (KIP-482). Classes inside a message are marked `@struct` and take their version from
 the message around them. Every field has a default (as in the published definitions; a plain value where the
-field is in every version), which is also what a reader of a version without the field finds in it.
+field is in every version), which is also its value after decoding a version without the field.
 
 The decorators rebuild the class with `__slots__`, a keyword constructor and comparison by value. Nothing is
-resolved or compiled here: annotations are read when the first codec of a class is asked for.
+resolved or compiled here: annotations are read when the first codec of a class is made.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEVER: Final = 1 << 15  # Above every version: versions travel as int16.
 
 
 class Spec(NamedTuple):
-    """What a declaration says of a field beside its type; all bounds are versions."""
+    """The declaration of a field beside its type; all bounds are versions."""
 
     default: Any
     since: int = 0
@@ -42,19 +42,19 @@ class Spec(NamedTuple):
     packable: bool = False
 
     def is_in(self, version: int) -> bool:
-        """Whether the field is on the wire at all in this version."""
+        """Whether the field is on the wire in this version."""
         return self.since <= version <= self.until
 
 
 class Struct(NamedTuple):
-    """The kind of a field that holds another declared class, which `nullable` lets be absent."""
+    """The kind of a field whose value is another declared class, or null if `nullable`."""
 
     cls: type
     nullable: bool = False
 
 
 class ArrayOf(NamedTuple):
-    """The kind of a field that holds an array, with the kind of its elements."""
+    """The kind of an array field, with the kind of its elements."""
 
     element: Kind
     nullable: bool
@@ -71,25 +71,25 @@ class Field(NamedTuple):
     spec: Spec
 
     def is_nullable_in(self, version: int) -> bool:
-        """Whether null may stand for the value in this version."""
+        """Whether the value may be null in this version."""
         kind = self.kind
         if isinstance(kind, Fixed) or (isinstance(kind, Struct) and self.spec.tag is not None):
-            return False  # A tagged struct that is not there is not sent.
+            return False  # A tagged struct that is None is not sent.
         return kind.nullable and version >= self.spec.nullable
 
 
 def since(version: int, *, default: Any, until: int = _NEVER, nullable: int = 0) -> Any:
-    """Declare a field that came in `version`; `until` is the last that has it, `nullable` the first with null."""
+    """Declare a field added in `version`; `until` is the last version with it, `nullable` the first with null."""
     return Spec(default, version, until, nullable)
 
 
 def packable(*, default: Any) -> Any:
-    """Declare an array that may be given as its bytes (`Packed`) when a message is written."""
+    """Declare an array that may be encoded before (`Packed`)."""
     return Spec(default, packable=True)
 
 
 def until(version: int, *, default: Any) -> Any:
-    """Declare a field that was there from the start and is last found in `version`."""
+    """Declare a field of the versions 0 to `version`."""
     return Spec(default, 0, version)
 
 
@@ -102,7 +102,7 @@ def tagged(tag: int, *, since: int, default: Any) -> Any:
 
 
 NEVER = 2**15 - 1
-"""As the version from which a message is flexible: none of them is."""
+"""For messages without flexible versions."""
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(since, until, tagged, packable))
@@ -117,12 +117,12 @@ def message(*, versions: range, flexible: int) -> Callable[[type[T]], type[T]]:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(since, until, tagged, packable))
 def struct(cls: type[T]) -> type[T]:
-    """Declare a class that stands inside messages."""
+    """Declare a class that is used inside messages."""
     return _rebuilt(cls, range(0), _NEVER)
 
 
 def specs_of(cls: type) -> dict[str, Spec]:
-    """What a declared class says of its fields, in wire order."""
+    """The declarations of a class's fields, in wire order."""
     return typing.cast("dict[str, Spec]", cls.__dict__["__specs__"])
 
 
@@ -147,7 +147,7 @@ def _kind(hint: Any) -> Kind:
     if isinstance(hint, type):
         return Struct(hint)
     arguments = typing.get_args(hint)
-    if typing.get_origin(hint) is not typing.Annotated:  # A struct that may be absent: `LeaderIdAndEpoch | None`.
+    if typing.get_origin(hint) is not typing.Annotated:  # A struct that may be null: `LeaderIdAndEpoch | None`.
         return Struct(next(option for option in arguments if option is not NoneType), nullable=True)
     marks = typing.cast("Any", hint).__metadata__
     if not isinstance(marks[0], Many):
@@ -184,14 +184,14 @@ def _rebuilt(cls: type[T], versions: range, flexible: int) -> type[T]:
 
 
 def _constructor(owner: str, specs: dict[str, Spec]) -> Callable[..., None]:
-    """Write the constructor out: a loop over the fields would cost several times as much per object."""
+    """Generate the constructor: a loop over the fields would take a multiple of the time per object."""
     defaults: dict[str, Any] = {f"default_{name}": spec.default for name, spec in specs.items()}
     parameters = "".join(f", {name}=default_{name}" for name in specs)
     lines = [f"def __init__(self{', *' if specs else ''}{parameters}):", " pass"]
     for name, spec in specs.items():
         fresh = f"[] if {name} is default_{name} else " if spec.default is EMPTY else ""
         lines.append(f" self.{name} = {fresh}{name}")
-    exec("\n".join(lines), defaults)  # noqa: S102 - the text is made of our own field names only.
+    exec("\n".join(lines), defaults)  # noqa: S102 - the text consists of declared field names only.
     made: Callable[..., None] = defaults["__init__"]
     made.__qualname__ = f"{owner}.__init__"
     return made

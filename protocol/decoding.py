@@ -1,19 +1,19 @@
-"""Writes the decoder of one message in one version: Python text, straight down, without a schema at run time.
+"""Generates the decoder of one message in one version: straight-line Python, without a schema at run time.
 
 What makes the text fast: neighbouring fixed-width fields, and the length or tag count behind them, are taken
 by one `struct.Struct` straight into the slots of the new object; a varint's first byte belongs to that run,
 and only the rare long one is read on by a function.
 
-What makes it safe: every read of a number past the end raises inside `unpack_from`. A slice past the end
-does not, it is merely short, so the position is compared with the end once, as the last act: a text cut
-short is never returned. Counts are compared with the bytes left, and with what all elements of one message may
-count for, before the first element is made. All that bad bytes can raise leaves as WireError.
+What makes it safe: reading a number past the end raises inside `unpack_from`. A slice past the end is only
+short, so the position is compared with the end once, at the end of the function: a truncated string is never
+returned. Counts are compared with the bytes left, and with the cost limit of all elements, before the first
+element is decoded. Every exception that malformed bytes can cause is turned into WireError.
 
-A message that is too long to be read in one go is read by the same text as a generator, which yields after each
-element of an array how many rows (see `ROW_COST`) it has made.
+A message that is too long for one slice is decoded by the same text as a generator, which yields after each
+element of an array how many rows (see `ROW_COST`) it has decoded.
 
-Names in the text: `b` buffer, `p` position, `end` its length, `n` the length or count just read, `q` where
-the value with that length stops, `left` what the elements to come may count for, `m0 m1 ...` the objects being
+Names in the text: `b` buffer, `p` position, `end` its length, `n` the length or count just read, `q` the end
+of the value with that length, `left` the cost that further elements may have, `m0 m1 ...` the objects being
 filled, by depth.
 """
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import struct
 
-from sordini.protocol.codec_source import Source
+from sordini.protocol.codec_source import CodecSource
 from sordini.protocol.declare import ArrayOf, Field, Kind, Struct, fields_of
 from sordini.protocol.errors import MessageTooCostly, WireError
 from sordini.protocol.primitives import (
@@ -40,8 +40,8 @@ from sordini.protocol.primitives import (
 )
 
 
-def decoder_source(cls: type, version: int, *, flexible: bool, in_steps: bool = False) -> Source:
-    """Write `decode(b, p=0, left=COST_MAX) -> (message, end position)` for one version of a message.
+def decoder_source(cls: type, version: int, *, flexible: bool, in_steps: bool = False) -> CodecSource:
+    """Generate `decode(b, p=0, left=COST_MAX) -> (message, end position)` for one version of a message.
 
     `in_steps`: as a generator that returns the same, see above.
     """
@@ -53,9 +53,9 @@ def decoder_source(cls: type, version: int, *, flexible: bool, in_steps: bool = 
         writer.structure(cls, "m0", cls.__name__)
         writer.flush()
         with source.block("if p > end:"):
-            source.line('raise WireError("a value ends behind the frame")')
+            source.line('raise WireError("a value ends after the frame")')
         if in_steps:
-            source.line("yield 0")  # A message without arrays is a generator, too.
+            source.line("yield 0")  # Makes a message without arrays a generator, too.
         source.line("return m0, p")
     with source.block("except (struct_error, IndexError, ValueError) as problem:"):
         source.line(f'raise WireError(f"{cls.__name__} v{version}: {{problem}}") from problem')
@@ -64,7 +64,7 @@ def decoder_source(cls: type, version: int, *, flexible: bool, in_steps: bool = 
 
 class _DecoderWriter:
     def __init__(self, version: int, *, flexible: bool, in_steps: bool) -> None:
-        self.source = Source(
+        self.source = CodecSource(
             {
                 "WireError": WireError,
                 "MessageTooCostly": MessageTooCostly,
@@ -82,7 +82,7 @@ class _DecoderWriter:
         self._run: list[tuple[str, str]] = []  # Fixed-width values not yet taken: (target, letter).
 
     def structure(self, cls: type, owner: str, path: str) -> None:
-        """Fill a new object; its last run is left open for whatever follows."""
+        """Fill a new object; its last run of fixed-width values is not taken yet."""
         self.source.line(f"{owner} = new({self.source.name(cls.__name__, cls)})")
         known: list[Field] = []
         for field in fields_of(cls):
@@ -99,7 +99,7 @@ class _DecoderWriter:
             self._tags(known, owner, path)
 
     def flush(self) -> None:
-        """Take the run of fixed-width values that has gathered."""
+        """Take the current run of fixed-width values."""
         if not self._run:
             return
         if len(self._run) == 1 and self._run[0][1] == "B":
@@ -234,12 +234,12 @@ def _times(cost: int) -> str:
 
 
 def cost_of(element: Kind) -> int:
-    """What an array's element counts for against the cost that a message may have."""
+    """The cost of an array's element, against the limit of a message."""
     return element.cost if isinstance(element, Fixed) else ROW_COST
 
 
 def smallest_size(kind: Kind, version: int, *, flexible: bool) -> int:
-    """The fewest bytes a value of this kind takes, by which a count is checked against the bytes left."""
+    """The fewest bytes of a value of this kind; a count is checked with it against the bytes left."""
     if isinstance(kind, Fixed):
         return kind.size
     if isinstance(kind, Struct):

@@ -1,14 +1,14 @@
-"""Writes the encoder of one message in one version: Python text, straight down, without a schema at run time.
+"""Generates the encoder of one message in one version: straight-line Python, without a schema at run time.
 
 As in the decoder, neighbouring fixed-width fields and the length or tag count behind them are packed by one
-`struct.Struct`. A value that does not fit (a string of 40,000 bytes, null where the version has none) is our
-own bug and raises whatever it raises; only what a peer sends is worth a checked error.
+`struct.Struct`. A value that does not fit (a string of 40,000 bytes, null where the version has none) is a bug
+of the broker and raises any exception; only bytes of a peer need a checked error.
 
-Records that lie in a file are not copied: their place in the output is noted in `slices`, and their size is
-what the length in front of them says.
+Records in a file are not copied: their position in the output is recorded in `slices`, and their size is the
+length in front of them.
 
-A message that is too long to be written in one go is written by the same text as a generator, which yields after each
-element of an array how many it has written.
+A message that is too long for one slice is encoded by the same text as a generator, which yields after each element of
+an array how many it has encoded.
 
 Names in the text: `m0 m1 ...` the objects being written, `out` the bytes so far, `n` the length or count
 about to be written, `v` the value behind it.
@@ -18,28 +18,28 @@ from __future__ import annotations
 
 import struct
 
-from sordini.protocol.codec_source import Source
+from sordini.protocol.codec_source import CodecSource
 from sordini.protocol.declare import ArrayOf, Field, Kind, Struct, fields_of
 from sordini.protocol.primitives import ABSENT, PRESENT, Blob, Fixed, Packed, Text, varint
 
 PACKED_BYTES_PER_STEP = 16_384
-"""What is only copied counts as a step for each so many bytes."""
+"""Copied bytes that count as one step."""
 
 _BYTES_LIKE = frozenset({bytes, bytearray, memoryview})
 
 
-def encoder_source(cls: type, version: int, *, flexible: bool, in_steps: bool = False) -> Source:
-    """Write `encode(m0, out, slices)` for one version of a message; `in_steps`: as a generator, see above."""
+def encoder_source(cls: type, version: int, *, flexible: bool, in_steps: bool = False) -> CodecSource:
+    """Generate `encode(m0, out, slices)` for one version of a message; `in_steps`: as a generator, see above."""
     writer = _EncoderWriter(version, flexible=flexible, in_steps=in_steps)
     writer.source.line("def encode(m0, out, slices):")
     writer.structure(cls, "m0")
     writer.flush()
-    writer.source.line("yield 1" if in_steps else "return")  # Keeps the text whole where a version has no fields.
+    writer.source.line("yield 1" if in_steps else "return")  # Needed where a version has no fields.
     return writer.source
 
 
-def array_encoder_source(array: ArrayOf, version: int, *, flexible: bool) -> Source:
-    """Write `encode(m0, out, slices)` for an array, its length and its elements."""
+def array_encoder_source(array: ArrayOf, version: int, *, flexible: bool) -> CodecSource:
+    """Generate `encode(m0, out, slices)` for an array, its length and its elements."""
     writer = _EncoderWriter(version, flexible=flexible, in_steps=False)
     writer.source.line("def encode(m0, out, slices):")
     writer.array(array, "m0", nullable=False)
@@ -51,14 +51,14 @@ def array_encoder_source(array: ArrayOf, version: int, *, flexible: bool) -> Sou
 class _EncoderWriter:
     def __init__(self, version: int, *, flexible: bool, in_steps: bool) -> None:
         self._in_steps = in_steps
-        self.source = Source({"pack": struct.pack, "varint": varint, "BYTES_LIKE": _BYTES_LIKE, "Packed": Packed})
+        self.source = CodecSource({"pack": struct.pack, "varint": varint, "BYTES_LIKE": _BYTES_LIKE, "Packed": Packed})
         self._version = version
         self._flexible = flexible
         self._run: list[tuple[str, str]] = []  # Fixed-width values not yet written: (expression, letter).
         self._out = "out"
 
     def structure(self, cls: type, owner: str) -> None:
-        """Write an object's fields; the last run is left open for whatever follows."""
+        """Encode an object's fields; its last run of fixed-width values is not written yet."""
         present = [field for field in fields_of(cls) if field.spec.is_in(self._version)]
         for field in present:
             if field.spec.packable:
@@ -69,7 +69,7 @@ class _EncoderWriter:
             self._tags([field for field in present if field.spec.tag is not None], owner)
 
     def flush(self, last: tuple[str, str] | None = None) -> None:
-        """Write the run of fixed-width values that has gathered, with one more at its end if given."""
+        """Write the current run of fixed-width values, with one more at its end if given."""
         run = [*self._run, last] if last else self._run
         if not run:
             return
@@ -141,7 +141,7 @@ class _EncoderWriter:
         with block("if type(v) in BYTES_LIKE:"):
             line(f"{self._out} += v")
         if by_reference:
-            assert self._out == "out", "records never stand in a tagged field"
+            assert self._out == "out", "records are never in a tagged field"
             with block("elif v is not None:"):
                 line("slices.append((len(out), v))")
 
@@ -159,7 +159,7 @@ class _EncoderWriter:
         self._run.clear()
 
     def _packable(self, field: Field, value: str) -> None:
-        """An array that may be there as bytes already."""
+        """An array that may be encoded already."""
         assert isinstance(field.kind, ArrayOf), f"{field.name} is no array"
         self._flush_all()
         with self.source.block(f"if type({value}) is Packed:"):
@@ -221,7 +221,7 @@ class _EncoderWriter:
         return f"{value} != {self.source.default(field)}"
 
     def _tagged(self, field: Field, value: str) -> None:
-        """Write one tagged field aside first: its size stands in front of it."""
+        """Write one tagged field into a buffer first: its size precedes it."""
         outer, self._out = self._out, self.source.fresh("aside")
         self.source.line(f"{self._out} = bytearray()")
         self._value(field.kind, value, nullable=field.is_nullable_in(self._version))

@@ -1,9 +1,8 @@
-"""The numbers a response carries for what went wrong, and the two ways a request can be wrong.
+"""The error codes of responses, and the two kinds of errors of a request.
 
-A peer whose *bytes* cannot be read as the protocol says gets no answer: `WireError` closes its connection.
-A request that was read and is refused is answered: `BrokerError` carries the code that goes into the
-response. (The other two kinds of wrong are no business of the protocol: a disk that fails is
-`StorageError`, and a bug is a failed `assert`.)
+*Bytes* that break the protocol get no response: `WireError` closes the connection. A request that was decoded
+and is refused gets a response: `BrokerError` has the code for it. (The other two kinds of errors are not part of
+the protocol: a failed disk is `StorageError`, and a bug is a failed `assert`.)
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from enum import IntEnum
 
 
 class WireError(Exception):
-    """The peer's bytes break the protocol; there is nothing to answer, its connection is closed."""
+    """The peer's bytes break the protocol; its connection is closed without a response."""
 
 
 class MessageTooCostly(WireError):
-    """A message has more elements in its arrays than its reader allows."""
+    """A message has more elements in its arrays than its decoder allows."""
 
 
 class ErrorCode(IntEnum):
-    """Every error code up to Apache Kafka 4.4, under the name by which its tools and clients print it."""
+    """Every error code up to Apache Kafka 4.4, with the names that its tools and clients print."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -163,23 +162,23 @@ class ErrorCode(IntEnum):
 
 
 MESSAGE_CHARACTERS_MAX = 4_000
-"""Of what is told to people: it may quote a request, and a string on the wire has 32,767 bytes at most."""
+"""Limit of an error message: it may quote a request, and a string on the wire has 32,767 bytes at most."""
 
 
 def shortened(message: str) -> str:
-    """As much of a message as is sent."""
+    """A message, truncated to what is sent."""
     return message if len(message) <= MESSAGE_CHARACTERS_MAX else message[: MESSAGE_CHARACTERS_MAX - 3] + "..."
 
 
-def name_of(code: int) -> str:
-    """An error code's name, for people; the number where no release of Apache Kafka has named it."""
+def error_name(code: int) -> str:
+    """The name of an error code; its number when Apache Kafka has no such code."""
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
 
 
 class BrokerError(Exception):
     """A request, or one partition of it, is refused; `code` goes into the response.
 
-    The message is for people: it is logged, and sent where the response has a field for it.
+    The message is logged, and sent where the response has a field for it.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
@@ -188,9 +187,9 @@ class BrokerError(Exception):
 
 
 class RecordsRefused(BrokerError):
-    """A batch is refused for some of its records; `records` says which and why (KIP-467), the first thousand of them.
+    """A batch is refused for some of its records; `records` lists the first thousand, with reasons (KIP-467).
 
-    The message says how many more are wrong.
+    The message has the number of further wrong records.
     """
 
     LISTED_MAX = 1_000
@@ -198,7 +197,7 @@ class RecordsRefused(BrokerError):
     def __init__(
         self, code: ErrorCode, message: str, records: list[tuple[int, str]], wrong_count: int | None = None
     ) -> None:
-        """`wrong_count` is how many records are wrong, those that are not in `records` included."""
+        """`wrong_count` is the number of wrong records, those not in `records` included."""
         more = (len(records) if wrong_count is None else wrong_count) - self.LISTED_MAX
         super().__init__(code, f"{message}; {more} more records are wrong than are listed" if more > 0 else message)
         self.records = records[: self.LISTED_MAX]

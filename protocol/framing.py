@@ -1,27 +1,27 @@
-"""Request frames out of a stream of bytes: four bytes of length, big-endian and signed, then that many bytes.
+"""Extracts request frames from a stream of bytes: int32 length, big-endian, then that many bytes.
 
-Pure: the owner brings the bytes. One turn with a `FrameReader` is
+Pure: the owner receives the bytes. One slice of a connection uses a `FrameReader` like this:
 
-    buffer = reader.space()                    # somewhere to receive into
-    reader.received(count)                     # so many bytes were written to its front
+    buffer = reader.space()                    # where to receive
+    reader.received(count)                     # bytes written to its front
     while (frame := reader.next_frame()):      # a writable view; no copy was made
         ...
-    reader.settle()                            # give back what is not needed until more bytes come
+    reader.settle()                            # return what is not needed until more bytes arrive
 
 Invariants:
-  - memory follows the bytes that arrived: nothing is ever sized from a declared length, and the room beyond the
-    bytes held by one reader is at most 64 KiB (a pooled buffer that has already grown may be larger; the pool holds a
-    few). A reader that waits at a frame's border holds nothing;
-  - a declared length is checked as soon as its four bytes are there, before the frame's own bytes;
-  - a buffer is used again only when no view of it lives. `memoryview` slices cannot be counted, but a bytearray
-    refuses to change its size while one exists: that is the test. A buffer that fails it is left to its views
-    (reusing it would change bytes under somebody's hands, the class of bug of CVE-2026-35554).
+  - memory follows the bytes that arrived: nothing is ever sized from a declared length, and a reader allocates at
+    most 64 KiB more than it holds (a pooled buffer that has already grown may be larger; the pool keeps a few). A
+    reader between two frames holds nothing;
+  - a declared length is checked as soon as its four bytes have arrived, before the frame's own bytes;
+  - a buffer is reused only when no view of it exists. `memoryview` slices cannot be counted, but a bytearray refuses
+    to change its size while one exists: that is the test. A buffer that fails it is abandoned to its views (reusing it
+    would change bytes that are still read, the class of bug of CVE-2026-35554).
 
-Where a frame continues:
+Incomplete frames:
 
-    whole frames in the receive buffer     handed out in place
+    whole frames in the receive buffer     returned in place
     a short rest (< 16 KiB)                kept as bytes, put in front of the next receive
-    a long rest                            the reader keeps the buffer itself and goes on receiving behind it
+    a long rest                            the reader keeps the buffer and continues to receive into it
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LENGTH_BYTES = 4
 _LENGTH = struct.Struct(">i")
 _GROWTH = bytes(RECEIVE_BYTES)
 
-_STRANGERS = {
+_OTHER_PROTOCOLS = {
     b"GET ": "HTTP",
     b"POST": "HTTP",
     b"HEAD": "HTTP",
@@ -55,7 +55,7 @@ _STRANGERS = {
 
 
 class BufferPool:
-    """Receive buffers that are used again, shared by the readers of one loop."""
+    """Reusable receive buffers, shared by the readers of one loop."""
 
     __slots__ = ("_free", "_kept_max", "abandoned")
 
@@ -63,14 +63,14 @@ class BufferPool:
         self._free: list[bytearray] = []
         self._kept_max = kept_max
         self.abandoned = 0
-        """Buffers that could not be used again because somebody kept a view."""
+        """Buffers that could not be reused because a view of them existed."""
 
     def take(self) -> bytearray:
         """A buffer of at least RECEIVE_BYTES with arbitrary content."""
         return self._free.pop() if self._free else bytearray(RECEIVE_BYTES)
 
     def give(self, buffer: bytearray) -> None:
-        """Take a buffer back, unless a view of it still lives."""
+        """Return a buffer; it is kept unless a view of it exists."""
         try:
             buffer.append(0)
         except BufferError:
@@ -89,25 +89,25 @@ class FrameReader:
     def __init__(self, frame_bytes_max: int, pool: BufferPool) -> None:
         self._frame_bytes_max = frame_bytes_max
         self._pool = pool
-        self._buffer: bytearray | None = None  # While a turn lasts, or while a long rest is kept.
+        self._buffer: bytearray | None = None  # During a slice, or while a long rest is kept.
         self._view: memoryview | None = None
-        self._start = 0  # The bytes [start, end) of the buffer are not handed out yet.
+        self._start = 0  # The bytes [start, end) of the buffer are unread.
         self._end = 0
-        self._rest = b""  # A short rest between turns.
+        self._rest = b""  # A short rest between slices.
 
     @property
     def held_bytes(self) -> int:
-        """Memory this reader holds between turns."""
+        """Memory this reader holds between slices."""
         return len(self._rest) if self._buffer is None else len(self._buffer)
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes that arrived and were not handed out yet."""
+        """Received bytes that were not returned as frames yet."""
         return len(self._rest) if self._buffer is None else self._end - self._start
 
     @property
     def declared_bytes(self) -> int:
-        """The length that the frame at the front declares; 0 while its four bytes are not there."""
+        """The declared length of the frame at the front; 0 until its four bytes have arrived."""
         if self.unread_bytes < LENGTH_BYTES:
             return 0
         buffer, start = (self._rest, 0) if self._buffer is None else (self._buffer, self._start)
@@ -115,7 +115,7 @@ class FrameReader:
         return size
 
     def space(self) -> bytearray | memoryview:
-        """Where the next bytes are to be received; never empty."""
+        """Where to receive the next bytes; never empty."""
         buffer = self._buffer
         if buffer is None:
             self._buffer = buffer = self._pool.take()
@@ -163,7 +163,7 @@ class FrameReader:
         assert self._start >= 0, "more was put back than was taken"
 
     def has_frame(self) -> bool:
-        """Whether `next_frame` has an answer now, be it a frame or an error."""
+        """Whether `next_frame` would return a frame or raise."""
         buffer, start = (self._rest, 0) if self._buffer is None else (self._buffer, self._start)
         unread = self.unread_bytes
         if unread < LENGTH_BYTES:
@@ -172,7 +172,7 @@ class FrameReader:
         return not 0 < size <= self._frame_bytes_max or unread >= LENGTH_BYTES + size
 
     def settle(self) -> None:
-        """End a turn: give the buffer back, or keep what an unfinished frame needs."""
+        """End a slice: return the buffer, or keep what an unfinished frame needs."""
         buffer = self._buffer
         if buffer is None:
             return
@@ -194,17 +194,17 @@ class FrameReader:
         self.settle()
 
     def _restore_rest(self) -> bytearray:
-        """Look at a short rest again: in a buffer of its own, since the pool's would be larger than it."""
+        """Read a short rest again, in a buffer of its size: the pool's are larger."""
         self._buffer = buffer = bytearray(self._rest)
         self._start, self._end = 0, len(buffer)
         self._rest = b""
         return buffer
 
     def _grow(self, buffer: bytearray) -> bytearray:
-        """Make room behind a full buffer; the buffer to go on with.
+        """Extend a full buffer; returns the buffer to continue with.
 
-        The steps are small, the copies are few: bytearray asks the allocator for an eighth more than it needs, and
-        that eighth is not touched before bytes arrive in it.
+        The steps are small, but copies are few: bytearray allocates an eighth more than it needs, and that eighth is
+        not touched before bytes arrive in it.
         """
         if self._view is not None:
             self._view.release()
@@ -212,7 +212,7 @@ class FrameReader:
         try:
             buffer += _GROWTH[: self._growth(buffer)]
         except BufferError:
-            # Somebody keeps a view of an earlier frame in the same buffer: go on in another one.
+            # A view of an earlier frame in the same buffer exists: continue in another one.
             buffer = bytearray(memoryview(buffer)[self._start : self._end])
             self._start, self._end = 0, len(buffer)
             buffer += _GROWTH[: self._growth(buffer)]
@@ -221,7 +221,7 @@ class FrameReader:
         return buffer
 
     def _growth(self, buffer: bytearray) -> int:
-        """How many bytes to add: what the frame still lacks, in small steps."""
+        """How many bytes to add: the missing bytes of the frame, in small steps."""
         if self._end - self._start < LENGTH_BYTES:
             return RECEIVE_BYTES
         (size,) = _LENGTH.unpack_from(buffer, self._start)
@@ -232,5 +232,5 @@ class FrameReader:
         if size <= 0:
             return f"a request declares {size} bytes"
         text = f"a request declares {size} bytes, socket.request.max.bytes is {self._frame_bytes_max}"
-        stranger = "TLS" if first[:2] == b"\x16\x03" else _STRANGERS.get(first)
-        return f"{text} (its first bytes look like {stranger})" if stranger else text
+        other = "TLS" if first[:2] == b"\x16\x03" else _OTHER_PROTOCOLS.get(first)
+        return f"{text} (its first bytes look like {other})" if other else text

@@ -1,12 +1,12 @@
-"""What stands in front of every request and response.
+"""The headers of requests and responses.
 
     request   int16 api key, int16 version, int32 correlation id, string client id [, tagged fields]
     response  int32 correlation id [, tagged fields]
 
-The tagged fields are there in the flexible versions of a request (header v2 instead of v1) and of a response
-(v1 instead of v0). One request is older than client ids and has none: version 0 of ControlledShutdown (header v0).
-The response to ApiVersions never has them, so that it can be read by a client that does
-not know yet what the broker speaks. The client id keeps its classic length in every version.
+Flexible versions of a request (header v2 instead of v1) and of a response (v1 instead of v0) have tagged fields.
+One request is older than client ids and has none: version 0 of ControlledShutdown (header v0). The response to
+ApiVersions never has tagged fields, so that a client that does not know the broker's versions can read it. The
+client id keeps its classic length in every version.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ _BARE: Final = struct.Struct(">hhi")
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
 _REST: Final = struct.Struct(">ih")
 _RESPONSE: Final = struct.Struct(">i")
-_FLEXIBLE_RESPONSE: Final = struct.Struct(">ix")  # The pad byte is a zero: no tagged fields.
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what; the response repeats the correlation id."""
+    """The header of a request; the response repeats the correlation id."""
 
     api_key: int
     api_version: int
@@ -38,9 +37,9 @@ class RequestHeader(NamedTuple):
 def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
     """Read a request's header; returns it and the position where the body begins.
 
-    Raises WireError when the bytes are no header, and when the API or its version is not served: Apache
-    Kafka's answer to that is to close the connection too. ApiVersions is served in every version, so that a
-    client newer than us learns what to fall back to: its header can be read, its body must not be.
+    Raises WireError when the bytes are no header, and when the API or its version is not served: Apache Kafka
+    closes the connection then, too. ApiVersions is accepted in every version, so that a client newer than the
+    broker learns the versions to use: its header can be read, its body must not be.
     """
     try:
         api_key, version = _KEY_AND_VERSION.unpack_from(frame)
@@ -56,16 +55,16 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
 
 
 def request_header_version(api: Api, version: int) -> int:
-    """Which of the three headers a request has: 0 without a client id, 1, or 2 with tagged fields."""
+    """The header version of a request: 0 without a client id, 1, or 2 with tagged fields."""
     if version >= api.flexible_from:
         return 2
     return 0 if api.key is ApiKey.CONTROLLED_SHUTDOWN and version == 0 else 1
 
 
 def read_rest_of_header(frame: memoryview, header_version: int) -> tuple[int, str | None, int]:
-    """Read what follows the API key and version: (correlation id, client id, where the body begins).
+    """Read the header after the API key and version: (correlation id, client id, position of the body).
 
-    For callers who know already what kind of request it is. Raises WireError when the bytes are no header.
+    For callers that know the API and version already. Raises WireError when the bytes are no header.
     """
     try:
         if not header_version:
@@ -84,7 +83,7 @@ def read_rest_of_header(frame: memoryview, header_version: int) -> tuple[int, st
     except (struct.error, IndexError, ValueError) as problem:
         raise WireError(f"request header: {problem}") from problem
     if position > len(frame):
-        raise WireError("request header: the client id ends behind the frame")
+        raise WireError("request header: the client id ends after the frame")
     return correlation_id, client_id, position
 
 
@@ -97,13 +96,6 @@ def request_header(api: Api, version: int, correlation_id: int, client_id: str |
     size = -1 if client_id is None else len(name)
     tags = b"\0" if header_version == 2 else b""
     return _REQUEST.pack(api.key, version, correlation_id, size) + name + tags
-
-
-def response_header(api: Api, version: int, correlation_id: int) -> bytes:
-    """Write a response's header."""
-    if version >= api.flexible_from and api.key is not ApiKey.API_VERSIONS:
-        return _FLEXIBLE_RESPONSE.pack(correlation_id)
-    return _RESPONSE.pack(correlation_id)
 
 
 def read_response_header(api: Api, version: int, frame: memoryview) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """The wire's smallest forms, and the annotations by which a message's fields name them.
 
-A field's annotation says two things at once: what type checkers see (`int`, `str | None`, `list[T]`) and,
-inside `Annotated`, how the value lies on the wire. Numbers are big-endian. What has a length carries it in
-front, and that length has two spellings:
+A field's annotation has two parts: the type for type checkers (`int`, `str | None`, `list[T]`) and, inside
+`Annotated`, the encoding on the wire. Numbers are big-endian. A length precedes its value, and is encoded in one
+of two ways:
 
     kind              classic versions           flexible versions (KIP-482)
     String            int16 n, n bytes           varint n + 1, n bytes        null: -1 / 0
@@ -26,18 +26,18 @@ STRING_BYTES_MAX: Final = 0x7FFF
 """Longest string in any version; classic versions cannot express more, Apache Kafka refuses it in all."""
 
 TAGS_MAX: Final = 1024
-"""Most tagged fields one struct may carry: a peer must not keep us busy skipping what nobody reads."""
+"""Most tagged fields of one struct: a peer must not make the broker skip any number of unknown ones."""
 
 ROW_COST: Final = 1
-"""What an array's element counts for: an object with fields, a string, or a number that is answered by an object."""
+"""Cost of an array's element: an object with fields, a string, or a number that is answered by an object."""
 
 NUMBER_COST: Final = 0
-"""What any other number in an array counts for by itself; NUMBERS_PER_ROW of them in one array count for a row."""
+"""Cost of any other number in an array; NUMBERS_PER_ROW of them in one array cost as much as a row."""
 
 NUMBERS_PER_ROW: Final = 10
 
 COST_MAX: Final = 1_000_000 * ROW_COST
-"""Most that all elements of one message may count for, unless the reader sets a bound of its own."""
+"""The most that all elements of one message may cost, unless the caller of the decoder sets a limit."""
 
 PRESENT: Final = 1
 ABSENT: Final = 0xFF
@@ -48,7 +48,7 @@ _VARINT_MAX = 0xFFFF_FFFF
 
 
 class Fixed(NamedTuple):
-    """A value of fixed width; `letter` is its code in the `struct` module, `cost` what it counts for in an array."""
+    """A value of fixed width; `letter` is its code in the `struct` module, `cost` its cost in an array."""
 
     letter: str
     size: int
@@ -74,7 +74,7 @@ class RecordBytes(NamedTuple):
 
 
 class Packed(bytes):
-    """An array's length and elements as they lie on the wire: what is sent many times is encoded once."""
+    """An array's length and elements, encoded: what is sent many times is encoded once."""
 
     __slots__ = ()
 
@@ -86,7 +86,7 @@ class Many(NamedTuple):
 
 
 class RecordSlice(Protocol):
-    """Records that leave by reference, straight from their file; whoever sends them releases them."""
+    """Records that are sent by reference, straight from their file; the sender releases them."""
 
     @property
     def size(self) -> int:
@@ -103,7 +103,7 @@ Int64 = Annotated[int, Fixed("q", 8)]
 RowInt32 = Annotated[int, Fixed("i", 4, ROW_COST)]
 """A number in an array whose every element is answered by a row of its own."""
 MarkerInt32 = Annotated[int, Fixed("i", 4, 20 * ROW_COST)]
-"""And one whose every element has a record written."""
+"""A number in an array whose every element causes a record to be written."""
 Float64 = Annotated[float, Fixed("d", 8)]
 Bool = Annotated[bool, Fixed("?", 1)]
 Uuid = Annotated[bytes, Fixed("16s", 16)]
@@ -122,8 +122,8 @@ ZERO_UUID: Final = bytes(16)
 
 
 def varint(value: int) -> bytes:
-    """Spell a non-negative number of at most 32 bits as an unsigned varint."""
-    # Written out for the lengths that occur on the hot path: up to 2 MiB of records.
+    """Encode a non-negative number of at most 32 bits as an unsigned varint."""
+    # Unrolled for the lengths on the hot path: up to 2 MiB of records.
     if value < 0x80:
         return bytes((value,))
     if value < 0x4000:
@@ -135,17 +135,17 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """Read an unsigned varint; returns the value and the position behind it.
+    """Read an unsigned varint; returns the value and its end position.
 
-    Raises WireError past five bytes or 32 bits, and IndexError at the buffer's end: compiled decoders turn
-    the latter into WireError, as they do for everything else that ends early.
+    Raises WireError beyond five bytes or 32 bits, and IndexError at the buffer's end, which compiled decoders
+    turn into WireError.
     """
     first = buffer[position]
     return finish_varint(buffer, position + 1, first) if first > 0x7F else (first, position + 1)
 
 
 def finish_varint(buffer: memoryview, position: int, first: int) -> tuple[int, int]:
-    """Read on after a varint's first byte, which said (by its high bit) that more follow."""
+    """Read the rest of a varint whose first byte has the high bit set."""
     byte = buffer[position]
     value = first & 0x7F | (byte & 0x7F) << 7
     if byte < 0x80:
@@ -163,10 +163,10 @@ def finish_varint(buffer: memoryview, position: int, first: int) -> tuple[int, i
 
 
 def skip_tags(buffer: memoryview, position: int, first: int) -> int:
-    """Step over a struct's tagged fields, none of which we know, keeping nothing of them.
+    """Skip a struct's tagged fields, none of which is known; returns the position after them.
 
-    `position` stands behind the count's first byte, `first`. Raises WireError when there are more than
-    TAGS_MAX of them or one ends behind the buffer.
+    `position` is after the count's first byte, `first`. Raises WireError for more than TAGS_MAX fields, or
+    when one ends after the buffer.
     """
     count = first
     if first > 0x7F:
@@ -178,5 +178,5 @@ def skip_tags(buffer: memoryview, position: int, first: int) -> int:
         size, position = read_varint(buffer, position)
         position += size
         if position > len(buffer):
-            raise WireError(f"a tagged field of {size} bytes ends behind the frame")
+            raise WireError(f"a tagged field of {size} bytes ends after the frame")
     return position

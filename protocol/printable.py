@@ -1,4 +1,4 @@
-"""Text that came over the wire, made safe to print: it cannot move a cursor, set a title or answer for the terminal.
+"""Makes text from the wire safe to print: it cannot move the cursor, set a title or control the terminal.
 
 `shown` escapes every character that is not printable: C0, DEL and C1, line breaks and tabs among them, bidirectional
 overrides, zero-width characters and lone surrogates.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
-"""What JSON lets stand in a string and a terminal obeys, or no encoding can hold."""
+"""Characters that are valid in a JSON string, but control a terminal or cannot be encoded."""
 
 
 def shown(text: str) -> str:
@@ -20,7 +20,7 @@ def shown(text: str) -> str:
 
 
 def shown_lines(text: str) -> str:
-    """As `shown`, of text whose line breaks are ours."""
+    """As `shown`, of text with trusted line breaks."""
     return "\n".join(map(shown, text.split("\n")))
 
 
@@ -30,7 +30,7 @@ def shown_bytes(data: bytes) -> bytes:
 
 
 def safe_json(text: str) -> str:
-    """A JSON document with the same values, in which nothing is left that a terminal obeys."""
+    """A JSON document with the same values, and without characters that control a terminal."""
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -1,14 +1,14 @@
-"""The order of requests and answers on one connection.
+"""The order of requests and responses on one connection.
 
 Pure: no sockets, no clock. Two rules hold:
-  - answers leave in the order of their requests;
-  - a request starts only when nothing before it is unanswered, or when it is a Produce and everything before it
-    that is unanswered is a parked Produce as well, and has written what it writes. (A second Fetch must not advance
-    a session whose first is parked; authentication, groups and throttling rely on this order, too. And a Produce whose
-    records take long to check must not be overtaken by the next, which may be of the same producer and partition.)
+  - responses leave in the order of their requests;
+  - a request starts only when every earlier request is answered, or when it is a Produce and all unanswered earlier
+    requests are Produce requests that have appended their records. (A second Fetch must not advance a fetch session
+    while the first waits; authentication, groups and throttling rely on this order, too. A Produce whose records take
+    long to check must not be overtaken by the next one, which may have the same producer and partition.)
 
-So the waiting turns are either one request of any kind, or Produce requests only. Their number and bytes are
-bounded: past a bound nothing starts, the owner stops reading, and TCP pushes back.
+So the pending slots are either one request of any kind, or Produce requests only. Their number and bytes are bounded:
+at a bound nothing starts, the owner stops reading, and TCP pushes back.
 """
 
 from __future__ import annotations
@@ -22,38 +22,39 @@ def is_produce(frame: memoryview) -> bool:
     return len(frame) > 1 and frame[0] == 0 == frame[1]  # The API key, 0. A comparison of slices takes twice as long.
 
 
-class Turn:
-    """One request's place in the order: answered or not yet, and then with what (None: nothing is sent)."""
+class ResponseSlot:
+    """The position of one response in the order, with the response once it is known (None: nothing is sent)."""
 
-    __slots__ = ("answer", "frame_bytes", "holds", "is_answered", "is_produce")
+    __slots__ = ("answer", "blocks_pipeline", "frame_bytes", "is_answered", "is_produce")
 
     def __init__(self) -> None:
         self.is_answered = False
         self.answer: Any = None
         self.is_produce = False
         self.frame_bytes = 0
-        self.holds = False
-        """Nothing behind it may start, not even a Produce: what it writes is not written yet."""
+        self.blocks_pipeline = False
+        """No later request may start, not even a Produce: this request has not appended its records yet."""
 
 
-class ConnectionOrder:
-    """The turns of one connection that wait: for their own answer, or for the answer of one before them."""
+class RequestPipeline:
+    """The slots of one connection's pending responses: unanswered, or answered behind an unanswered one."""
 
     __slots__ = ("_parked_bytes_max", "_parked_max", "parked_bytes", "waiting")
 
     def __init__(self, parked_max: int, parked_bytes_max: int) -> None:
+        """`parked_bytes_max` counts the bytes of the requests' frames."""
         assert parked_max >= 1, parked_max
         self._parked_max = parked_max
         self._parked_bytes_max = parked_bytes_max
-        self.waiting: deque[Turn] = deque()
+        self.waiting: deque[ResponseSlot] = deque()
         self.parked_bytes = 0
 
     def may_start_any(self) -> bool:
-        """Whether some request could start now: False means that looking at the next one is of no use."""
+        """Whether some request could start now: if not, the next frame need not be read."""
         waiting = self.waiting
         if not waiting:
             return True
-        if waiting[-1].holds:  # Nothing starts behind one that holds, so it is the last.
+        if waiting[-1].blocks_pipeline:  # Nothing starts behind such a request, so it is the last.
             return False
         return waiting[0].is_produce and len(waiting) < self._parked_max and self.parked_bytes < self._parked_bytes_max
 
@@ -61,40 +62,40 @@ class ConnectionOrder:
         """Whether this request may start now."""
         return not self.waiting or (is_produce(frame) and self.may_start_any())
 
-    def park(self, turn: Turn, frame: memoryview) -> None:
-        """A request that was started waits, for its answer or for its turn."""
-        turn.is_produce = is_produce(frame)
-        turn.frame_bytes = len(frame)
-        assert not self.waiting or (turn.is_produce and self.waiting[0].is_produce), "a request overtook another"
-        self.waiting.append(turn)
-        self.parked_bytes += turn.frame_bytes
+    def park(self, slot: ResponseSlot, frame: memoryview) -> None:
+        """Add the slot of a request that was started and whose response cannot be sent yet."""
+        slot.is_produce = is_produce(frame)
+        slot.frame_bytes = len(frame)
+        assert not self.waiting or (slot.is_produce and self.waiting[0].is_produce), "a request overtook another"
+        self.waiting.append(slot)
+        self.parked_bytes += slot.frame_bytes
 
     def park_answer(self, answer: Any, frame: memoryview) -> None:
-        """A request was answered at once while earlier ones still wait: its answer leaves after theirs."""
-        turn = Turn()
-        turn.is_answered = True
-        turn.answer = answer
-        self.park(turn, frame)
+        """Add a response that was made at once while earlier ones are pending: it leaves after them."""
+        slot = ResponseSlot()
+        slot.is_answered = True
+        slot.answer = answer
+        self.park(slot, frame)
 
     def take_answers(self) -> list[Any]:
-        """Remove the answered turns at the head, and return what is to be sent for them, in order."""
+        """Remove the answered slots at the head, and return their responses, in order."""
         waiting = self.waiting
         answers = []
         while waiting and waiting[0].is_answered:
-            turn = waiting.popleft()
-            self.parked_bytes -= turn.frame_bytes
-            if turn.answer is not None:
-                answers.append(turn.answer)
-                turn.answer = None
+            slot = waiting.popleft()
+            self.parked_bytes -= slot.frame_bytes
+            if slot.answer is not None:
+                answers.append(slot.answer)
+                slot.answer = None
         return answers
 
-    def is_held(self) -> bool:
-        """Whether a request is still to be written whose answer nobody may wait for any more."""
-        return bool(self.waiting) and self.waiting[-1].holds and not self.waiting[-1].is_answered
+    def is_blocked(self) -> bool:
+        """Whether a request is still at work that must finish even when its peer has closed the connection."""
+        return bool(self.waiting) and self.waiting[-1].blocks_pipeline and not self.waiting[-1].is_answered
 
-    def abandon(self) -> list[Turn]:
-        """The connection is gone: remove and return every waiting turn, oldest first."""
-        turns = list(self.waiting)
+    def abandon(self) -> list[ResponseSlot]:
+        """Remove and return every slot, oldest first: the connection has closed."""
+        slots = list(self.waiting)
         self.waiting.clear()
         self.parked_bytes = 0
-        return turns
+        return slots

@@ -1,10 +1,10 @@
 """Messages to bytes and back: the codecs compiled from the declarations, one per (class, version).
 
-A codec is compiled when it is first asked for, in about a millisecond, and kept. Hot callers keep the
-function that `decoder` or `encoder` returned; everybody else calls `decode` and `encode`. A traceback
-through a codec shows the failing line of the compiled text.
+A codec is compiled when it is first used, in about a millisecond, and kept. Hot callers keep the function
+that `decoder` or `encoder` returned; other callers use `decode` and `encode`. A traceback through a codec
+shows the failing line of the compiled text.
 
-Reading raises WireError whatever the bytes are, and nothing else. Writing raises only for our own bugs.
+Decoding any bytes raises WireError and nothing else. Encoding raises only for bugs of the broker.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 T = TypeVar("T")
 
 Slices: TypeAlias = list[tuple[int, Any]]
-"""Records that were left out of the output: the position where each belongs, and the slice."""
+"""Records that are not in the output: the position of each, and the slice."""
 
 _decoders: dict[tuple[type, int], Callable[..., Any]] = {}
 _encoders: dict[tuple[type, int], Callable[..., Any]] = {}
@@ -63,9 +63,9 @@ _encoders_in_steps: dict[tuple[type, int], Callable[..., Any]] = {}
 
 
 def decoder(cls: type[T], version: int) -> Callable[..., tuple[T, int]]:
-    """The function that reads one version: (buffer, position) to (message, position behind it).
+    """The function that decodes one version: (buffer, position) to (message, end position).
 
-    A third argument bounds what the elements of all arrays count for (see `ROW_COST`): past it MessageTooCostly.
+    A third argument limits the cost of all array elements (see `ROW_COST`): beyond it MessageTooCostly is raised.
     """
     made = _decoders.get((cls, version))
     if made is None:
@@ -76,7 +76,7 @@ def decoder(cls: type[T], version: int) -> Callable[..., tuple[T, int]]:
 
 
 def encoder(cls: type[T], version: int) -> Callable[[T, bytearray, Slices], None]:
-    """The function that writes one version: (message, out, slices), as `encode_into` says."""
+    """The function that encodes one version: (message, out, slices), as for `encode_into`."""
     made = _encoders.get((cls, version))
     if made is None:
         flexible = _is_flexible(cls, version)
@@ -88,7 +88,7 @@ def encoder(cls: type[T], version: int) -> Callable[[T, bytearray, Slices], None
 def decoder_in_steps(
     cls: type[T], version: int
 ) -> Callable[[memoryview, int, int], Generator[int, None, tuple[T, int]]]:
-    """As `decoder`, as a generator that yields how many rows it has made; its third argument bounds their cost."""
+    """As `decoder`, as a generator that yields how many rows it has decoded; its third argument limits their cost."""
     made = _decoders_in_steps.get((cls, version))
     if made is None:
         source = decoder_source(cls, version, flexible=_is_flexible(cls, version), in_steps=True)
@@ -97,7 +97,7 @@ def decoder_in_steps(
 
 
 def encoder_in_steps(cls: type[T], version: int) -> Callable[[T, bytearray, Slices], Generator[int, None, None]]:
-    """As `encoder`, as a generator that yields how many rows it has written."""
+    """As `encoder`, as a generator that yields how many rows it has encoded."""
     made = _encoders_in_steps.get((cls, version))
     if made is None:
         source = encoder_source(cls, version, flexible=_is_flexible(cls, version), in_steps=True)
@@ -106,7 +106,7 @@ def encoder_in_steps(cls: type[T], version: int) -> Callable[[T, bytearray, Slic
 
 
 def decode(cls: type[T], version: int, buffer: memoryview, position: int = 0) -> tuple[T, int]:
-    """Read a message; returns it and the position behind it, raises WireError for bytes that are none.
+    """Decode a message; returns it and its end position, raises WireError for malformed bytes.
 
     Records in the message are views into `buffer`, which must not change while they are used.
     """
@@ -114,7 +114,7 @@ def decode(cls: type[T], version: int, buffer: memoryview, position: int = 0) ->
 
 
 def encode(message: object, version: int) -> bytes:
-    """Write a message whose records, if it has any, are bytes."""
+    """Encode a message whose records, if it has any, are bytes."""
     out = bytearray()
     slices: Slices = []
     encode_into(message, version, out, slices)
@@ -123,10 +123,10 @@ def encode(message: object, version: int) -> bytes:
 
 
 def encode_into(message: object, version: int, out: bytearray, slices: Slices) -> None:
-    """Write a message behind what `out` holds.
+    """Append an encoded message to `out`.
 
     Records that are a slice of a file are not copied: (position in `out`, slice) is added to `slices`, in
-    order. On the wire their bytes stand at that position, before what `out` has there.
+    order. On the wire their bytes are inserted at that position of `out`.
     """
     encoder(type(message), version)(message, out, slices)
 

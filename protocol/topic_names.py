@@ -1,7 +1,7 @@
-"""Which names a topic may bear, and which numbers a partition.
+"""Validation of topic names and partition numbers.
 
-A topic's name becomes the name of a directory, of a node in the coordination store, and a word in a line of a
-checkpoint. So the rule is one, and it is checked twice: where a name comes in, and where a path is made of it.
+A topic's name becomes the name of a directory, of a znode, and a word in a line of a checkpoint. So there is one rule,
+which is checked twice: where a name is received, and where a path is made of it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Final
 
 NAME_LENGTH_MAX: Final = 249
 PARTITION_MAX: Final = 2**31 - 1
-"""The largest number that the wire can carry."""
+"""The largest number on the wire."""
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-def why_no_topic(name: str) -> str | None:
-    """Why no topic may bear this name; None when one may."""
+def topic_name_error(name: str) -> str | None:
+    """Why a topic name is invalid; None for a valid one."""
     if not name:
         return "it is empty"
     if name in {".", ".."}:
@@ -29,8 +29,8 @@ def why_no_topic(name: str) -> str | None:
     return None
 
 
-def why_no_partition(name: str, partition: int) -> str | None:
-    """Why there can be no partition of this number of a topic of this name; None when there can."""
+def partition_error(name: str, partition: int) -> str | None:
+    """Why a partition number or topic name is invalid; None when both are valid."""
     if not 0 <= partition <= PARTITION_MAX:
         return f"a partition's number is 0 to {PARTITION_MAX}"
-    return why_no_topic(name)
+    return topic_name_error(name)

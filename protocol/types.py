@@ -1,7 +1,7 @@
-"""Names for the numbers that must not be mixed up, shared by every plane.
+"""Types for numbers that must not be mixed up, shared by all layers.
 
 An offset counts records in a partition, a position counts bytes in a file, and a size is a number of bytes.
-Ranges are half-open everywhere: an `end_offset` is the first offset that is *not* there.
+Ranges are half-open everywhere: an `end_offset` is the first offset that is *not* included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LeaderEpoch = NewType("LeaderEpoch", int)
 ProducerId = NewType("ProducerId", int)
 
 TopicId = NewType("TopicId", bytes)
-"""Sixteen bytes that name one life of a topic: a topic made again under an old name has another id (KIP-516)."""
+"""Sixteen bytes that identify one incarnation of a topic: a topic created again has another id (KIP-516)."""
 
 NO_TOPIC_ID = TopicId(bytes(16))
 

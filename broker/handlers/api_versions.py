@@ -1,4 +1,4 @@
-"""ApiVersions: what this broker speaks, asked before anything else (KIP-35, KIP-511)."""
+"""ApiVersions: the APIs and versions that this broker serves (KIP-35, KIP-511)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class ApiVersionsHandler:
-    """Answers from `protocol.api`'s table, and remembers what the client says of itself.
+    """Answers from the table in `protocol.api`, and keeps the client's software name and version.
 
-    A client that names the cluster and the broker it means to reach, and has reached another, is refused with
-    REBOOTSTRAP_REQUIRED: its address book is wrong, and it begins again with its bootstrap addresses (KIP-1242).
+    A client may send the cluster and node id that it wants to reach. If this is another broker, it gets
+    REBOOTSTRAP_REQUIRED: its metadata is wrong, and it starts again with its bootstrap addresses (KIP-1242).
     """
 
     def __init__(self, cluster_id: str, broker_id: int) -> None:
@@ -25,7 +25,7 @@ class ApiVersionsHandler:
         self._broker_id = broker_id
 
     def route(self) -> Route:
-        return Route(ApiKey.API_VERSIONS, self.handle, self.refuse)
+        return Route(ApiKey.API_VERSIONS, self.handle, self.error_response)
 
     def handle(self, call: Call) -> ApiVersionsResponse:
         request: ApiVersionsRequest = call.body
@@ -39,7 +39,7 @@ class ApiVersionsHandler:
         return ApiVersionsResponse(api_keys=served(), finalized_features_epoch=0)
 
     def _check_destination(self, request: ApiVersionsRequest) -> None:
-        """Raise BrokerError unless the client means this broker, or names none (as in every version before 5)."""
+        """Raise BrokerError unless the client names this broker, or none (as in every version before 5)."""
         cluster_id, node_id = request.cluster_id, request.node_id
         if (cluster_id is None) != (node_id == NODE_UNKNOWN):
             raise BrokerError(
@@ -54,15 +54,15 @@ class ApiVersionsHandler:
             )
 
     @staticmethod
-    def refuse(request: ApiVersionsRequest | None, code: ErrorCode) -> ApiVersionsResponse:
-        """With UNSUPPORTED_VERSION the client learns which versions of ApiVersions itself it may use."""
+    def error_response(request: ApiVersionsRequest | None, code: ErrorCode) -> ApiVersionsResponse:
+        """With UNSUPPORTED_VERSION the response lists the served versions of ApiVersions itself."""
         del request
         keys = [row for row in served() if row.api_key == ApiKey.API_VERSIONS]
         return ApiVersionsResponse(error_code=code, api_keys=keys if code == ErrorCode.UNSUPPORTED_VERSION else [])
 
 
 def served() -> list[ApiVersion]:
-    """One row per API that this broker answers."""
+    """One row per API that this broker serves."""
     return [
         ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
         for _, api in sorted(APIS.items())

@@ -1,4 +1,4 @@
-"""SASL on listeners that do not ask for it: refused in the words of the protocol, so that clients can say why."""
+"""SASL on listeners without SASL: refused with an error code, so that clients can report the reason."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from sordini.protocol.messages.sasl import (
 
 
 class SaslHandler:
-    """Every listener served here is PLAINTEXT: there is nothing to authenticate against."""
+    """Every listener is PLAINTEXT: authentication is refused."""
 
     def routes(self) -> list[Route]:
         return [
-            Route(ApiKey.SASL_HANDSHAKE, self.handshake, self.refuse_handshake),
-            Route(ApiKey.SASL_AUTHENTICATE, self.authenticate, self.refuse_authenticate),
+            Route(ApiKey.SASL_HANDSHAKE, self.handshake, self.handshake_error_response),
+            Route(ApiKey.SASL_AUTHENTICATE, self.authenticate, self.authenticate_error_response),
         ]
 
     def handshake(self, call: Call) -> SaslHandshakeResponse:
-        return self.refuse_handshake(call.body, ErrorCode.ILLEGAL_SASL_STATE)
+        return self.handshake_error_response(call.body, ErrorCode.ILLEGAL_SASL_STATE)
 
     def authenticate(self, call: Call) -> SaslAuthenticateResponse:
-        return self.refuse_authenticate(call.body, ErrorCode.ILLEGAL_SASL_STATE)
+        return self.authenticate_error_response(call.body, ErrorCode.ILLEGAL_SASL_STATE)
 
     @staticmethod
-    def refuse_handshake(request: SaslHandshakeRequest, code: ErrorCode) -> SaslHandshakeResponse:
+    def handshake_error_response(request: SaslHandshakeRequest, code: ErrorCode) -> SaslHandshakeResponse:
         del request
         return SaslHandshakeResponse(error_code=code)
 
     @staticmethod
-    def refuse_authenticate(request: SaslAuthenticateRequest, code: ErrorCode) -> SaslAuthenticateResponse:
+    def authenticate_error_response(request: SaslAuthenticateRequest, code: ErrorCode) -> SaslAuthenticateResponse:
         del request
         return SaslAuthenticateResponse(error_code=code, error_message="this listener does not authenticate")

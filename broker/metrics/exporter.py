@@ -1,7 +1,7 @@
-"""Metrics as the Prometheus text format, written by prometheus-client a few rows at a time.
+"""Metrics as the Prometheus text format, written by prometheus-client a few samples at a time.
 
-The loop gets its turn after each piece, so that ten thousand partitions do not hold up a request for longer than one
-piece takes. prometheus-client is imported with this module, which is imported when the endpoint is on.
+The loop serves requests after each piece, so with ten thousand partitions a request waits for one piece at most.
+prometheus-client is imported with this module, which is imported when the endpoint is on.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from prometheus_client.metrics_core import Metric
 
 from sordini.broker.metrics.broker_families import BROKER_FAMILIES
 from sordini.broker.metrics.cleaner_families import CLEANER_FAMILIES
-from sordini.broker.metrics.families import Durations, Family, Kind, Row, Sources
+from sordini.broker.metrics.families import Histogram, Kind, MetricFamily, MetricSources, Sample
 from sordini.broker.metrics.latency import BITS
 from sordini.broker.metrics.log_families import LOG_FAMILIES
 from sordini.broker.metrics.record_families import RECORD_FAMILIES
 
-FAMILIES: tuple[Family, ...] = (*BROKER_FAMILIES, *LOG_FAMILIES, *CLEANER_FAMILIES, *RECORD_FAMILIES)
+FAMILIES: tuple[MetricFamily, ...] = (*BROKER_FAMILIES, *LOG_FAMILIES, *CLEANER_FAMILIES, *RECORD_FAMILIES)
 
-ROWS_PER_TURN = 200
+ROWS_PER_SLICE = 200
 """About a millisecond's work."""
 
 BUCKET_BITS = range(13, 36)
@@ -32,7 +32,7 @@ BUCKET_BITS = range(13, 36)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-async def render(families: Sequence[Family], sources: Sources) -> list[bytes]:
+async def render(families: Sequence[MetricFamily], sources: MetricSources) -> list[bytes]:
     """The families' text in pieces."""
     pieces: list[bytes] = []
     for family in families:
@@ -43,23 +43,23 @@ async def render(families: Sequence[Family], sources: Sources) -> list[bytes]:
     return pieces
 
 
-def _portions(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """At least one, which may be empty: a family without rows is announced all the same."""
+def _portions(rows: Iterable[Sample]) -> Iterator[list[Sample]]:
+    """At least one, which may be empty: a family without samples has its header lines, too."""
     left = iter(rows)
-    portion = list(islice(left, ROWS_PER_TURN))
+    portion = list(islice(left, ROWS_PER_SLICE))
     yield portion
-    while len(portion) == ROWS_PER_TURN:
-        portion = list(islice(left, ROWS_PER_TURN))
+    while len(portion) == ROWS_PER_SLICE:
+        portion = list(islice(left, ROWS_PER_SLICE))
         if portion:
             yield portion
 
 
-def _metric(family: Family, rows: Sequence[Row]) -> Metric:
+def _metric(family: MetricFamily, rows: Sequence[Sample]) -> Metric:
     labels = family.labels
     if family.kind is Kind.HISTOGRAM:
         histogram = HistogramMetricFamily(family.name, family.meaning, labels=labels)
         for values, durations in rows:
-            assert isinstance(durations, Durations)
+            assert isinstance(durations, Histogram)
             histogram.add_metric(values, _buckets(durations.counts), durations.nanoseconds / 1e9)
         return histogram
     metric: CounterMetricFamily | GaugeMetricFamily
@@ -68,19 +68,19 @@ def _metric(family: Family, rows: Sequence[Row]) -> Metric:
     else:
         metric = GaugeMetricFamily(family.name, family.meaning, labels=labels)
     for values, number in rows:
-        assert not isinstance(number, Durations)
+        assert not isinstance(number, Histogram)
         metric.add_metric(values, number)
     return metric
 
 
 def _buckets(counts: Sequence[int]) -> list[tuple[str, float]]:
-    """Durations of at most so many seconds, for each bound: a number of b bits is less than 2 to the b."""
+    """Cumulative counts by upper bound in seconds: a number of b bits is less than 2 to the b."""
     bounded = [(str(2**bits / 1e9), float(sum(counts[: bits + 1]))) for bits in BUCKET_BITS]
     return [*bounded, ("+Inf", float(sum(counts[: BITS + 1])))]
 
 
 class _Single:
-    """A collector of one metric, which is what prometheus-client renders."""
+    """A collector of one metric, as prometheus-client renders them."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
@@ -90,6 +90,6 @@ class _Single:
 
 
 def _text(metric: Metric, *, with_head: bool) -> bytes:
-    """The metric's lines; the two that announce it stand before the first portion only."""
+    """The metric's lines; its two header lines are before the first portion only."""
     text = generate_latest(_Single(metric))
     return text if with_head else text.split(b"\n", 2)[2]

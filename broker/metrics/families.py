@@ -1,8 +1,8 @@
-"""What a metric is here: its name, what it means, and where its numbers are when somebody asks.
+"""What a metric is: its name, its help text, and the function that reads its samples at a scrape.
 
-A family reads plain attributes of the broker's parts at the moment of a scrape; nothing is kept up to date for it in
-between. Its rows come lazily, over snapshots of what may change, because the exporter lets the loop serve requests
-between any two of them.
+A family reads plain attributes of the broker's parts at the moment of a scrape; nothing is updated for it in between.
+It yields its samples lazily, over snapshots of collections that may change, because the exporter lets the loop serve
+requests between any two samples.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ class Groups(Protocol):
     """The consumer groups that this broker coordinates."""
 
     def groups(self) -> Iterable[Group]:
-        """All that are here now; a group itself never changes."""
+        """All groups now; a `Group` is immutable."""
 
     def offsets(self, group_id: str) -> OffsetTable:
-        """What a group has committed. Raises BrokerError when it is not looked after here any more."""
+        """The committed offsets of a group. Raises BrokerError when it is not coordinated here any more."""
 
 
-class Elected(Protocol):
-    """Whoever may be the controller."""
+class ControllerStatus(Protocol):
+    """Tells whether this broker is the controller."""
 
     @property
     def is_active(self) -> bool: ...
 
 
-class Sources(NamedTuple):
+class MetricSources(NamedTuple):
     """The parts of the broker that metrics are read from."""
 
     parts: Assembly
     sockets: SocketServer
-    controller: Elected
+    controller: ControllerStatus
     watchdog: Watchdog
     latencies: Latencies
     groups: Groups
@@ -55,34 +55,34 @@ class Sources(NamedTuple):
 
 
 class Kind(Enum):
-    """The types of the Prometheus text format that are used."""
+    """Metric types of the Prometheus text format."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
     HISTOGRAM = "histogram"
 
 
-class Durations(NamedTuple):
-    """A histogram's value: how many durations had so many bits in nanoseconds, and their sum."""
+class Histogram(NamedTuple):
+    """The value of a histogram: durations counted by the number of bits of their nanoseconds, and their sum."""
 
     counts: Sequence[int]
     nanoseconds: int
 
 
-Row = tuple[tuple[str, ...], float | Durations]
+Sample = tuple[tuple[str, ...], float | Histogram]
 """Label values in the order of the family's labels, and the value."""
 
 
-class Family(NamedTuple):
-    """Every metric of one name. Names follow Prometheus: base units, `_total` for what only grows."""
+class MetricFamily(NamedTuple):
+    """All metrics of one name. Names follow Prometheus: base units, `_total` for counters."""
 
     name: str
     kind: Kind
     meaning: str
     labels: tuple[str, ...]
-    read: Callable[[Sources], Iterable[Row]]
+    read: Callable[[MetricSources], Iterable[Sample]]
 
 
-def one(read: Callable[[Sources], float]) -> Callable[[Sources], Iterable[Row]]:
-    """The rows of a family without labels: a single number."""
+def single(read: Callable[[MetricSources], float]) -> Callable[[MetricSources], Iterable[Sample]]:
+    """The samples of a family without labels: a single number."""
     return lambda sources: [((), read(sources))]

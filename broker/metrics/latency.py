@@ -1,24 +1,23 @@
-"""How long requests take, per API: from the moment the dispatcher has them to the moment it has their answers.
+"""Latency of requests per API: from the call of the dispatcher to the complete response.
 
-Stands in front of the dispatcher only when metrics are on, so that a broker without them pays nothing. A duration is
-counted under the number of bits of its nanoseconds: one list store, no search, and buckets that double.
-A parked answer counts when it is answered; one that is abandoned never does, nor does a request that closes its
-connection.
+Wraps the dispatcher only when metrics are on, so that a broker without them pays nothing. A duration is counted under
+the number of bits of its nanoseconds: one list store, no search, and buckets that double. A delayed response is counted
+when it is complete; an abandoned one is never counted, nor is a request that closes its connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from sordini.broker.network.ports import Parts, Peer, Pending, Service
+from sordini.broker.network.ports import DelayedResponse, Parts, Peer, Service
 
 BITS = 64
 KEYS = 256
-"""What the second byte of a request, the API key's lower one, can be: all keys there are fit into it."""
+"""Values of the second byte of a request, the lower byte of the API key: every key fits into it."""
 
 
 class Latencies:
-    """The durations by API key: how many had so many bits, and their sum in nanoseconds."""
+    """The durations by API key: counts by number of bits, and their sum in nanoseconds."""
 
     def __init__(self) -> None:
         self.counts = [[0] * (BITS + 1) for _ in range(KEYS)]
@@ -30,7 +29,7 @@ class Latencies:
 
 
 class TimedService:
-    """A service that another one stands behind, and whose answers are timed."""
+    """A service that times the requests of another one."""
 
     __slots__ = ("latencies", "serve")
 
@@ -40,15 +39,15 @@ class TimedService:
 
 
 def _timed(
-    serve: Callable[[Peer, memoryview], Parts | Pending | None], now_ns: Callable[[], int], latencies: Latencies
-) -> Callable[[Peer, memoryview], Parts | Pending | None]:
+    serve: Callable[[Peer, memoryview], Parts | DelayedResponse | None], now_ns: Callable[[], int], latencies: Latencies
+) -> Callable[[Peer, memoryview], Parts | DelayedResponse | None]:
     """A function over cells instead of a method over attributes: 0.1 µs less for each request."""
     table, sums = latencies.counts, latencies.nanoseconds
 
-    def timed(peer: Peer, frame: memoryview) -> Parts | Pending | None:
+    def timed(peer: Peer, frame: memoryview) -> Parts | DelayedResponse | None:
         began_ns = now_ns()
         answer = serve(peer, frame)
-        if type(answer) is Pending and not answer.is_answered:
+        if type(answer) is DelayedResponse and not answer.is_answered:
             count_when_answered(answer, frame[1], began_ns)
             return answer
         passed_ns = now_ns() - began_ns
@@ -58,7 +57,7 @@ def _timed(
         sums[key] += passed_ns
         return answer
 
-    def count_when_answered(pending: Pending, key: int, began_ns: int) -> None:
+    def count_when_answered(pending: DelayedResponse, key: int, began_ns: int) -> None:
         pending.on_answer = lambda: latencies.add(key, now_ns() - began_ns)
 
     return timed

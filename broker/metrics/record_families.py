@@ -2,56 +2,56 @@
 
 from __future__ import annotations
 
-from sordini.broker.metrics.families import Family, Kind, one
+from sordini.broker.metrics.families import Kind, MetricFamily, single
 
 RECORD_FAMILIES = (
-    Family(
+    MetricFamily(
         "sordini_record_jobs_total",
         Kind.COUNTER,
         "Record sets and batches that a child process has opened, checked, converted or searched.",
         (),
-        one(lambda sources: sources.parts.record_jobs.figures.done),
+        single(lambda sources: sources.parts.record_jobs.totals.done),
     ),
-    Family(
+    MetricFamily(
         "sordini_record_jobs_refused_total",
         Kind.COUNTER,
         "Jobs that were refused for now: too many wait, the request has used up its time, or a process died.",
         (),
-        one(lambda sources: sources.parts.record_jobs.figures.refused),
+        single(lambda sources: sources.parts.record_jobs.totals.refused),
     ),
-    Family(
+    MetricFamily(
         "sordini_record_jobs_running",
         Kind.GAUGE,
         "Jobs that child processes work on (bounded by sordini.record.workers).",
         (),
-        one(lambda sources: sources.parts.record_jobs.running_count),
+        single(lambda sources: sources.parts.record_jobs.running_count),
     ),
-    Family(
+    MetricFamily(
         "sordini_record_jobs_waiting",
         Kind.GAUGE,
         "Jobs that wait for a child process.",
         (),
-        one(lambda sources: sources.parts.record_jobs.waiting_count),
+        single(lambda sources: sources.parts.record_jobs.waiting_count),
     ),
-    Family(
+    MetricFamily(
         "sordini_record_jobs_bytes",
         Kind.GAUGE,
         "Bytes of records in jobs that run or wait (bounded by sordini.record.waiting.bytes.max).",
         (),
-        one(lambda sources: sources.parts.record_jobs.held_bytes),
+        single(lambda sources: sources.parts.record_jobs.held_bytes),
     ),
-    Family(
+    MetricFamily(
         "sordini_record_jobs_cpu_seconds_total",
         Kind.COUNTER,
         "Processor time that these jobs have taken.",
         (),
-        one(lambda sources: sources.parts.record_jobs.figures.cpu_ms / 1000),
+        single(lambda sources: sources.parts.record_jobs.totals.cpu_ms / 1000),
     ),
-    Family(
+    MetricFamily(
         "sordini_record_dead_children_total",
         Kind.COUNTER,
         "Processes that died, or had to be ended, while they worked on a job.",
         (),
-        one(lambda sources: sources.parts.record_jobs.worker.died),
+        single(lambda sources: sources.parts.record_jobs.worker.died),
     ),
 )

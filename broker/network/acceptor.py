@@ -1,10 +1,10 @@
-"""Takes connections in at one listener, and decides which stay.
+"""Accepts connections on one listener, and enforces the connection quotas.
 
-Who waits and who is refused is Apache Kafka's choice: past `max.connections` (of the broker or the listener) nothing
-is accepted, so that peers wait in the backlog until somebody leaves; past `max.connections.per.ip` a connection is
-accepted and closed at once. Past `NetworkLimits.descriptors_max` nothing is accepted either, on any listener: the
-last descriptors are for logs. When the process has none left all the same, accepting pauses for a second: the
-listening socket stays readable, and trying again at once would spin.
+The rules are Apache Kafka's: at `max.connections` (of the broker or the listener) nothing is accepted, so peers wait
+in the backlog until a connection closes; at `max.connections.per.ip` a connection is accepted and closed at once. At
+`NetworkLimits.descriptors_max` no listener accepts either: the last descriptors are for logs. When the process runs
+out of descriptors nevertheless, accepting pauses for a second: the listening socket stays readable, and trying again
+at once would spin.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import asyncio
 import errno
 from typing import Final
 
-from sordini.broker.network.limits import ConnectionCounts, Listener
-from sordini.broker.network.peer_log_limiter import PeerLines
+from sordini.broker.network.limits import ConnectionQuotas, Listener
+from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import ListeningSocket, Peer, Socket
-from sordini.broker.network.processor import Rotation
+from sordini.broker.network.processor import ProcessorRotation
 
 ACCEPTS_MAX: Final = 64
-"""Connections taken by one turn; the rest waits for the loop's next round."""
+"""Connections accepted by one callback; the rest waits for the loop's next round."""
 
 PAUSE_S: Final = 1.0
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -32,28 +32,28 @@ class Acceptor:
         self,
         listener: Listener,
         sockets: list[ListeningSocket],
-        counts: ConnectionCounts,
-        rotation: Rotation,
-        peer_lines: PeerLines,
+        counts: ConnectionQuotas,
+        rotation: ProcessorRotation,
+        peer_log: PeerLogLimiter,
     ) -> None:
         self.listener = listener
         self._sockets = sockets
         self._counts = counts
         self._rotation = rotation
-        self._peer_lines = peer_lines
+        self._peer_log = peer_log
         self.accepted = 0
-        """Connections taken in, those that have closed included."""
+        """Connections accepted since the start, closed ones included."""
         self._is_accepting = False
         self._is_closed = False
         self._resumption: asyncio.TimerHandle | None = None
-        self._has_said = False
-        """Whether a line says that accepting has paused; the next one says that it goes on."""
+        self._is_pause_logged = False
+        """Whether `accepting paused` was logged; `accepting resumed` follows."""
         self.refused = 0
         """Connections closed because their address had too many."""
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens; the first address when a name has several."""
+        """The bound address; the first one when a name has more."""
         return self._sockets[0].address
 
     def start(self) -> None:
@@ -61,7 +61,7 @@ class Acceptor:
         self.resume()
 
     def resume(self) -> None:
-        """Accept again if there is room: somebody has left, or a pause is over."""
+        """Accept again if there is room: a connection has closed, or a pause is over."""
         if self._is_accepting or self._is_closed or self._resumption is not None or not self._has_room():
             return
         self._is_accepting = True
@@ -96,7 +96,7 @@ class Acceptor:
             if not self._has_room():
                 self._stop()  # Until a connection closes.
                 if self._counts.are_descriptors_used():
-                    self._say_paused(f"all {self._counts.total} descriptors for connections are in use")
+                    self._log_pause(f"all {self._counts.total} descriptors for connections are in use")
                 return
             try:
                 socket = listening.accept()
@@ -104,20 +104,20 @@ class Acceptor:
                 if error.errno in _EXHAUSTED:
                     self._pause(error)
                     return
-                continue  # The peer left while it waited in the backlog.
+                continue  # The peer closed while it waited in the backlog.
             if socket is None:
                 return
-            if self._has_said:
-                self._has_said = False
-                self._peer_lines.info(self.listener.name, "accepting goes on", listener=self.listener.name)
-            self._take_in(socket)
+            if self._is_pause_logged:
+                self._is_pause_logged = False
+                self._peer_log.info(self.listener.name, "accepting resumed", listener=self.listener.name)
+            self._adopt(socket)
 
-    def _take_in(self, socket: Socket) -> None:
-        """Hand a new connection to its processor, or close it."""
+    def _adopt(self, socket: Socket) -> None:
+        """Give a new connection to a processor, or close it."""
         address, port = socket.peer_address
         if not self._counts.may_keep(address):
             self.refused += 1
-            self._peer_lines.info(address, "connection refused", address=address, reason="max.connections.per.ip")
+            self._peer_log.info(address, "connection refused", address=address, reason="max.connections.per.ip")
             socket.close()
             return
         self.accepted += 1
@@ -128,17 +128,17 @@ class Acceptor:
         self._rotation.take().adopt(socket, peer)
 
     def _pause(self, error: OSError) -> None:
-        """Nothing can be opened now: leave the peers in the backlog for a while."""
-        self._say_paused(str(error))
+        """Out of descriptors: leave the peers in the backlog for a while."""
+        self._log_pause(str(error))
         self._stop()
         self._resumption = asyncio.get_running_loop().call_later(PAUSE_S, self._end_pause)
 
-    def _say_paused(self, reason: str) -> None:
-        if not self._has_said:
-            self._has_said = True
-            # A peer's doing, and it may do so again and again.
+    def _log_pause(self, reason: str) -> None:
+        if not self._is_pause_logged:
+            self._is_pause_logged = True
+            # Peers cause this line, as often as they like.
             name = self.listener.name
-            self._peer_lines.warning(name, "accepting paused", listener=name, reason=reason)
+            self._peer_log.warning(name, "accepting paused", listener=name, reason=reason)
 
     def _end_pause(self) -> None:
         self._resumption = None

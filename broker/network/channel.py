@@ -1,17 +1,17 @@
-"""One connection of a client: what its bytes, its order and its answers have to do with each other.
+"""One connection of a client: receives frames, starts requests, and sends responses in order.
 
-    readable ----> receive -> frames -> (may start?) -> serve -> answer at once ---------> transport
-                                |                         '----> Pending -- resolve --> in order --^
-                                '-- must wait: reading stops when something was read ahead
+    readable ----> receive -> frames -> (may start?) -> serve -> response at once -------------> transport
+                                |                         '----> DelayedResponse -- resolve --> in order --^
+                                '-- must wait: reading stops once something was read ahead
 
-A turn serves a bounded number of requests and bytes; what is left waits in the processor's queue of ready channels,
-so a peer that floods gets its share and no more. Requests are served right in the readiness callback:
-a queue and a wake-up per round cost a lone request 2 µs of CPU more (9.2 against 7.4, uvloop, best of three runs).
+A slice serves a bounded number of requests and bytes; the rest waits in the processor's queue of ready channels, so a
+peer that floods gets its share and no more. Requests are served right in the readiness callback: a queue and a wake-up
+per round cost a lone request 2 µs of CPU more (9.2 against 7.4, uvloop, best of three runs).
 
-`resolve` may be called from anywhere, also from inside another connection's `serve`. It only sends. Everything that
-calls the service or closes the connection waits for this channel's next turn.
+`resolve` may be called from anywhere, also from inside another connection's `serve`. It only sends. Calling the
+service and closing the connection wait for this channel's next slice.
 
-One `close` ends it on every path: reader and writer leave the loop before the descriptor is given back.
+`close` ends the connection on every path: reader and writer leave the loop before the descriptor is closed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import asyncio
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from sordini.broker.network.ports import Parts, Peer, Pending, SliceError, Socket, release_parts
+from sordini.broker.network.ports import DelayedResponse, Parts, Peer, SliceError, Socket, release_parts
 from sordini.broker.network.transport import Transport
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.protocol.framing import FrameReader
-from sordini.protocol.request_pipeline import ConnectionOrder
+from sordini.protocol.request_pipeline import RequestPipeline
 from sordini.storage.disk import File
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Channel:
         "_is_reading",
         "_last_active_ms",
         "_opened_ms",
-        "_order",
+        "_pipeline",
         "_progress_ms",
         "_reader",
         "_socket",
@@ -67,7 +67,7 @@ class Channel:
         self.peer = peer
         self._socket = socket
         self._reader = FrameReader(limits.frame_bytes_max, processor.pool)
-        self._order = ConnectionOrder(limits.parked_max, limits.parked_bytes_max)
+        self._pipeline = RequestPipeline(limits.parked_max, limits.parked_bytes_max)
         self._transport = Transport(socket, processor.page_cache, self._on_drained, self._fail_later, processor.outbox)
         self._deliver_callback = self._deliver
         self._error: Exception | None = None
@@ -95,8 +95,8 @@ class Channel:
         """Begin to read."""
         self._read(wanted=True)
 
-    def turn(self) -> None:
-        """The processor's queue has come to this channel: end it, or go on with what was left."""
+    def run_slice(self) -> None:
+        """Called from the processor's queue: close the connection after an error, or serve what was left."""
         self.is_ready = False
         if self._is_closed:
             return
@@ -109,7 +109,7 @@ class Channel:
             self._fail(error)
 
     def drain(self) -> None:
-        """Start nothing more; close when every answer has left."""
+        """Start no further request; close when every response has been sent."""
         self._is_draining = True
         self.processor.wake(self)
 
@@ -119,26 +119,26 @@ class Channel:
 
     def shed(self, reason: str) -> None:
         """Close the connection because the broker needs what it holds."""
-        self.processor.peer_lines.warning(
+        self.processor.peer_log.warning(
             self.peer.address, "connection closed", peer=str(self.peer), reason=reason, held=self._held_bytes
         )
         self.close()
 
     def may_hold(self, file: File, position: int) -> bool:
-        """See `Transport.may_hold`. What an answer holds that is still being made is not known: it may."""
-        order = self._order
-        is_reading = order.is_held() and not order.waiting[-1].is_produce
+        """See `Transport.may_hold`. A response that is still being made may hold any file."""
+        pipeline = self._pipeline
+        is_reading = pipeline.is_blocked() and not pipeline.waiting[-1].is_produce
         return not self._is_closed and (is_reading or self._transport.may_hold(file, position))
 
     def check(self, now_ms: int) -> None:
-        """Close the connection when it is idle, too slow, or not reading. Called every now and then."""
+        """Close the connection when it is idle, too slow, or not reading. Called by the tick."""
         reason = self._overdue(now_ms)
         if reason is not None:
-            self.processor.peer_lines.info(self.peer.address, "connection closed", peer=str(self.peer), reason=reason)
+            self.processor.peer_log.info(self.peer.address, "connection closed", peer=str(self.peer), reason=reason)
             self.close()
 
     def close(self, *, reset: bool = False) -> None:
-        """End the connection. What is parked is abandoned, what is queued is released."""
+        """Close the connection. DelayedResponse responses are abandoned, queued ones are released."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -152,17 +152,17 @@ class Channel:
 
     def _on_readable(self) -> None:
         if self.is_ready:
-            return  # Its turn comes by the processor's queue; reading now would double its share.
+            return  # The processor's queue will run it; reading now would double its share.
         try:
             self._receive()
-        except Exception as error:  # noqa: BLE001 - a callback that raises would be called again at once, for ever.
+        except Exception as error:  # noqa: BLE001 - a callback that raises would be called again at once, forever.
             self._fail(error)
 
     def _receive(self) -> None:
-        """Take what has arrived, once, and serve it."""
+        """Receive once, and serve what has arrived."""
         reader = self._reader
         if self._is_blocked() and reader.unread_bytes:
-            # Enough was read ahead to notice a peer that hangs up while its request is parked.
+            # Enough was read ahead to notice a peer that closes while its request is pending.
             self._read(wanted=False)
             return
         count = self._socket.recv_into(reader.space())
@@ -179,13 +179,13 @@ class Channel:
         self._serve()
 
     def _serve(self) -> None:
-        """Serve what may be served of what has arrived, then arrange for the next turn."""
-        reader, order, processor = self._reader, self._order, self.processor
-        requests_left = processor.limits.turn_requests_max
-        bytes_left = processor.limits.turn_bytes_max
+        """Serve the received requests that may start, then arrange for the next slice."""
+        reader, pipeline, processor = self._reader, self._pipeline, self.processor
+        requests_left = processor.limits.slice_requests_max
+        bytes_left = processor.limits.slice_bytes_max
         while True:
-            if self._has_ended and order.waiting and not order.is_held():
-                self._abandon_waiting()  # Nobody is left to read what they wait for.
+            if self._has_ended and pipeline.waiting and not pipeline.is_blocked():
+                self._abandon_waiting()  # The peer has closed and reads no responses.
             if self._is_blocked():
                 break
             if requests_left <= 0 or bytes_left <= 0:
@@ -195,7 +195,7 @@ class Channel:
             frame = reader.next_frame()
             if frame is None:
                 break
-            if order.waiting and not order.may_start(frame):
+            if pipeline.waiting and not pipeline.may_start(frame):
                 reader.put_back(frame)
                 break
             requests_left -= 1
@@ -203,11 +203,11 @@ class Channel:
             self._start(frame)
             if self._is_closed:
                 return
-        frame = None  # A view would keep the buffer from being used again.
+        frame = None  # A view would prevent the buffer's reuse.
         self._settle()
 
     def _start(self, frame: memoryview) -> None:
-        """Serve one request, and send or park its answer."""
+        """Serve one request, and send its response or queue it."""
         self.requests += 1
         try:
             answer = self.processor.service.serve(self.peer, frame)
@@ -216,18 +216,18 @@ class Channel:
             return
         if self._is_closed:
             self._drop(answer)
-        elif type(answer) is list and not self._order.waiting:
+        elif type(answer) is list and not self._pipeline.waiting:
             self._transport.write(answer)
         elif answer is not None:
             self._park(answer, frame)
 
-    def _park(self, answer: Parts | Pending, frame: memoryview) -> None:
-        """An answer that does not leave at once."""
-        if not isinstance(answer, Pending):
-            self._order.park_answer(answer, frame)
+    def _park(self, answer: Parts | DelayedResponse, frame: memoryview) -> None:
+        """Keep a response that cannot be sent at once."""
+        if not isinstance(answer, DelayedResponse):
+            self._pipeline.park_answer(answer, frame)
             return
-        self._order.park(answer, frame)
-        if answer.holds:
+        self._pipeline.park(answer, frame)
+        if answer.blocks_pipeline:
             answer.on_failure = self._fail_later
         if answer.is_answered:
             self._deliver()
@@ -235,8 +235,8 @@ class Channel:
             answer.attach(self._deliver_callback)
 
     def _deliver(self) -> None:
-        """Answers became complete: send those whose turn it is. Never serves and never closes, see above."""
-        answers = self._order.take_answers()
+        """Send the complete responses at the head. Never serves and never closes, see above."""
+        answers = self._pipeline.take_answers()
         try:
             while answers:
                 self._transport.write(answers.pop(0))
@@ -250,19 +250,19 @@ class Channel:
             self.processor.wake(self)
 
     def _is_blocked(self) -> bool:
-        """Whether no request may be started now, whatever it is."""
-        if self._order.waiting and not self._order.may_start_any():
+        """Whether no request of any kind may start now."""
+        if self._pipeline.waiting and not self._pipeline.may_start_any():
             return True
         return self._transport.queued_bytes >= self.processor.limits.queued_bytes_max or self._is_draining
 
     def _settle(self) -> None:
-        """The end of a turn: keep only what an unfinished frame needs, and decide whether to read on."""
+        """End a slice: keep only the bytes of an unfinished frame, and decide whether to read on."""
         reader = self._reader
         reader.settle()
         if reader.held_bytes != self._held_bytes:
             self._account_memory(reader.held_bytes)
             if self._is_closed:
-                return  # It was the one to be closed for memory.
+                return  # Closed to free memory.
         if self._has_ended or self._is_draining:
             self._close_when_done()
         elif self._held_bytes:
@@ -271,24 +271,24 @@ class Channel:
             self._read(wanted=True)
 
     def _is_ahead(self) -> bool:
-        """Whether what was read already is enough for now."""
+        """Whether bytes that were read already are still to be served."""
         return bool(self._reader.unread_bytes) and (self._is_blocked() or self._reader.has_frame())
 
     def _close_when_done(self) -> None:
-        """After the peer's end, or while the broker stops: close once nothing is left to answer or to send."""
+        """After the peer's end of stream, or while draining: close once nothing is left to answer or to send."""
         if self._transport.queued_bytes or self.is_ready:
             return
-        if not self._order.waiting and (self._is_draining or not self._reader.has_frame()):
+        if not self._pipeline.waiting and (self._is_draining or not self._reader.has_frame()):
             self.close()
 
     def _on_drained(self) -> None:
-        """Every queued answer has left."""
+        """Every queued response has been sent."""
         self._last_active_ms = self.processor.now_ms
         if not self._is_reading or self._reader.unread_bytes or self._is_draining:
             self.processor.wake(self)
 
     def _read(self, *, wanted: bool) -> None:
-        """Watch the socket for bytes, or stop."""
+        """Watch the socket for bytes, or stop watching."""
         if wanted == self._is_reading:
             return
         self._is_reading = wanted
@@ -304,7 +304,7 @@ class Channel:
             self.processor.memory.change(self, before, held_bytes)
 
     def _overdue(self, now_ms: int) -> str | None:
-        """Why this connection is to be closed, if it is."""
+        """Why this connection must be closed, or None."""
         limits = self.processor.limits
         elapsed_ms = now_ms - self._progress_ms
         if self._transport.queued_bytes:
@@ -314,7 +314,7 @@ class Channel:
                 self._checked_sent, self._progress_ms = self._transport.bytes_sent, now_ms
             return None
         if self._held_bytes and self._is_reading and limits.frame_bytes_per_s_min > 0:
-            # Judged over a second at least, and only while it is the peer we wait for.
+            # Over a second at least, and only while the broker waits for the peer.
             if elapsed_ms < 1000:
                 return None
             if (self.bytes_received - self._checked_received) * 1000 < limits.frame_bytes_per_s_min * elapsed_ms:
@@ -322,25 +322,25 @@ class Channel:
         self._progress_ms, self._checked_received = now_ms, self.bytes_received
         if not self.requests and 0 <= limits.first_request_ms_max <= now_ms - self._opened_ms:
             return f"no request within {limits.first_request_ms_max} ms"
-        if not self._order.waiting and 0 <= limits.idle_ms_max <= now_ms - self._last_active_ms:
+        if not self._pipeline.waiting and 0 <= limits.idle_ms_max <= now_ms - self._last_active_ms:
             return f"idle for {limits.idle_ms_max} ms (connections.max.idle.ms)"
         return None
 
     def _fail_later(self, error: Exception) -> None:
-        """Something broke outside a turn: the connection ends in its next one."""
+        """Record an error from outside a slice: the next slice closes the connection."""
         if self._error is None:
             self._error = error
             self._read(wanted=False)
             self.processor.wake(self)
 
     def _fail(self, error: Exception, frame: memoryview | None = None) -> None:
-        """End the connection for a reason: the peer's, the disk's, or a bug of ours."""
+        """Close the connection for an error of the peer, of the disk, or of the broker (a bug)."""
         log, peer = self.processor.log, str(self.peer)
         if isinstance(error, WireError):
             about = {"peer": peer, "listener": self.peer.listener, "api": _api(frame), "reason": _escaped(error)}
-            self.processor.peer_lines.warning(self.peer.address, "connection closed", **about)
+            self.processor.peer_log.warning(self.peer.address, "connection closed", **about)
         elif isinstance(error, SliceError):
-            log.error("answer cut off", peer=peer, reason=_escaped(error))
+            log.error("response truncated", peer=peer, reason=_escaped(error))
         elif isinstance(error, OSError):
             log.debug("connection lost", peer=peer, reason=_escaped(error))
         else:
@@ -349,34 +349,34 @@ class Channel:
         self.close(reset=isinstance(error, SliceError))
 
     def _abandon_waiting(self) -> None:
-        """Nobody will read these answers."""
-        for turn in self._order.abandon():
-            if not isinstance(turn, Pending):
-                release_parts(turn.answer)
+        """Drop all pending responses."""
+        for slot in self._pipeline.abandon():
+            if not isinstance(slot, DelayedResponse):
+                release_parts(slot.answer)
                 continue
             try:
-                turn.abandon()
-            except Exception as error:  # noqa: BLE001 - one waiter's bug must not keep the others waiting.
+                slot.abandon()
+            except Exception as error:  # noqa: BLE001 - a bug in one handler must not leave the others pending.
                 trace = "".join(traceback.format_exception(error))
                 self.processor.log.error(  # noqa: TRY400 - the log port has no `exception`.
                     "abandoning a request failed", peer=str(self.peer), traceback=trace
                 )
 
-    def _drop(self, answer: Parts | Pending | None) -> None:
-        """The connection was closed while this answer was made."""
-        if isinstance(answer, Pending):
+    def _drop(self, answer: Parts | DelayedResponse | None) -> None:
+        """Release a response whose connection was closed while it was made."""
+        if isinstance(answer, DelayedResponse):
             answer.abandon()
         else:
             release_parts(answer)
 
 
 def _escaped(error: object) -> str:
-    """Text that may hold a peer's bytes, fit for a log line."""
+    """Text that may contain a peer's bytes, escaped for a log line."""
     return repr(str(error))[1:-1][:LOGGED_TEXT_MAX]
 
 
 def _api(frame: memoryview | None) -> Any:
-    """The name of the request in a frame; its number when there is no such name."""
+    """The API name of the request in a frame; its number when the API is unknown."""
     if frame is None or len(frame) < 2:
         return None
     key = int.from_bytes(frame[:2], "big", signed=True)

@@ -1,8 +1,8 @@
-"""As much of HTTP/1.1 as a scrape and a health check need: one GET, one answer, and the connection closes.
+"""As much of HTTP/1.1 as a scrape and a health check need: one GET, one response, and the connection closes.
 
-A peer gets so many bytes for its request, so many seconds for everything, and its connection one of a few places.
-When all are taken, the one that has been sending its request for longest has to go: peers that hold connections
-open do not keep those out that ask. What is asked beside the path is not looked at.
+Bounded: the bytes of a request, the seconds for request and response, and the number of connections. At the last
+limit the connection that has been sending its request for longest is closed, so peers that hold connections open do
+not keep out others. Everything in a request but its path is ignored.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ _PHRASES: Final = {
 
 
 class HttpLimits(NamedTuple):
-    """What all peers together, and each of them, may take."""
+    """Limits of all connections, and of each."""
 
     connections_max: int = 8
     request_bytes_max: int = 8 * 1024
     request_s_max: float = 5.0
     """From accept to the end of the request."""
     answer_s_max: float = 30.0
-    """To make the answer and to send it."""
+    """To make the response and to send it."""
 
 
-class Answer(NamedTuple):
-    """What a path answers; the body in pieces, so that a large one need not be copied together."""
+class HttpResponse(NamedTuple):
+    """A response; the body in pieces, so that a large one need not be joined."""
 
     status: int
     body: Sequence[bytes]
     content_type: str = TEXT
 
 
-class Refused(Exception):
-    """The request is not one that is served; the status says why."""
+class BadHttpRequest(Exception):
+    """The request is not served; the status says why."""
 
     def __init__(self, status: int) -> None:
         super().__init__(_PHRASES[status])
         self.status = status
 
 
-Respond = Callable[[], Awaitable[Answer]]
+Respond = Callable[[], Awaitable[HttpResponse]]
 Paths = Mapping[str, Respond]
 
 
@@ -100,7 +100,7 @@ class HttpServer:
             if slowest is None:
                 writer.transport.abort()
                 return
-            # Out of both at once: the cancelled task ends a little later, and its place is given away now.
+            # Dropped now: the cancelled task ends a little later.
             self._drop(slowest)
             slowest.cancel()
         task = asyncio.ensure_future(self._serve(reader, writer))
@@ -116,10 +116,10 @@ class HttpServer:
         try:
             with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
                 async with asyncio.timeout(self._limits.request_s_max):
-                    asked = await self._asked(reader)
+                    handler = await self._handler(reader)
                 self._reading.pop(asyncio.current_task(), None)  # type: ignore[arg-type] # It runs inside its task.
                 async with asyncio.timeout(self._limits.answer_s_max):
-                    answer = await self._answer(asked)
+                    answer = await self._respond(handler)
                     writer.writelines([_head(answer), *answer.body])
                     await writer.drain()
                     writer.close()
@@ -127,41 +127,41 @@ class HttpServer:
         finally:
             writer.transport.abort()
 
-    async def _asked(self, reader: asyncio.StreamReader) -> Respond | Answer:
-        """What makes the answer, or the answer at once to a request that is not served."""
+    async def _handler(self, reader: asyncio.StreamReader) -> Respond | HttpResponse:
+        """What makes the response, or the error response of a request that is not served."""
         try:
             path = _path(await reader.readuntil(b"\r\n\r\n"))
         except asyncio.LimitOverrunError:
-            return _refusal(431)
-        except Refused as refused:
-            return _refusal(refused.status)
-        return self._paths.get(path) or _refusal(404)
+            return _error(431)
+        except BadHttpRequest as bad:
+            return _error(bad.status)
+        return self._paths.get(path) or _error(404)
 
-    async def _answer(self, asked: Respond | Answer) -> Answer:
-        if isinstance(asked, Answer):
-            return asked
+    async def _respond(self, handler: Respond | HttpResponse) -> HttpResponse:
+        if isinstance(handler, HttpResponse):
+            return handler
         try:
-            return await asked()
-        except Exception as error:  # noqa: BLE001 - whoever looks after the broker is told; the broker goes on.
+            return await handler()
+        except Exception as error:  # noqa: BLE001 - logged; the broker continues.
             self._log.error("a metrics request failed", exc_info=error)
-            return _refusal(500)
+            return _error(500)
 
 
 def _path(head: bytes) -> str:
-    """The path that a request's head asks for, without its query; raises Refused."""
+    """The path in a request's head, without its query; raises BadHttpRequest."""
     words = head.split(b"\r\n", 1)[0].split(b" ")
     if len(words) != 3 or not words[2].startswith(b"HTTP/1.") or not words[1].startswith(b"/"):
-        raise Refused(400)
+        raise BadHttpRequest(400)
     if words[0] != b"GET":
-        raise Refused(405)
+        raise BadHttpRequest(405)
     return words[1].split(b"?", 1)[0].decode("latin-1")
 
 
-def _refusal(status: int) -> Answer:
-    return Answer(status, [f"{status} {_PHRASES[status]}\n".encode()])
+def _error(status: int) -> HttpResponse:
+    return HttpResponse(status, [f"{status} {_PHRASES[status]}\n".encode()])
 
 
-def _head(answer: Answer) -> bytes:
+def _head(answer: HttpResponse) -> bytes:
     size = sum(map(len, answer.body))
     allow = "Allow: GET\r\n" if answer.status == 405 else ""
     return (

@@ -1,4 +1,4 @@
-"""The numbers that bound what one connection, one processor and the whole broker take on. Pure.
+"""Limits of one connection, one processor and the whole broker, and the connection quotas. Pure.
 
 Where Apache Kafka has a key, the default is its default; -1 switches a limit off.
 """
@@ -15,7 +15,7 @@ UNBOUNDED = 2**31 - 1
 
 
 class ConnectionLimits(NamedTuple):
-    """What one connection may ask for."""
+    """Limits of one connection."""
 
     frame_bytes_max: int = 104_857_600
     """socket.request.max.bytes"""
@@ -23,22 +23,22 @@ class ConnectionLimits(NamedTuple):
     """connections.max.idle.ms"""
     parked_max: int = 64
     parked_bytes_max: int = 16 * 1024 * 1024
-    """Past either, no further Produce starts behind parked ones."""
-    turn_requests_max: int = 16
-    turn_bytes_max: int = 1024 * 1024
-    """Past either, it is the next connection's turn."""
+    """At either, no further Produce starts behind pending ones."""
+    slice_requests_max: int = 16
+    slice_bytes_max: int = 1024 * 1024
+    """At either, the slice of a connection ends."""
     queued_bytes_max: int = 1024 * 1024
-    """Answers that the peer does not read: past this, nothing of its requests is read or started."""
+    """Responses that the peer has not read: at this limit, its requests are neither read nor started."""
     stall_ms_max: int = 30_000
-    """An answer of which nothing could be sent for so long ends the connection."""
+    """The connection is closed when no byte of a response could be sent for this long."""
     first_request_ms_max: int = -1
     """From accept to the end of the first request."""
     frame_bytes_per_s_min: int = -1
-    """A frame that was begun must arrive at this rate."""
+    """The least rate at which the rest of a frame must arrive."""
 
 
 class NetworkLimits(NamedTuple):
-    """What the whole broker takes on."""
+    """Limits of the whole broker."""
 
     processors: int = 3
     """num.network.threads"""
@@ -47,7 +47,7 @@ class NetworkLimits(NamedTuple):
     connections_max: int = UNBOUNDED
     """max.connections"""
     descriptors_max: int = UNBOUNDED
-    """Connections that there are descriptors for, those of brokers included."""
+    """Descriptors reserved for connections, those of brokers included."""
     connections_per_address_max: int = UNBOUNDED
     """max.connections.per.ip"""
     connections_per_address_overrides: Mapping[str, int] = {}
@@ -55,7 +55,7 @@ class NetworkLimits(NamedTuple):
     request_memory_bytes_max: int = -1
     """queued.max.request.bytes"""
     tick_ms: int = 500
-    """How often idle, slow and stalled connections are looked for."""
+    """Interval at which idle, slow and stalled connections are closed."""
 
 
 class Listener(NamedTuple):
@@ -69,11 +69,11 @@ class Listener(NamedTuple):
     connections_max: int = UNBOUNDED
     """listener.name.X.max.connections"""
     is_protected: bool = False
-    """The brokers' own listener, when there are others: `max.connections` does not keep it waiting."""
+    """The inter-broker listener, when there are others: `max.connections` does not apply to it (KIP-402)."""
 
 
-class ConnectionCounts:
-    """How many connections there are: in all, per listener, per address."""
+class ConnectionQuotas:
+    """Counts open connections, in all, per listener and per address, against the limits."""
 
     def __init__(self, limits: NetworkLimits) -> None:
         self.limits = limits
@@ -88,7 +88,7 @@ class ConnectionCounts:
         return listener.is_protected or self.total < self.limits.connections_max
 
     def are_descriptors_used(self) -> bool:
-        """Whether connections have all descriptors that are theirs."""
+        """Whether connections use all descriptors reserved for them."""
         return self.total >= self.limits.descriptors_max
 
     def may_keep(self, address: str) -> bool:
@@ -111,4 +111,4 @@ class ConnectionCounts:
         self._per_listener[listener] -= 1
         self._per_address[address] -= 1
         if not self._per_address[address]:
-            del self._per_address[address]  # Addresses are the peers' to choose: only living ones are kept.
+            del self._per_address[address]  # Peers choose their addresses: only those with connections are kept.

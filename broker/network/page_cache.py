@@ -1,13 +1,13 @@
-"""Cold reads beside the loop: is a range of a file in the page cache, and if not, bring it in with a thread.
+"""Reads cold ranges of files into the page cache with a thread, before they are sent.
 
 `sendfile` on a page that is not in memory waits for the disk and stops every connection of the process. So each
-window is probed first by a read that refuses to wait (`preadv` with RWF_NOWAIT), and read by a thread when it would.
-A probe reads single bytes, one every 64 KiB and the last: the kernel brings pages in, and drops them, in runs, and
-reading all of them would copy what sendfile is there not to copy. It is left out where the answer is known or cheaper
-to get: for the range that was last seen to be warm, and for the newest bytes of a file that was written moments ago.
+window is probed first by a read that does not wait (`preadv` with RWF_NOWAIT), and read by a thread if it is cold.
+A probe reads single bytes, one every 64 KiB and the last: the kernel reads and evicts pages in runs, and reading every
+byte would make the copy that sendfile avoids. No probe is needed for the range last found warm, nor for the newest
+bytes of a file that was written moments ago.
 
-Where the call is refused (EOPNOTSUPP on tmpfs and overlayfs), anything but the newest bytes is read by a thread
-once, and then taken to be warm for a while.
+Where the call is not supported (EOPNOTSUPP on tmpfs and overlayfs), anything but the newest bytes is read by a thread
+once, and then assumed to be warm for a while.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _READ_BYTES: Final = 256 * 1024
 READ_AHEAD_BYTES: Final = 1024 * 1024
 NEWEST_BYTES: Final = 1024 * 1024
 NEWEST_MS: Final = 10_000
-"""Bytes this near to the end of a file that was written this lately are warm without being looked at."""
+"""Bytes this near to the end of a file that was written this recently are assumed to be warm."""
 
 STAT_BYTES_MIN: Final = 16 * 1024
-"""Below this size a probe costs no more than asking for the file's size and age."""
+"""Below this size a probe costs no more than fstat, which gives the file's size and age."""
 
 WARM_MS: Final = 2_000
-"""How long a range that was seen to be warm is believed to stay so."""
+"""How long a range that was found warm is assumed to stay so."""
 
 _FILES_MAX: Final = 1024
 _NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
@@ -49,13 +49,13 @@ class SystemPageCache:
         self._offload = offload
         self._may_probe = _NOWAIT is not None
         self._scratch = [bytearray(1)]
-        # File -> [start, end) of one warm range, and until when it is believed. The oldest entry leaves first.
+        # File -> [start, end) of one warm range, and when it expires. The oldest entry is evicted first.
         self._warm: OrderedDict[File, tuple[int, int, int]] = OrderedDict()
         self.probes = 0
         self.misses = 0
 
     def is_warm(self, file: File, position: int, size: int) -> bool:
-        """Whether sending this range will not wait for the disk. Never raises: the send itself finds errors."""
+        """Whether this range can be sent without waiting for the disk. Never raises: the send finds errors."""
         end = position + size
         known = self._warm.get(file)
         if known is not None and known[0] <= position and end <= known[1] and self._clock.monotonic_ms() < known[2]:
@@ -75,7 +75,7 @@ class SystemPageCache:
         self._remember(file, position, end)
 
     def _is_newest(self, file: File, end: int) -> bool:
-        """Whether a range that ends there was written moments ago."""
+        """Whether a range that ends at `end` was written moments ago."""
         try:
             status = os.fstat(file.fileno())
         except OSError:
@@ -84,7 +84,7 @@ class SystemPageCache:
         return end + NEWEST_BYTES > status.st_size and age_ms < NEWEST_MS
 
     def _probe(self, file: File, position: int, size: int) -> bool:
-        """Whether the range can be read without waiting, as far as samples tell."""
+        """Whether samples of the range can be read without waiting."""
         assert _NOWAIT is not None
         self.probes += 1
         descriptor, last = file.fileno(), position + size - 1
@@ -101,19 +101,19 @@ class SystemPageCache:
         return True
 
     def _remember(self, file: File, start: int, end: int) -> None:
-        """Join the range to the one that is known, when they touch; the older one's time holds for both."""
+        """Merge the range with the known one when they touch; the merged range expires with the older one."""
         now_ms = self._clock.monotonic_ms()
-        believed_until_ms = now_ms + WARM_MS
+        expires_ms = now_ms + WARM_MS
         known = self._warm.pop(file, None)
         if known is not None and known[0] <= start <= known[1] and now_ms < known[2]:
-            start, believed_until_ms = known[0], known[2]
-        self._warm[file] = (start, max(end, start), believed_until_ms)
+            start, expires_ms = known[0], known[2]
+        self._warm[file] = (start, max(end, start), expires_ms)
         if len(self._warm) > _FILES_MAX:
             self._warm.popitem(last=False)
 
 
 def _read(file: File, position: int, size: int) -> int:
-    """Read a range for the page cache's sake; the bytes that could be read. In a thread: only system calls."""
+    """Read a range into the page cache; returns how many bytes could be read. In a thread: only system calls."""
     count = 0
     while count < size:
         try:

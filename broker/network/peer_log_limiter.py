@@ -1,8 +1,8 @@
-"""Log lines that peers cause by what they do, limited in number: a flood of bad requests must not bury other lines.
+"""Rate limit on log lines that peers cause: a flood of bad requests must not bury other lines.
 
-Of one event, one address has LINES_MAX lines in a period; the others are counted, and the count is one line at the
-period's end. Addresses past TABLE_MAX in a period share one allowance for each event. Lines about faults of the broker
-itself do not come here: an operator must see every one of them.
+For each event and address LINES_MAX lines are written in a period; further ones are counted, and the count is one line
+at the period's end. Addresses beyond TABLE_MAX in a period share one allowance for each event. Lines about faults of
+the broker itself are not limited: an operator must see every one of them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ LINES_MAX: Final = 10
 PERIOD_MS: Final = 60_000
 
 TABLE_MAX: Final = 1024
-"""Pairs of address and event that are counted apart at a time."""
+"""Pairs of address and event that are counted separately."""
 
 OTHERS: Final = "other addresses"
 
 
 class _Lines:
-    __slots__ = ("began_ms", "left_out", "written")
+    __slots__ = ("began_ms", "suppressed", "written")
 
     def __init__(self, began_ms: int) -> None:
         self.began_ms = began_ms
         self.written = 0
-        self.left_out = 0
+        self.suppressed = 0
 
 
-class PeerLines:
-    """The log, as far as peers cause its lines. The time is that of the last tick."""
+class PeerLogLimiter:
+    """The log for lines that peers cause. The time is that of the last tick."""
 
     def __init__(self, log: Log, now_ms: int) -> None:
         self._log = log
@@ -51,14 +51,14 @@ class PeerLines:
             self._log.warning(event, **fields)
 
     def tick(self, now_ms: int) -> None:
-        """Tell the time, and write what was left out in periods that are over."""
+        """Take the time, and write the counts of periods that are over."""
         self._now_ms = now_ms
         for key, lines in list(self._lines.items()):
             if now_ms - lines.began_ms >= PERIOD_MS:
                 self._end(key)
 
     def close(self) -> None:
-        """Write what was left out so far."""
+        """Write all counts."""
         for key in list(self._lines):
             self._end(key)
 
@@ -71,11 +71,11 @@ class PeerLines:
         if lines.written < LINES_MAX:
             lines.written += 1
             return True
-        lines.left_out += 1
+        lines.suppressed += 1
         return False
 
     def _end(self, key: tuple[str, str]) -> None:
         address, event = key
-        left_out = self._lines.pop(key).left_out
-        if left_out:
-            self._log.warning("log lines of a peer left out", address=address, left_out=event, count=left_out)
+        suppressed = self._lines.pop(key).suppressed
+        if suppressed:
+            self._log.warning("peer log lines suppressed", address=address, suppressed=event, count=suppressed)

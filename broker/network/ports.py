@@ -1,14 +1,14 @@
 """The network port, and the few types that the network and the rest of the broker share.
 
-`Network`, `ListeningSocket` and `Socket` are shaped like system calls, so that a simulator can stand in for the
-kernel with every line above unchanged. What would block is an answer (`None`), not an exception, because it happens
-on every drained socket. The port's socket objects themselves are given to `loop.add_reader` and `add_writer`: real
-loops ask them for `fileno()`, the simulator's loop knows its own.
+`Network`, `ListeningSocket` and `Socket` are shaped like system calls, so that a simulator can replace the kernel and
+every layer above stays the same. A call that would block returns `None` instead of raising, because that happens on
+every drained socket. The socket objects themselves are passed to `loop.add_reader` and `add_writer`: real loops call
+their `fileno()`, the simulator's loop recognises its own objects.
 
-    bytes -> Socket -> FrameReader -> Service.serve(peer, frame) -> Parts | Pending | None -> Transport -> Socket
+    Socket -> FrameReader -> Service.serve(peer, frame) -> Parts | DelayedResponse | None -> Transport -> Socket
 
-A `Service` is called once per request, in order. What it returns is a whole response frame, length and header
-included, as a list of parts; or a `Pending`, when the answer comes later; or None, when no answer is sent (acks=0).
+A `Service` is called once per request, in order. It returns a whole response frame, length and header included, as a
+list of parts; or a `DelayedResponse`, which is completed later; or None, when no response is sent (acks=0).
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from sordini.protocol.request_pipeline import Turn
+from sordini.protocol.request_pipeline import ResponseSlot
+from sordini.replication import ports as replication_ports
 from sordini.storage.disk import File
 
 Buffer = bytes | bytearray | memoryview
 
 
 class Slice(Protocol):
-    """A range of a file that leaves by reference; it pins what it points into until it is released."""
+    """A range of a file that is sent by reference; it pins the file until it is released."""
 
     @property
     def file(self) -> File: ...
@@ -35,7 +36,7 @@ class Slice(Protocol):
     def size(self) -> int: ...
 
     def release(self) -> None:
-        """Give up the pin. Called exactly once, on every path, by whoever holds the slice last."""
+        """Give up the pin. Called exactly once, on every path, by the last owner of the slice."""
 
 
 Part = bytes | bytearray | memoryview | Slice
@@ -53,13 +54,13 @@ class Socket(Protocol):
 
     @property
     def peer_address(self) -> tuple[str, int]:
-        """The other end's address and port."""
+        """The peer's address and port."""
 
     @property
     def local_address(self) -> tuple[str, int]: ...
 
     def recv_into(self, buffer: bytearray | memoryview) -> int | None:
-        """Bytes received; 0 at the end of the stream, None when nothing is there yet."""
+        """Bytes received; 0 at the end of the stream, None when none have arrived."""
 
     def send(self, data: Buffer, *, more: bool = False) -> int | None:
         """Bytes taken, which may be fewer than given; None when none fit. `more`: do not push a short packet yet."""
@@ -68,13 +69,13 @@ class Socket(Protocol):
         """As `send`, for several buffers in one call."""
 
     def sendfile(self, file: File, position: int, size: int) -> int | None:
-        """Bytes taken from the file; 0 when the file has none there, None when none fit. Raises SliceError, too."""
+        """Bytes taken from the file; 0 past the end of the file, None when none fit. Raises SliceError, too."""
 
     def unsent(self) -> int:
-        """Bytes given to this socket that the other end has not acknowledged."""
+        """Bytes given to this socket that the peer has not acknowledged."""
 
     def close(self, *, reset: bool = False) -> None:
-        """Give the descriptor back. `reset` throws away what was not sent yet, instead of sending it first."""
+        """Close the descriptor. `reset` discards unsent bytes (the peer gets RST) instead of sending them first."""
 
 
 class ListeningSocket(Protocol):
@@ -84,7 +85,7 @@ class ListeningSocket(Protocol):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it really listens: the port that the system chose when 0 was asked for."""
+        """The bound address, with the port that the system chose when 0 was given."""
 
     def accept(self) -> Socket | None:
         """The next connection, or None when there is none. Raises OSError (EMFILE, ENFILE, ECONNABORTED...)."""
@@ -93,7 +94,7 @@ class ListeningSocket(Protocol):
 
 
 class SocketOptions(NamedTuple):
-    """What every socket of a listener is set to. Sizes of -1 leave the system's choice (Apache Kafka's meaning)."""
+    """Options of every socket of a listener. Sizes of -1 keep the system's default (as in Apache Kafka)."""
 
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
@@ -105,42 +106,36 @@ class SocketOptions(NamedTuple):
 
 
 class Network(Protocol):
-    """Where sockets come from."""
+    """Opens sockets."""
 
     def listen(self, host: str, port: int, options: SocketOptions) -> list[ListeningSocket]:
-        """Listen on every address of `host` (empty: every address there is). Raises OSError naming the address."""
+        """Listen on every address of `host` (empty: on all interfaces). Raises OSError naming the address."""
 
     async def connect(self, address: tuple[str, int], options: SocketOptions, timeout_ms: int) -> Socket:
-        """A connection to a host (a name or an address) and port, the host's addresses tried one after the other.
+        """A connection to a host (a name or an address) and port, whose addresses are tried one after the other.
 
-        Raises OSError when there is none within `timeout_ms`, looking up the name included. A name is looked up
-        beside the loop. Cancelled, it leaves nothing open.
+        Raises OSError when none succeeds within `timeout_ms`, name resolution included. Names are resolved beside the
+        loop. Cancellation leaves nothing open.
         """
 
 
 class PageCache(Protocol):
-    """Says whether bytes of a file can be read without waiting for the disk, and brings them in when they cannot."""
+    """Tells whether bytes of a file can be read without waiting for the disk, and reads them ahead if not."""
 
     def is_warm(self, file: File, position: int, size: int) -> bool: ...
 
     def warm(self, file: File, position: int, size: int) -> Awaitable[object]:
-        """Read the range beside the loop. Never raises for the file's sake: the send that follows will tell."""
+        """Read the range beside the loop. Errors of the file are not raised here: the send that follows raises them."""
 
 
-class Log(Protocol):
-    """A structured logger: one event per line, facts as fields."""
+class Log(replication_ports.Log, Protocol):
+    """The logger of the layers below, and `debug`."""
 
     def debug(self, event: str, **fields: Any) -> object: ...
 
-    def info(self, event: str, **fields: Any) -> object: ...
-
-    def warning(self, event: str, **fields: Any) -> object: ...
-
-    def error(self, event: str, **fields: Any) -> object: ...
-
 
 class Peer:
-    """Who is at the other end of a connection, as far as it is known, and what is remembered about them."""
+    """The client or broker at the other side of a connection, and what it has said of itself."""
 
     __slots__ = (
         "address",
@@ -161,19 +156,19 @@ class Peer:
         self.connection_id = connection_id
         self.software_name = "unknown"
         self.software_version = "unknown"
-        self.session: Any = None  # Free for whoever serves: the network never looks at it.
+        self.session: Any = None  # For the service: the network does not use it.
 
     def __str__(self) -> str:
         """`address:port`, IPv6 addresses in brackets."""
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
 
 
-class Pending(Turn):
-    """An answer that is completed later, once: `resolve(parts)`, or `resolve(None)` for no answer at all.
+class DelayedResponse(ResponseSlot):
+    """A response that is completed later, once: `resolve(parts)`, or `resolve(None)` for no response at all.
 
-    When the connection dies first, `on_abandon` is called, once, and a later `resolve` only releases the slices it
-    was given. `resolve` may be called before `serve` has returned the object. It sends at once when the order allows,
-    and never calls the service: the requests behind it are started by their processor afterwards.
+    When the connection closes first, `on_abandon` is called, once, and a later `resolve` only releases the slices it
+    is given. `resolve` may be called before `serve` has returned the object. It sends at once when the order allows,
+    and never calls the service: the processor starts the requests behind it afterwards.
     """
 
     __slots__ = ("_deliver", "abandoned", "on_abandon", "on_answer", "on_failure")
@@ -181,20 +176,22 @@ class Pending(Turn):
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
         super().__init__()
         self.on_abandon = on_abandon
-        self.on_answer: Callable[[], None] | None = None  # For whoever counts how long answers take.
-        self.on_failure: Callable[[Exception], None] | None = None  # The connection's, of an answer that holds.
+        self.on_answer: Callable[[], None] | None = None  # For the latency metrics.
+        self.on_failure: Callable[[Exception], None] | None = (
+            None  # Set by the connection while the pipeline is blocked.
+        )
         self.abandoned = False
         self._deliver: Callable[[], None] | None = None
 
     @property
     def parts(self) -> Parts | None:
-        """The answer, when it is there."""
+        """The response, once it is complete."""
         answer: Parts | None = self.answer
         return answer
 
     def resolve(self, parts: Parts | None) -> None:
-        """Complete the answer. A second call is a bug."""
-        assert not self.is_answered, "a pending answer was resolved twice"
+        """Complete the response. A second call is a bug."""
+        assert not self.is_answered, "a delayed response was resolved twice"
         self.is_answered = True
         if self.abandoned:
             release_parts(parts)
@@ -205,27 +202,49 @@ class Pending(Turn):
         if self._deliver is not None:
             self._deliver()
 
-    def let_go(self) -> None:
-        """What was to be written is written: requests behind this one may start."""
-        if self.holds:
-            self.holds = False
+    def unblock_pipeline(self) -> None:
+        """The request has appended its records: requests behind it may start."""
+        if self.blocks_pipeline:
+            self.blocks_pipeline = False
             if self._deliver is not None:
                 self._deliver()
 
     def fail(self, error: Exception) -> None:
-        """Instead of an answer: the connection ends with this error."""
+        """Instead of a response: the connection is closed with this error."""
         if not self.abandoned and self.on_failure is not None:
             self.on_failure(error)
-        self.holds = False
+        self.blocks_pipeline = False
         self.resolve(None)
 
     def attach(self, deliver: Callable[[], None]) -> None:
-        """The connection takes the place in its order; `deliver` is called when the answer is complete."""
+        """Called by the connection; `deliver` is called when the response is complete."""
         self._deliver = deliver
 
+    def forward_to(self, outer: DelayedResponse) -> None:
+        """Complete `outer`, the response that the connection knows, with what completes this one."""
+        if outer.abandoned:
+            self.abandon()
+        elif self.is_answered:
+            outer.resolve(self.parts)
+        else:
+            outer.on_abandon = self.abandon
+            self.on_failure = outer.on_failure
+            if self.blocks_pipeline:
+                self.attach(lambda: self._forward_progress(outer))
+            else:
+                outer.unblock_pipeline()
+                self.attach(lambda: outer.resolve(self.parts))
+
+    def _forward_progress(self, outer: DelayedResponse) -> None:
+        """Called when this response is complete, or has unblocked the pipeline."""
+        if self.is_answered:
+            outer.resolve(self.parts)
+        elif not self.blocks_pipeline:
+            outer.unblock_pipeline()
+
     def abandon(self) -> None:
-        """The connection is gone: drop a complete answer that was waiting for its turn, or call `on_abandon`."""
-        assert not self.abandoned, "a pending answer was abandoned twice"
+        """The connection has closed: release a complete response that was not sent yet, or call `on_abandon`."""
+        assert not self.abandoned, "a delayed response was abandoned twice"
         self.abandoned = True
         self._deliver = None
         if self.is_answered:
@@ -236,19 +255,18 @@ class Pending(Turn):
 
 
 class Service(Protocol):
-    """What answers requests."""
+    """Answers requests."""
 
-    def serve(self, peer: Peer, frame: memoryview) -> Parts | Pending | None:
+    def serve(self, peer: Peer, frame: memoryview) -> Parts | DelayedResponse | None:
         """Start one request.
 
-        `frame` is the request without its length; it is writable. Whoever keeps a view of it keeps the whole
-        receive buffer (64 KiB or more), which is never written to again while a view lives: copy small things.
-        Raises WireError to close the connection.
+        `frame` is the request without its length; it is writable. A view of it keeps the whole receive buffer (64 KiB
+        or more), which is not reused while a view exists: copy small values. Raises WireError to close the connection.
         """
 
 
 def release_parts(parts: Parts | None) -> None:
-    """Give up the slices of an answer that will not be sent."""
+    """Release the slices of a response that will not be sent."""
     for part in parts or ():
         if not isinstance(part, (bytes, bytearray, memoryview)):
             part.release()

@@ -1,8 +1,8 @@
-"""A processor owns a bounded share of the connections and gives each its turn.
+"""A processor owns a bounded share of the connections and serves them in slices.
 
-A readable connection is served right in its readiness callback, one bounded turn per round of the loop. What is left
-over after a turn (more frames than its share, an order that opened up, an error that came outside a turn) waits in
-one queue, which this processor's coroutine works off in rounds: every ready channel once, then the loop polls again.
+A readable connection is served right in its readiness callback, one bounded slice per round of the loop. What is left
+after a slice (more frames than its share, requests that may start again, an error from outside a slice) waits in one
+queue, which this processor's coroutine empties in rounds: every ready channel once, then the loop polls again.
 No task and no future is made per request; the coroutine sleeps on one future while its queue is empty.
 """
 
@@ -18,23 +18,23 @@ from sordini.broker.network.channel import Channel
 from sordini.broker.network.limits import ConnectionLimits
 from sordini.broker.network.memory import RequestMemory
 from sordini.broker.network.outbox import Outbox
-from sordini.broker.network.peer_log_limiter import PeerLines
+from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import Log, PageCache, Peer, Service, Socket
 from sordini.protocol.framing import BufferPool
 from sordini.storage.disk import File
 
 CHECKS_MAX = 1024
-"""So many connections are looked at by one tick; the next tick goes on with the others."""
+"""Connections that one tick checks; the next tick continues with the others."""
 
 
-class Shared(NamedTuple):
-    """What all processors of a broker have in common."""
+class ProcessorDeps(NamedTuple):
+    """What all processors of a broker share."""
 
     memory: RequestMemory
     outbox: Outbox
     page_cache: PageCache
     log: Log
-    peer_lines: PeerLines
+    peer_log: PeerLogLimiter
 
 
 class Processor:
@@ -45,21 +45,21 @@ class Processor:
         service: Service,
         clock: Clock,
         limits: ConnectionLimits,
-        shared: Shared,
+        deps: ProcessorDeps,
         on_closed: Callable[[Peer], None],
     ) -> None:
         self.service = service
         self.limits = limits
-        self.memory, self.outbox, self.page_cache, self.log, self.peer_lines = shared
+        self.memory, self.outbox, self.page_cache, self.log, self.peer_log = deps
         self.pool = BufferPool()
         self.now_ms = clock.monotonic_ms()
-        """The time as of the last tick: good enough for what is measured in seconds."""
+        """The time of the last tick: precise enough for durations of seconds."""
         self._on_closed = on_closed
         self._channels: dict[Channel, None] = {}
         self._unchecked: Iterator[Channel] = iter(())
         self._ready: deque[Channel] = deque()
         self._sleeper: asyncio.Future[None] | None = None
-        self._former_bytes_received = self._former_bytes_sent = 0  # Of connections that are closed.
+        self._former_bytes_received = self._former_bytes_sent = 0  # Of closed connections.
 
     @property
     def traffic(self) -> tuple[int, int]:
@@ -82,7 +82,7 @@ class Processor:
         channel.open()
 
     def wake(self, channel: Channel) -> None:
-        """Give a channel a turn in the next round."""
+        """Run a slice of the channel in the next round."""
         if not channel.is_ready:
             channel.is_ready = True
             self._ready.append(channel)
@@ -90,14 +90,14 @@ class Processor:
                 self._sleeper.set_result(None)
 
     def forget(self, channel: Channel) -> None:
-        """The channel has closed itself."""
+        """Called by a channel that has closed."""
         del self._channels[channel]
         self._former_bytes_received += channel.bytes_received
         self._former_bytes_sent += channel.bytes_sent
         self._on_closed(channel.peer)
 
     async def run(self) -> None:
-        """Work off the queue of ready channels until cancelled."""
+        """Run slices of ready channels until cancelled."""
         ready = self._ready
         while True:
             if not ready:
@@ -105,11 +105,11 @@ class Processor:
                 await self._sleeper
                 self._sleeper = None
             for _ in range(len(ready)):
-                ready.popleft().turn()
+                ready.popleft().run_slice()
             await asyncio.sleep(0)
 
     def tick(self, now_ms: int, *, may_expire: bool) -> None:
-        """Tell the time, and look for connections that are overdue."""
+        """Take the time, and close connections that are overdue."""
         self.now_ms = now_ms
         if not may_expire:
             return
@@ -129,7 +129,7 @@ class Processor:
         return len(holders)
 
     def drain(self) -> None:
-        """Start no further request; close each connection when its answers have left."""
+        """Start no further request; close each connection when its responses have been sent."""
         for channel in list(self._channels):
             channel.drain()
 
@@ -139,8 +139,8 @@ class Processor:
             channel.close()
 
 
-class Rotation:
-    """Deals connections out to processors in turn, past those that are full."""
+class ProcessorRotation:
+    """Assigns connections to processors round-robin, skipping full ones."""
 
     def __init__(self, processors: Sequence[Processor], connections_max: int) -> None:
         self._processors = processors

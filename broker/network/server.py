@@ -2,8 +2,8 @@
 
     bind -> start (accept) -> run (until cancelled or closed) -> close (drain with a deadline)
 
-A life reads top-down: `bind` early, so that a taken port stops the start before anything else happens; `start` when
-the broker can answer; `close` stops accepting, lets what was asked be answered, and then ends every connection.
+`bind` comes early, so that a taken port stops the start before anything else happens; `start` when the broker can
+answer; `close` stops accepting, lets started requests be answered, and then closes every connection.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Sequence
 
 from sordini.broker.clock import Clock
 from sordini.broker.network.acceptor import Acceptor
-from sordini.broker.network.limits import ConnectionCounts, ConnectionLimits, Listener, NetworkLimits
+from sordini.broker.network.limits import ConnectionLimits, ConnectionQuotas, Listener, NetworkLimits
 from sordini.broker.network.memory import RequestMemory
 from sordini.broker.network.outbox import Outbox
-from sordini.broker.network.peer_log_limiter import PeerLines
+from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import Log, Network, PageCache, Peer, Service
-from sordini.broker.network.processor import Processor, Rotation, Shared
+from sordini.broker.network.processor import Processor, ProcessorDeps, ProcessorRotation
 from sordini.storage.disk import File
 
-_STALLED_TICKS = 3  # A tick that is later than so many of its intervals means that the loop was held up.
+_STALLED_TICKS = 3  # A tick that is later than this many intervals means that the loop was stalled.
 
 
 class SocketServer:
@@ -43,13 +43,13 @@ class SocketServer:
         self._log = log
         self._limits = limits
         self.memory = RequestMemory(limits.request_memory_bytes_max)
-        self.counts = ConnectionCounts(limits)
-        self._peer_lines = PeerLines(log, clock.monotonic_ms())
-        shared = Shared(self.memory, Outbox(), page_cache, log, self._peer_lines)
+        self.quotas = ConnectionQuotas(limits)
+        self._peer_log = PeerLogLimiter(log, clock.monotonic_ms())
+        deps = ProcessorDeps(self.memory, Outbox(), page_cache, log, self._peer_log)
         self._processors = [
-            Processor(service, clock, connection_limits, shared, self._on_closed) for _ in range(limits.processors)
+            Processor(service, clock, connection_limits, deps, self._on_closed) for _ in range(limits.processors)
         ]
-        self._rotation = Rotation(self._processors, limits.processor_connections_max)
+        self._rotation = ProcessorRotation(self._processors, limits.processor_connections_max)
         self._ticked_ms = clock.monotonic_ms()
         self.acceptors: dict[str, Acceptor] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -61,16 +61,14 @@ class SocketServer:
         try:
             for listener in listeners:
                 sockets = self._network.listen(listener.host, listener.port, listener.options)
-                self.acceptors[listener.name] = Acceptor(
-                    listener, sockets, self.counts, self._rotation, self._peer_lines
-                )
+                self.acceptors[listener.name] = Acceptor(listener, sockets, self.quotas, self._rotation, self._peer_log)
         except OSError:
             for acceptor in self.acceptors.values():
                 acceptor.close()
             raise
 
     def address(self, listener: str) -> tuple[str, int]:
-        """Where a listener listens, with the real port."""
+        """The bound address of a listener, with the real port."""
         return self.acceptors[listener].address
 
     @property
@@ -87,59 +85,59 @@ class SocketServer:
     async def run(self) -> None:
         """Serve until cancelled, or until `close` is done."""
         if self._is_closed:
-            return  # Closed before it began: there is nobody left to end it.
+            return  # Closed before it began.
         async with asyncio.TaskGroup() as group:
             self._tasks = [group.create_task(processor.run()) for processor in self._processors]
             self._tasks.append(group.create_task(self._tick_forever()))
 
     async def close(self, deadline_ms: int) -> None:
-        """Stop accepting, let requests that were started be answered, then close every connection."""
+        """Stop accepting, let started requests be answered within `deadline_ms`, then close every connection."""
         for acceptor in self.acceptors.values():
             acceptor.close()
         for processor in self._processors:
             processor.drain()
-        if self.counts.total:
+        if self.quotas.total:
             self._emptied = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._emptied], timeout=deadline_ms / 1000)
             self._emptied = None
-        if self.counts.total:
-            self._log.warning("connections closed before they were answered", connections=self.counts.total)
+        if self.quotas.total:
+            self._log.warning("connections closed with unanswered requests", connections=self.quotas.total)
         for processor in self._processors:
             processor.close()
-        self._peer_lines.close()
+        self._peer_log.close()
         self._is_closed = True
         for task in self._tasks:
             task.cancel()
 
     def limit_connections(self, limits: NetworkLimits) -> None:
-        """Take other bounds on the number of connections. Those there are stay; who waited may come in at once."""
-        self.counts.limits = limits
+        """Change the connection quotas. Open connections stay; waiting peers may be accepted at once."""
+        self.quotas.limits = limits
         for acceptor in self.acceptors.values():
             acceptor.resume()
 
     def reset_holders(self, file: File, position: int) -> int:
-        """Before a file is cut at `position`: reset every connection that may still send what is behind it.
+        """Before a file is truncated at `position`: reset every connection that may still send bytes behind it.
 
         What `sendfile` took is sent by reference, so a peer could otherwise receive bytes that were written later.
         """
         return sum(processor.reset_holders(file, position) for processor in self._processors)
 
     def tick(self) -> None:
-        """Tell every processor the time, and have it look for overdue connections. `run` calls this."""
+        """Give every processor the time, and let it close overdue connections. `run` calls this."""
         now_ms = self._clock.monotonic_ms()
-        # After a stall of the loop the sockets come first: what has arrived meanwhile is not overdue.
+        # After a stall of the loop the sockets come first: what has arrived since is not overdue.
         was_stalled = now_ms - self._ticked_ms > _STALLED_TICKS * self._limits.tick_ms
         self._ticked_ms = now_ms
         for processor in self._processors:
             processor.tick(now_ms, may_expire=not was_stalled)
-        self._peer_lines.tick(now_ms)
+        self._peer_log.tick(now_ms)
         self.memory.tick(may_judge=not was_stalled)
 
     def _on_closed(self, peer: Peer) -> None:
-        self.counts.closed(peer.listener, peer.address)
+        self.quotas.closed(peer.listener, peer.address)
         for acceptor in self.acceptors.values():
             acceptor.resume()
-        if self._emptied is not None and not self.counts.total and not self._emptied.done():
+        if self._emptied is not None and not self.quotas.total and not self._emptied.done():
             self._emptied.set_result(None)
 
     async def _tick_forever(self) -> None:

@@ -1,4 +1,4 @@
-"""The network port on the machine's own sockets: the only code that opens one."""
+"""The network port on the kernel's sockets: the only code of the broker that opens one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sordini.broker.network.ports import Buffer, ListeningSocket, SliceError, Socket, SocketOptions
-from sordini.broker.network.resolver import Names, SocketAddress
+from sordini.broker.network.resolver import HostResolver, SocketAddress
 from sordini.storage.disk import File
 
 _MSG_MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
@@ -20,16 +20,16 @@ _NO_SIGNAL: Final[int] = getattr(socket, "MSG_NOSIGNAL", 0)
 _RESET_ON_CLOSE: Final[bytes] = struct.pack("ii", 1, 0)  # SO_LINGER: on, zero seconds.
 _SIOCOUTQ: Final[int] = 0x5411
 
-# What sendfile(2) can only say about the file, or about this file and this socket together.
+# Errors of sendfile(2) about the file, and about this file and this socket together.
 _FILE_ERRORS: Final = frozenset({errno.EIO, errno.EBADF, errno.EOVERFLOW, errno.EISDIR, errno.ESPIPE, errno.ESTALE})
 _NO_SENDFILE: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSOCK})
 _NO_SUCH_ADDRESS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 _COPIED_BYTES_MAX: Final = 64 * 1024
-_ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - a listener without a host asks for every address.
+_ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - a listener without a host binds every address.
 
 
 class SystemSocket:
-    """A connected TCP socket of the kernel's."""
+    """A connected TCP socket of the kernel."""
 
     __slots__ = ("_descriptor", "_socket", "_use_sendfile", "local_address", "peer_address")
 
@@ -96,7 +96,7 @@ class SystemSocket:
         self._socket.close()
 
     def _send_copy(self, file: File, position: int, size: int) -> int | None:
-        """For platforms and file systems without sendfile: what the socket does not take is read again later."""
+        """For platforms and file systems without sendfile: bytes that do not fit are read again later."""
         try:
             data = file.read_at(position, min(size, _COPIED_BYTES_MAX))
         except OSError as error:
@@ -105,7 +105,7 @@ class SystemSocket:
 
 
 class SystemListeningSocket:
-    """A listening TCP socket of the kernel's."""
+    """A listening TCP socket of the kernel."""
 
     __slots__ = ("_options", "_socket", "_use_sendfile", "address")
 
@@ -137,11 +137,11 @@ class SystemListeningSocket:
 
 
 class SystemNetwork:
-    """The machine's network. `use_sendfile=False` forces the path for platforms that have none."""
+    """The kernel's network. `use_sendfile=False` forces the path of platforms without it."""
 
     def __init__(self, *, use_sendfile: bool = True) -> None:
         self._use_sendfile = use_sendfile and hasattr(os, "sendfile")
-        self._names = Names()
+        self._resolver = HostResolver()
 
     def listen(self, host: str, port: int, options: SocketOptions) -> list[ListeningSocket]:
         listening: list[ListeningSocket] = []
@@ -149,15 +149,15 @@ class SystemNetwork:
         try:
             for family, address in _addresses(host, port):
                 if address == _ANY_IPV4 and listening:
-                    continue  # The IPv6 one listens for both.
-                # Several addresses of one name share the port that the system chose for the first.
+                    continue  # The IPv6 socket listens for both.
+                # All addresses of a name share the port that the system chose for the first.
                 bound_port = port or (listening[0].address[1] if listening else 0)
                 try:
                     opened = _open_listening(family, (address, bound_port), options)
                 except OSError as error:
                     if error.errno not in _NO_SUCH_ADDRESS:
                         raise
-                    refused = error  # Names often have an IPv6 address where IPv6 is switched off.
+                    refused = error  # Host names often have an IPv6 address where IPv6 is switched off.
                     continue
                 listening.append(SystemListeningSocket(opened, options, use_sendfile=self._use_sendfile))
             if not listening and refused is not None:
@@ -170,11 +170,11 @@ class SystemNetwork:
 
     async def connect(self, address: tuple[str, int], options: SocketOptions, timeout_ms: int) -> Socket:
         async with asyncio.timeout(timeout_ms / 1000):
-            found = await self._names.look_up(*address)
+            found = await self._resolver.resolve(*address)
             refused = OSError(errno.EADDRNOTAVAIL, f"{address[0]} has no address")
             for family, where in found:
                 try:
-                    # One that does not answer leaves the others their share of the time.
+                    # Each address gets its share of the time.
                     async with asyncio.timeout(timeout_ms / 1000 / len(found)):
                         return await self._connected(family, where, options)
                 except OSError as error:
@@ -190,24 +190,24 @@ class SystemNetwork:
             if failure == errno.EINPROGRESS:
                 await _writable(opened)
                 failure = opened.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            # Where nobody listens, a port of the range that the system chooses from can get connected to itself.
+            # Without a listener, an ephemeral port can get connected to itself.
             if not failure and opened.getsockname() == opened.getpeername():
                 failure = errno.ECONNREFUSED
             if failure:
                 raise OSError(failure, os.strerror(failure))
             return SystemSocket(opened, _host_and_port(where), use_sendfile=self._use_sendfile)
-        except BaseException:  # Raised again - given back on the way out of a cancellation, too.
+        except BaseException:  # Raised again - closed on cancellation, too.
             opened.close()
             raise
 
 
 async def _writable(opened: socket.socket) -> None:
-    """Until the kernel says something of a connection that is under way."""
+    """Wait until the kernel has finished a connection attempt."""
     loop = asyncio.get_running_loop()
-    told = loop.create_future()
-    loop.add_writer(opened, lambda: None if told.done() else told.set_result(None))
+    finished = loop.create_future()
+    loop.add_writer(opened, lambda: None if finished.done() else finished.set_result(None))
     try:
-        await told
+        await finished
     finally:
         loop.remove_writer(opened)
 
@@ -240,7 +240,7 @@ def _open_listening(family: socket.AddressFamily, address: tuple[str, int], opti
 
 
 def _set_options(opened: socket.socket, options: SocketOptions) -> None:
-    """What helps against half-open peers and small late packets. Options that a platform lacks are left out."""
+    """Options against half-open connections and delayed small packets. Those that a platform lacks are skipped."""
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
@@ -259,5 +259,5 @@ def _set_options(opened: socket.socket, options: SocketOptions) -> None:
 
 
 def _host_and_port(address: SocketAddress) -> tuple[str, int]:
-    """The part of a socket address that people read; a mapped IPv4 address loses its IPv6 dress."""
+    """Host and port of a socket address; an IPv4-mapped IPv6 address is written as IPv4."""
     return address[0].removeprefix("::ffff:"), address[1]

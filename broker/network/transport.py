@@ -1,14 +1,14 @@
 """The sending side of one connection: one queue for bytes and slices of files, so that nothing overtakes.
 
-An answer usually fits into the socket and leaves by one `send` before `write` returns, or at the end of a busy round
-of the loop (see `outbox`); only what does not fit is queued and leaves when the loop says so. Neighbouring bytes leave
-together; records leave by `sendfile`, by reference.
+A response usually fits into the socket and is sent by one `send` before `write` returns, or at the end of a busy round
+of the loop (see `outbox`); only what does not fit is queued and sent when the socket is writable. Neighbouring bytes
+are sent together; records are sent by `sendfile`, by reference.
 
-`sendfile` sends pages, not bytes, so:
+`sendfile` sends references to pages, not copies of bytes, so:
   - a slice stays pinned until its last byte was taken, on every path, and while a thread reads it ahead;
-  - 0 bytes inside a slice (the file was cut) or an error of the file breaks the connection: its header has left;
-  - what was taken but not acknowledged still follows the file: `may_hold` says whether this peer must be reset
-    before a file is cut (DESIGN.md section 3).
+  - 0 bytes inside a slice (the file was truncated) or an error of the file closes the connection: its header was sent;
+  - bytes taken but not acknowledged still change with the file: `may_hold` says whether this peer must be reset
+    before a file is truncated.
 
 Small slices are read and leave with the bytes around them: three system calls and two packets become two calls and
 one packet (170 bytes and a trailer, measured: 9.3 µs by sendfile, 5.1 µs by a copy), and a fetch of a hundred quiet
@@ -28,10 +28,10 @@ from sordini.storage.disk import File
 
 SLICE_COPIED_BYTES_MAX: Final = 8 * 1024
 WINDOW_BYTES: Final = 256 * 1024
-"""So much of a slice is probed and sent by one call."""
+"""Bytes of a slice that are probed and sent by one call."""
 
 FLUSH_BYTES_MAX: Final = 1024 * 1024
-"""A peer that reads as fast as we send gives the loop back after so many bytes."""
+"""After this many bytes other connections are served, however fast the peer reads."""
 
 _BUFFERS_MAX: Final = 64  # Far below IOV_MAX, enough to make the call's cost disappear.
 _LENT_FILES_MAX: Final = 16
@@ -75,7 +75,7 @@ class Transport:
         self._on_broken = on_broken
         self._queue: deque[Part] = deque()
         self._slice_sent = 0  # Of the slice at the head of the queue.
-        self._warm_until = -1  # Position in its file up to which the slice at the head was seen to be warm.
+        self._warm_until = -1  # Position in its file up to which the slice at the head was found warm.
         self._warming: asyncio.Future[object] | None = None
         self._is_writing = False
         self._is_closed = False
@@ -84,7 +84,7 @@ class Transport:
         self.bytes_sent = 0
 
     def write(self, parts: Parts) -> None:
-        """Send an answer, or queue it. Takes over the slices, also when it raises OSError or SliceError."""
+        """Send a response, or queue it. Takes over the slices, also when it raises OSError or SliceError."""
         assert not self._is_closed, "written to a closed transport"
         if self._outbox.is_open():
             for part in parts:
@@ -94,7 +94,7 @@ class Transport:
                 self._outbox.add(self._send_due)
             return
         if len(parts) == 1 and not self._queue and type(parts[0]) in _BYTES:
-            self._write_bytes(parts[0])  # type: ignore[arg-type] # Looked at above, the cheap way.
+            self._write_bytes(parts[0])  # type: ignore[arg-type] # Checked above, the cheap way.
             return
         for part in parts:
             self._enqueue(part)
@@ -113,13 +113,13 @@ class Transport:
         return any(lent is None or (lent is file and end > position) for lent, end in self._lent)
 
     def close(self) -> None:
-        """Stop sending and release what was queued. The socket is the caller's to close, afterwards."""
+        """Stop sending and release what was queued. The caller closes the socket afterwards."""
         if self._is_closed:
             return
         self._is_closed = True
         self._stop_writing()
         self._lent.clear()
-        # A thread may be reading the slice at the head; it is released when the thread is done with it.
+        # A thread may be reading the slice at the head; it is released when the thread has finished.
         kept = self._queue.popleft() if self._warming is not None else None
         for part in self._queue:
             if not isinstance(part, (bytes, bytearray, memoryview)):
@@ -130,13 +130,13 @@ class Transport:
             self._queue.append(kept)
 
     def _send_due(self) -> None:
-        """The round ends: send what was held back in it."""
+        """At the end of a round: send what was held back."""
         self._is_due = False
         if not self._is_closed and not self._is_writing and self._warming is None:
             self._on_writable()
 
     def _write_bytes(self, data: Buffer) -> None:
-        """The common answer: one buffer, nothing before it."""
+        """The common case: one buffer, and nothing queued before it."""
         sent = self._socket.send(data)
         if sent == len(data):
             self.bytes_sent += sent
@@ -159,7 +159,7 @@ class Transport:
             self.queued_bytes += part.size
 
     def _copied(self, part: Slice) -> Part:
-        """A small slice's bytes; the slice itself when they are not at hand (sending it will find out why)."""
+        """A small slice's bytes; the slice itself when they are cold or cannot be read (sending it finds out why)."""
         newest = part.file.newest(part.position, part.size)
         if newest is not None:
             part.release()
@@ -176,7 +176,7 @@ class Transport:
         return data
 
     def _flush(self) -> None:
-        """Send from the head of the queue until it is empty, the socket is full, or it is others' turn."""
+        """Send from the head of the queue until it is empty, the socket is full, or FLUSH_BYTES_MAX are sent."""
         queue = self._queue
         bytes_max = self.bytes_sent + FLUSH_BYTES_MAX
         while queue:
@@ -194,7 +194,7 @@ class Transport:
             self._stop_writing()
 
     def _send_run(self) -> bool:
-        """Send the bytes at the head with one call; whether the socket may take more."""
+        """Send the bytes at the head with one call; returns whether the socket may take more."""
         queue = self._queue
         run: list[Buffer] = []
         is_slice_next = False
@@ -230,7 +230,7 @@ class Transport:
             queue.popleft()
 
     def _send_window(self, head: Slice) -> bool:
-        """Send the next window of the slice at the head; whether to go on."""
+        """Send the next window of the slice at the head; returns whether to continue."""
         position = head.position + self._slice_sent
         size = min(head.size - self._slice_sent, WINDOW_BYTES)
         if position >= self._warm_until:
@@ -254,7 +254,7 @@ class Transport:
             self._warm_until = -1
             head.release()
         if sent < size:
-            self._start_writing()  # The socket is full: asking it again would only be told so.
+            self._start_writing()  # The socket is full.
             return False
         return True
 
@@ -263,18 +263,18 @@ class Transport:
         self.queued_bytes -= sent
 
     def _remember_lent(self, file: File, end: int) -> None:
-        """Note that the kernel now holds references to pages of this file."""
+        """Record that the kernel now holds references to pages of this file."""
         lent = self._lent
         if lent and lent[-1][0] is file:
             if end > lent[-1][1]:
                 lent[-1] = (file, end)
             return
         if len(lent) >= _LENT_FILES_MAX:
-            lent[:] = [(None, 0)]  # Too many to tell apart: from now on it may hold anything.
+            lent[:] = [(None, 0)]  # Too many to track: from now on it may hold any file.
         lent.append((file, end))
 
     def _warm(self, head: Slice, position: int, size: int) -> None:
-        """Have a thread bring the window in; sending goes on when it is there."""
+        """Read the window in a thread; sending continues afterwards."""
         self._stop_writing()
         self._warm_until = position + size
         self._warming = asyncio.ensure_future(self._page_cache.warm(head.file, position, size))
@@ -296,7 +296,7 @@ class Transport:
     def _on_writable(self) -> None:
         try:
             self._flush()
-        except Exception as error:  # noqa: BLE001 - a callback that raises would be called again at once, for ever.
+        except Exception as error:  # noqa: BLE001 - a callback that raises would be called again at once, forever.
             self._on_broken(error)
             return
         if not self._queue:

@@ -1,10 +1,10 @@
-"""How late the loop is, and what held it.
+"""Measures the lag of the event loop, and logs what stalls it.
 
-A timer on the loop notes how much later than asked it runs: that is the lag, kept as plain integers. Beside the loop
-one thread waits (in a call that gives the interpreter away) and looks a few times a second whether the timer still
-runs; when it has not for longer than the threshold, the thread writes down where the loop's thread is at that
-moment, once per stall: the innermost calls as `folder/file.py:line function`, the innermost last. A simulation has no
-thread: `threshold_ms` 0 leaves only the numbers.
+A timer on the loop measures how much later than scheduled it runs: that is the lag, kept as plain integers. Beside the
+loop one thread waits (in a call that releases the interpreter lock) and checks a few times a second whether the timer
+still runs; when it has not for longer than the threshold, the thread logs the stack of the loop's thread, once per
+stall: the innermost calls as `folder/file.py:line function`, the innermost last. A simulation has no thread:
+`threshold_ms` 0 keeps only the numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sordini.broker.network.ports import Log
 BEAT_MS: Final = 100
 STACK_FRAMES_MAX: Final = 20
 PATH_PARTS: Final = 2
-"""How much of a file's path is shown: its folder and its name."""
+"""How much of a file's path is logged: its folder and its name."""
 
 
 class Watchdog:
@@ -39,15 +39,15 @@ class Watchdog:
         self._stopped = threading.Event()
         self._watched_thread = 0
         self.lag_ms = 0
-        """How late the last beat was."""
+        """Lag of the last beat."""
         self.lag_ms_max = 0
-        """The latest beat since the start; a reader may set it back to 0."""
+        """The largest lag since the start; a reader may reset it to 0."""
         self.lag_ms_total = 0
         self.beats = 0
         self.stalls = 0
 
     def start(self) -> None:
-        """Begin on the running loop."""
+        """Start on the running loop."""
         self._watched_thread = threading.get_ident()
         self._beat_ms = self._clock.monotonic_ms()
         self._beat = asyncio.get_running_loop().call_later(BEAT_MS / 1000, self._on_beat)
@@ -75,7 +75,7 @@ class Watchdog:
         self._beat = asyncio.get_running_loop().call_later(BEAT_MS / 1000, self._on_beat)
 
     def _watch(self) -> None:
-        """In the thread: wait, look, wait."""
+        """The thread: waits, and checks the beat."""
         reported_beat_ms = -1
         while not self._stopped.wait(max(self._threshold_ms, BEAT_MS) / 2000):
             beat_ms = self._beat_ms
@@ -84,10 +84,10 @@ class Watchdog:
                 continue
             reported_beat_ms = beat_ms
             self.stalls += 1
-            self._log.warning("the loop is held up", held_ms=held_ms, calls=self._calls())
+            self._log.warning("event loop stalled", held_ms=held_ms, calls=self._calls())
 
     def _calls(self) -> str:
-        """Where the loop's thread is now, innermost call last."""
+        """The stack of the loop's thread, innermost call last."""
         frame = sys._current_frames().get(self._watched_thread)  # noqa: SLF001 - the documented name, underscore and all.
         if frame is None:
             return ""

@@ -1,10 +1,10 @@
-"""The process in which records are opened, checked and written anew: a job in, an outcome out, until its input ends.
+"""The child process that runs record jobs: reads a job, writes its outcome, until its input ends.
 
-    each way    bytes of JSON int32 | bytes of data int32 | JSON | data        (`protocol/records/jobs.py`)
+    both directions    JSON size int32 | data size int32 | JSON | data        (`protocol/records/jobs.py`)
 
-With a job comes the processor time that it may take (`cpu_ms`), and with the outcome the time it took. A job that takes
-more is answered with MESSAGE_TOO_LARGE, one that needs more memory than `MEMORY_BYTES_MAX` as well: both depend on what
-the records expand to.
+A job carries its limit of CPU time (`cpu_ms`), and an outcome the time used. A job beyond its limit is answered with
+MESSAGE_TOO_LARGE, and so is one that needs more memory than `MEMORY_BYTES_MAX`: both depend on what the records expand
+to.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from types import FrameType
 from typing import Any
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.jobs import Wire, carry_out, job_from_wire, outcome_as_wire, refusal_as_wire
-from sordini.protocol.records.work_budget import OutOfTime
+from sordini.protocol.records.jobs import Wire, error_as_wire, job_from_wire, outcome_as_wire, run_job
+from sordini.protocol.records.work_budget import CpuTimeExceeded
 
 SIZES = struct.Struct(">II")
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
-"""Of address space: 64 MiB of expanded records, a few copies of them, and what they are as objects."""
+"""Of address space: 64 MiB of expanded records, a few copies of them, and their Python objects."""
 REPEATED_S = 0.05
-"""So often OutOfTime is raised again, should foreign code have swallowed it."""
+"""Interval at which CpuTimeExceeded is raised again, in case foreign code has caught it."""
 
 
-def _out_of_time(_signal: int, _frame: FrameType | None) -> None:
-    raise OutOfTime
+def _cpu_time_exceeded(_signal: int, _frame: FrameType | None) -> None:
+    raise CpuTimeExceeded
 
 
 def answer(about: dict[str, Any], data: bytearray) -> Wire:
@@ -50,25 +50,25 @@ def _limited(about: dict[str, Any], data: bytearray) -> Wire:
     try:
         signal.setitimer(signal.ITIMER_PROF, cpu_ms / 1000, REPEATED_S)
         try:
-            return outcome_as_wire(carry_out(job_from_wire(about, data)))
+            return outcome_as_wire(run_job(job_from_wire(about, data)))
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
     except BrokerError as error:
-        return refusal_as_wire(error)
-    except OutOfTime:
+        return error_as_wire(error)
+    except CpuTimeExceeded:
         return _too_large(f"the records take more than {cpu_ms} ms of processor time to open")
     except MemoryError:
         return _too_large(f"the records take more than {MEMORY_BYTES_MAX} bytes of memory to open")
-    except Exception:  # noqa: BLE001 - the broker, which can log it, is given whatever it was.
+    except Exception:  # noqa: BLE001 - sent to the broker, which logs it.
         return {"bug": traceback.format_exc()}, b""
 
 
 def _too_large(why: str) -> Wire:
-    return refusal_as_wire(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, why))
+    return error_as_wire(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, why))
 
 
 def _read(stream: BufferedReader, size: int) -> bytearray:
-    """Exactly so many bytes; ends the process where the input ends: the broker is gone."""
+    """Exactly `size` bytes; exits at the end of the input: the broker has ended."""
     data = bytearray(size)
     view = memoryview(data)
     done = 0
@@ -81,11 +81,11 @@ def _read(stream: BufferedReader, size: int) -> bytearray:
 
 
 def main() -> None:
-    # A key pressed at the broker's terminal is the broker's business, which then ends this process in its own way.
+    # Ctrl-C at the terminal reaches this process, too; the broker handles it and ends its children.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGPROF, _out_of_time)
+    signal.signal(signal.SIGPROF, _cpu_time_exceeded)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
-    # What is made here by the million has no cycles.
+    # Records are created by the million and form no cycles.
     gc.disable()
     source, target = sys.stdin.buffer, sys.stdout.buffer
     assert isinstance(source, BufferedReader)

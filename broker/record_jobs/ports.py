@@ -1,4 +1,4 @@
-"""Where jobs on records are carried out, and who waits for them."""
+"""The port to the processes that run record jobs."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from sordini.protocol.records.jobs import Job, Outcome
 
 
 class WorkerLost(Exception):
-    """The process that worked on a job died, hung, or answered what is no answer."""
+    """The process of a job died, hung, or sent a malformed answer."""
 
 
-class Done(NamedTuple):
-    """What a job came to."""
+class JobResult(NamedTuple):
+    """The result of one job."""
 
     outcome: Outcome | BaseException
-    """The outcome, or the BrokerError that it ended in."""
+    """The outcome, or the BrokerError that the job raised."""
     cpu_ms: int
-    """Processor time that it took."""
+    """CPU time used."""
 
 
 class RecordWorker(Protocol):
-    """Carries jobs out in other processes. As many may be under way at once as `run` is called."""
+    """Runs jobs in other processes, one per concurrent call of `run`."""
 
     @property
     def died(self) -> int:
-        """Processes that ended, or had to be ended, while they worked on a job."""
+        """Processes that died, or were killed, during a job."""
 
-    async def run(self, job: Job, cpu_ms: int) -> Done:
-        """Carry out one job within `cpu_ms` of processor time; raises WorkerLost. Cancelled, nothing works on."""
+    async def run(self, job: Job, cpu_ms: int) -> JobResult:
+        """Run one job within `cpu_ms` of CPU time; raises WorkerLost. Cancellation ends the job."""
 
     async def close(self) -> None:
-        """End whatever runs."""
+        """End all processes."""

@@ -1,16 +1,17 @@
-"""Jobs on records: which run, which wait, and which are refused.
+"""The queue of record jobs: which run, which wait, and which are refused.
 
     handler ── job, allowance, address ──► waiting (by address, oldest first) ──► at most `workers` at once ──► outcome
 
-The bounds, all of them together and each by its name:
-  - `workers` jobs run at once (sordini.record.workers). One place is kept for other addresses: however many jobs one
-    address has waiting, a client at another one finds a place, if there is more than one;
+The limits:
+  - `workers` jobs run at once (sordini.record.workers). One worker is reserved for other addresses: however many jobs
+    one address has waiting, a client at another one gets a worker, if there is more than one;
   - `waiting_bytes_max` bytes of records run or wait (sordini.record.waiting.bytes.max), and JOBS_MAX jobs. A job beyond
-    is refused at once, unless none is here: so every job that fits into a request can be done;
+    is refused at once, unless the queue is empty: so every job that fits into a request can be run;
   - a job that has waited for WAIT_S is refused;
-  - a request has an `Allowance` of processor time, which its jobs spend.
+  - a request has a `CpuAllowance`, which its jobs spend.
 
-Addresses take turns. One connection has one job at a time: its next request begins after that (see `ConnectionOrder`).
+Addresses are served round-robin. One connection has one job at a time: its next request starts afterwards (see
+`RequestPipeline`).
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from typing import Final, NamedTuple
 from sordini.broker.network.ports import Log
 from sordini.broker.record_jobs.ports import RecordWorker, WorkerLost
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.jobs import Check, Convert, Job, Outcome
+from sordini.protocol.records.jobs import CheckJob, ConvertJob, Job, Outcome
 
 JOBS_MAX: Final = 1_000
 WAIT_S: Final = 5.0
 CPU_MS_PER_MIB: Final = 900
-"""What the jobs of one request may take together, for each mebibyte of it that has begun."""
+"""CPU time for all jobs of one request, for each started mebibyte of it."""
 RETRY = ErrorCode.NOT_ENOUGH_REPLICAS
-"""Refused for now: the one code upon which producers of every age send again (KIP-890 chose it for that)."""
+"""Refused for now: the one code upon which producers of every version retry (KIP-890 chose it for that)."""
 
 
-class Allowance:
-    """The processor time, in ms, that is left for the jobs of one request."""
+class CpuAllowance:
+    """The CPU time, in ms, that is left for the jobs of one request."""
 
     __slots__ = ("left_ms",)
 
@@ -42,8 +43,8 @@ class Allowance:
         self.left_ms = CPU_MS_PER_MIB * max(-(-request_bytes // (1024 * 1024)), 1)
 
 
-class Figures:
-    """What has become of jobs since the start, for the metrics."""
+class JobTotals:
+    """Totals since the start, for the metrics."""
 
     __slots__ = ("cpu_ms", "done", "refused")
 
@@ -67,12 +68,12 @@ class JobQueue:
         self, worker: RecordWorker, workers: Callable[[], int], waiting_bytes_max: Callable[[], int], log: Log
     ) -> None:
         self.worker = worker
-        self.figures = Figures()
+        self.totals = JobTotals()
         self._workers = workers
         self._waiting_bytes_max = waiting_bytes_max
         self._log = log
         self._waiting: OrderedDict[str, deque[_Waiting]] = OrderedDict()
-        """By address; the one whose turn is next comes first."""
+        """By address; the address served next comes first."""
         self._running: dict[str, int] = {}
         self.waiting_count = 0
         self.held_bytes = 0
@@ -82,30 +83,30 @@ class JobQueue:
     def running_count(self) -> int:
         return sum(self._running.values())
 
-    async def run(self, job: Job, allowance: Allowance, address: str) -> Outcome:
-        """Have a job carried out; raises BrokerError, its own or the refusal of `RETRY` when it cannot be done now."""
+    async def run(self, job: Job, allowance: CpuAllowance, address: str) -> Outcome:
+        """Run a job; raises BrokerError: the job's own, or `RETRY` when it cannot be run now."""
         size = _size(job)
         self._check_room(job, size, allowance, address)
         self.held_bytes += size
         try:
-            await self._place(job, size, address)
+            await self._acquire(job, size, address)
             try:
-                return await self._carry_out(job, allowance, address)
+                return await self._run(job, allowance, address)
             finally:
-                self._leave(address)
+                self._release(address)
         finally:
             self.held_bytes -= size
 
-    def _check_room(self, job: Job, size: int, allowance: Allowance, address: str) -> None:
+    def _check_room(self, job: Job, size: int, allowance: CpuAllowance, address: str) -> None:
         if allowance.left_ms <= 0:
-            raise self._refused(job, address, "the request's other records have taken all the time that it may take")
+            raise self._refused(job, address, "the request's other records have used up its CPU time")
         if self.waiting_count >= JOBS_MAX:
             raise self._refused(job, address, f"{JOBS_MAX} jobs wait already")
         if self.held_bytes and self.held_bytes + size > self._waiting_bytes_max():
             raise self._refused(job, address, f"{self.held_bytes} bytes wait already")
 
-    async def _place(self, job: Job, size: int, address: str) -> None:
-        """Wait for a place, and take it."""
+    async def _acquire(self, job: Job, size: int, address: str) -> None:
+        """Wait for a worker, and take it."""
         if self._may_run(address) and address not in self._waiting:
             self._running[address] = self._running.get(address, 0) + 1
             return
@@ -115,9 +116,9 @@ class JobQueue:
         try:
             async with asyncio.timeout(WAIT_S):
                 await waiting.start
-        except BaseException as error:  # Raised again - the place is given back on every way out.
+        except BaseException as error:  # Raised again - the worker is released on every path.
             if waiting.start.done() and not waiting.start.cancelled():
-                self._leave(address)  # The place came at the same moment.
+                self._release(address)  # The worker was granted at the same moment.
             else:
                 self._withdraw(waiting)
             if isinstance(error, TimeoutError):
@@ -127,14 +128,14 @@ class JobQueue:
     def _withdraw(self, waiting: _Waiting) -> None:
         queue = self._waiting.get(waiting.address)
         if queue is None or waiting not in queue:
-            return  # Its turn came after it was cancelled, and passed.
+            return  # Skipped after it was cancelled.
         queue.remove(waiting)
         self.waiting_count -= 1
         if not queue:
             del self._waiting[waiting.address]
 
-    def _leave(self, address: str) -> None:
-        """Give a place back, and give it on."""
+    def _release(self, address: str) -> None:
+        """Release a worker, and start waiting jobs."""
         self._running[address] -= 1
         if not self._running[address]:
             del self._running[address]
@@ -145,7 +146,7 @@ class JobQueue:
                 self._start_next(other)
 
     def _start_next(self, address: str) -> None:
-        """Give a place to the oldest job of an address; one that was cancelled meanwhile takes none."""
+        """Give a worker to the oldest job of an address, unless that was cancelled."""
         queue = self._waiting[address]
         waiting = queue.popleft()
         self.waiting_count -= 1
@@ -161,26 +162,28 @@ class JobQueue:
         workers = self._workers()
         return self.running_count < workers and self._running.get(address, 0) < max(workers - 1, 1)
 
-    async def _carry_out(self, job: Job, allowance: Allowance, address: str) -> Outcome:
+    async def _run(self, job: Job, allowance: CpuAllowance, address: str) -> Outcome:
         try:
             done = await self.worker.run(job, min(allowance.left_ms, CPU_MS_PER_MIB))
         except WorkerLost as error:
             allowance.left_ms -= CPU_MS_PER_MIB
             raise self._refused(job, address, str(error)) from error
         allowance.left_ms -= done.cpu_ms
-        self.figures.cpu_ms += done.cpu_ms
-        self.figures.done += 1
+        self.totals.cpu_ms += done.cpu_ms
+        self.totals.done += 1
         if isinstance(done.outcome, BaseException):
             raise done.outcome
         return done.outcome
 
     def _refused(self, job: Job, address: str, why: str) -> BrokerError:
-        self.figures.refused += 1
-        self._log.warning("record job refused", peer=address, job=type(job).__name__.lower(), reason=why)
+        self.totals.refused += 1
+        self._log.warning(
+            "record job refused", peer=address, job=type(job).__name__.removesuffix("Job").lower(), reason=why
+        )
         return BrokerError(RETRY, f"the records cannot be opened now: {why}")
 
 
 def _size(job: Job) -> int:
-    if isinstance(job, Check):
+    if isinstance(job, CheckJob):
         return len(job.records)
-    return len(job.batches) if isinstance(job, Convert) else len(job.batch)
+    return len(job.batches) if isinstance(job, ConvertJob) else len(job.batch)

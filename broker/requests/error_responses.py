@@ -1,8 +1,8 @@
-"""Refusals of requests with many elements, made in steps.
+"""Error responses of requests with many elements, made in steps.
 
-A handler's `refuse` makes the answer to a whole request at once, which is right for nearly all there are. Here a long
-request is refused piece by piece: each piece is the same request with some of its elements, and the arrays of the
-answers are put together. Where one topic's partitions are too many for a piece, the topic is named in several rows.
+A route's `error_response` makes the response of a whole request at once, which is right for nearly all requests. Here
+a long request is answered piece by piece: each piece is the same request with some of its elements, and the arrays of
+the responses are joined. A topic with too many partitions for one piece appears in more than one row.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from sordini.protocol.errors import ErrorCode
 ROWS_PER_PIECE: Final = 500
 
 
-def refused_in_steps(refuse: Callable[[Any, ErrorCode], Any], request: Any, code: ErrorCode) -> Work[Any]:
-    """The answer that refuses a request with one code."""
-    return (yield from joined(refuse(piece, code) for piece in pieces(request, ROWS_PER_PIECE)))
+def error_response_in_steps(
+    error_response: Callable[[Any, ErrorCode], Any], request: Any, code: ErrorCode
+) -> Work[Any]:
+    """The response that reports one code for the whole request."""
+    return (yield from merged(error_response(piece, code) for piece in split(request, ROWS_PER_PIECE)))
 
 
-def joined(messages: Iterable[Any]) -> Work[Any]:
-    """The first of some messages, with the elements of all in its arrays; each is made in ROWS_PER_PIECE steps."""
+def merged(messages: Iterable[Any]) -> Work[Any]:
+    """One message with the elements of all in its arrays; each message counts as ROWS_PER_PIECE steps."""
     whole = None
     for message in messages:
         if whole is None:
@@ -36,8 +38,8 @@ def joined(messages: Iterable[Any]) -> Work[Any]:
     return whole
 
 
-def pieces(value: Any, rows_max: int) -> Iterator[Any]:
-    """Copies of a message or struct, each with at most so many rows in its arrays; one, if that holds already."""
+def split(value: Any, rows_max: int) -> Iterator[Any]:
+    """Copies of a message or struct, each with at most `rows_max` rows in its arrays; itself, if it has no more."""
     if _rows(value, rows_max) <= rows_max:
         yield value
         return
@@ -46,7 +48,7 @@ def pieces(value: Any, rows_max: int) -> Iterator[Any]:
 
 
 def _runs(items: list[Any], rows_max: int) -> Iterator[list[Any]]:
-    """The elements of an array in runs of few rows; one that has too many itself comes in pieces."""
+    """The elements of an array in runs of at most `rows_max` rows; an element with more is split itself."""
     run: list[Any] = []
     rows = 0
     for item in items:
@@ -55,7 +57,7 @@ def _runs(items: list[Any], rows_max: int) -> Iterator[list[Any]]:
             yield run
             run, rows = [], 0
         if more > rows_max:
-            yield from ([piece] for piece in pieces(item, rows_max))
+            yield from ([piece] for piece in split(item, rows_max))
         else:
             run.append(item)
             rows += more
@@ -64,7 +66,7 @@ def _runs(items: list[Any], rows_max: int) -> Iterator[list[Any]]:
 
 
 def _rows(value: Any, enough: int) -> int:
-    """How many rows an element has, itself and those inside it; counting ends past `enough`."""
+    """The rows of an element, itself and those inside it; counting stops beyond `enough`."""
     rows = 1
     for _, items in _arrays(value):
         if not items or not hasattr(type(items[0]), "__specs__"):
@@ -87,14 +89,14 @@ def _arrays(value: Any) -> Iterator[tuple[str, list[Any]]]:
 
 @cache
 def _arrays_of(cls: type) -> tuple[str, ...]:
-    """Names of the fields of a message or struct that are arrays; none of anything else."""
+    """Names of the array fields of a message or struct; empty for any other class."""
     if not hasattr(cls, "__specs__"):
         return ()
     return tuple(field.name for field in fields_of(cls) if isinstance(field.kind, ArrayOf))
 
 
 def _with(value: Any, name: str, items: list[Any]) -> Any:
-    """The same with these elements in one of its arrays and none in the others."""
+    """A copy with these elements in one of its arrays and none in the others."""
     kept = {field: getattr(value, field) for field in specs_of(type(value))}
     empty: dict[str, Any] = {field: [] for field, held in kept.items() if type(held) is list}
     return type(value)(**{**kept, **empty, name: items})

@@ -1,9 +1,9 @@
-"""Incremental fetch sessions (KIP-227): a reader names its partitions once and then only what changed.
+"""Incremental fetch sessions (KIP-227): a consumer or follower sends its partitions once and then only changes.
 
-Pure: the time and the new session's number are arguments. A session remembers, per partition, what it last told the
-reader; an incremental answer holds only the partitions of which there is news. Followers' sessions are privileged:
-when there is no room, consumers' go first. There is a bound on sessions and one on the partitions of all of them; a
-reader that gets no session names all of its partitions each time, and is served as well.
+Pure: the time and the new session's id are arguments. A session keeps, per partition, what it last sent; an incremental
+response contains only changed partitions. Followers' sessions are privileged: consumers' are evicted first. The number
+of sessions is bounded, and so are the partitions of all of them together; a client without a session sends all of its
+partitions each time, and is served as well.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ EVICTION_MS = 120_000
 TargetKey = tuple[str | TopicId, int]
 
 
-class Target:
-    """One partition a reader wants, where it has got to, and what a session last told it."""
+class SessionPartition:
+    """One partition of a fetch, what was last requested of it, and what the session last sent."""
 
-    __slots__ = ("quiet", "told_high_watermark", "told_log_start_offset", "topic", "topic_id", "wish")
+    __slots__ = ("quiet", "requested", "sent_high_watermark", "sent_log_start_offset", "topic", "topic_id")
 
-    def __init__(self, topic: str, topic_id: TopicId, wish: FetchPartition) -> None:
+    def __init__(self, topic: str, topic_id: TopicId, requested: FetchPartition) -> None:
         self.topic = topic
         self.topic_id = topic_id
-        self.wish = wish
-        self.told_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.requested = requested
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
         self.quiet: object = None
-        """What the reader of a follower's fetch keeps of a partition that has nothing new; void with a new wish."""
+        """Kept by `replica_fetch` for a partition that has nothing new; reset by a new request for it."""
 
 
 class Session:
-    """One reader's partitions, kept between its requests."""
+    """The partitions of one client, kept between its requests."""
 
-    __slots__ = ("epoch", "is_privileged", "last_used_ms", "looked_ms", "number", "targets", "uses_topic_ids")
+    __slots__ = ("epoch", "full_scan_ms", "is_privileged", "last_used_ms", "number", "targets", "uses_topic_ids")
 
     def __init__(self, number: int, *, uses_topic_ids: bool, is_privileged: bool, now_ms: int) -> None:
         self.number = number
@@ -51,35 +51,35 @@ class Session:
         self.epoch = 1
         self.uses_topic_ids = uses_topic_ids
         self.last_used_ms = now_ms
-        self.looked_ms = now_ms
-        """When every partition was looked at last, quiet or not."""
-        self.targets: dict[TargetKey, Target] = {}
+        self.full_scan_ms = now_ms
+        """When every partition was last read, changed or not."""
+        self.targets: dict[TargetKey, SessionPartition] = {}
 
-    def move_to_end(self, target: Target) -> None:
-        """A partition that was served goes behind the others, so that a full answer starves nobody."""
+    def move_to_end(self, target: SessionPartition) -> None:
+        """Move a partition that was served behind the others, so that a full response starves none."""
         key = target_key(target, uses_topic_ids=self.uses_topic_ids)
         if self.targets.pop(key, None) is not None:
             self.targets[key] = target
 
 
 class FetchPlan:
-    """What one fetch request asks for, once its session (if any) is taken into account."""
+    """The partitions that one fetch request reads, those of its session (if any) included."""
 
     __slots__ = ("incremental", "session", "targets")
 
-    def __init__(self, targets: list[Target], session: Session | None, *, incremental: bool) -> None:
+    def __init__(self, targets: list[SessionPartition], session: Session | None, *, incremental: bool) -> None:
         self.targets = targets
         self.session = session
         self.incremental = incremental
 
 
-def target_key(target: Target, *, uses_topic_ids: bool) -> TargetKey:
-    """How a session tells its partitions apart."""
-    return (target.topic_id if uses_topic_ids else target.topic, target.wish.partition)
+def target_key(target: SessionPartition, *, uses_topic_ids: bool) -> TargetKey:
+    """The key of a partition in its session."""
+    return (target.topic_id if uses_topic_ids else target.topic, target.requested.partition)
 
 
-def _names_what_cannot_be(request: FetchRequest) -> bool:
-    """Whether a topic's name is too long for one: a session would keep it, 32 KiB for each partition."""
+def _has_impossible_name(request: FetchRequest) -> bool:
+    """Whether a topic's name is longer than allowed: a session would keep it, 32 KiB for each partition."""
     return any(len(topic.topic) > NAME_LENGTH_MAX for topic in request.topics)
 
 
@@ -93,7 +93,7 @@ class FetchSessions:
         names: Callable[[TopicId], str | None],
         partitions_max: int = 2**31 - 1,
     ) -> None:
-        """`new_number` draws a positive 31-bit number; `names` finds a topic's name by its id."""
+        """`new_number` draws a positive 31-bit session id; `names` finds a topic's name by its id."""
         self._slots = slots
         self._partitions_max = partitions_max
         self.partitions = 0
@@ -106,7 +106,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def plan(self, request: FetchRequest, version: int, now_ms: int, *, privileged: bool = False) -> FetchPlan:
-        """Find what a request asks for and move its session on; `privileged` is a follower's.
+        """Find the partitions of a request and advance its session; `privileged` is a follower's.
 
         Raises BrokerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
@@ -116,7 +116,7 @@ class FetchSessions:
                 self._drop(request.session_id)
             targets = self._requested(request, uses_topic_ids=uses_topic_ids)
             session = None
-            if request.session_epoch == FIRST_EPOCH and not _names_what_cannot_be(request):
+            if request.session_epoch == FIRST_EPOCH and not _has_impossible_name(request):
                 session = self._open(targets, uses_topic_ids=uses_topic_ids, privileged=privileged, now_ms=now_ms)
             return FetchPlan(targets, session, incremental=False)
         return self._continue(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
@@ -131,21 +131,23 @@ class FetchSessions:
             raise BrokerError(
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"session {session.number} expects epoch {session.epoch}"
             )
-        if _names_what_cannot_be(request):
+        if _has_impossible_name(request):
             self._drop(session.number)
-            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "no session keeps a name that no topic can have")
+            raise BrokerError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "a session keeps no name that is too long for a topic"
+            )
         targets = session.targets
         before = len(targets)
         for topic in request.topics:
             topic_id = TopicId(topic.topic_id)
             key_topic = topic_id if uses_topic_ids else topic.topic
-            for wish in topic.partitions:
-                known = targets.get((key_topic, wish.partition))
+            for requested in topic.partitions:
+                known = targets.get((key_topic, requested.partition))
                 if known is None:
                     name = self._name_of(topic, uses_topic_ids=uses_topic_ids)
-                    targets[key_topic, wish.partition] = Target(name, topic_id, wish)
+                    targets[key_topic, requested.partition] = SessionPartition(name, topic_id, requested)
                 else:
-                    known.wish = wish
+                    known.requested = requested
                     known.quiet = None
         for forgotten in request.forgotten_topics_data:
             named: str | TopicId = TopicId(forgotten.topic_id) if uses_topic_ids else forgotten.topic
@@ -165,17 +167,19 @@ class FetchSessions:
         self._sessions.move_to_end(session.number)
         return FetchPlan(list(session.targets.values()), session, incremental=True)
 
-    def _requested(self, request: FetchRequest, *, uses_topic_ids: bool) -> list[Target]:
-        targets: list[Target] = []
+    def _requested(self, request: FetchRequest, *, uses_topic_ids: bool) -> list[SessionPartition]:
+        targets: list[SessionPartition] = []
         for topic in request.topics:
             name = self._name_of(topic, uses_topic_ids=uses_topic_ids)
-            targets.extend(Target(name, TopicId(topic.topic_id), wish) for wish in topic.partitions)
+            targets.extend(SessionPartition(name, TopicId(topic.topic_id), requested) for requested in topic.partitions)
         return targets
 
     def _name_of(self, topic: FetchTopic, *, uses_topic_ids: bool) -> str:
         return (self._names(TopicId(topic.topic_id)) or "") if uses_topic_ids else topic.topic
 
-    def _open(self, targets: list[Target], *, uses_topic_ids: bool, privileged: bool, now_ms: int) -> Session | None:
+    def _open(
+        self, targets: list[SessionPartition], *, uses_topic_ids: bool, privileged: bool, now_ms: int
+    ) -> Session | None:
         if not self._make_room(len(targets), now_ms, privileged=privileged):
             return None
         number = self._new_number()
@@ -194,7 +198,7 @@ class FetchSessions:
             self.partitions -= len(session.targets)
 
     def _make_room(self, size: int, now_ms: int, *, privileged: bool) -> bool:
-        """Whether a session of `size` partitions may be kept; a stale or a lesser one may have to go for it."""
+        """Whether a session of `size` partitions may be kept; may evict a stale or smaller session."""
         if not self._make_room_for_partitions(size, now_ms, privileged=privileged):
             return False
         if len(self._sessions) < self._slots:
@@ -212,7 +216,7 @@ class FetchSessions:
         return False
 
     def _make_room_for_partitions(self, size: int, now_ms: int, *, privileged: bool) -> bool:
-        """The same for the sum over all sessions: stale ones go, and for a follower's the largest of consumers."""
+        """As above for the partitions of all sessions: evicts stale ones, and for a follower's consumers' largest."""
         if size > self._partitions_max:
             return False
         while self.partitions + size > self._partitions_max:

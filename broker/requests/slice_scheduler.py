@@ -1,10 +1,10 @@
-"""Long work on the loop, done in slices, so that no client waits for another one's request.
+"""Long work on the event loop, done in slices, so that no client waits for another client's request.
 
-Work is a generator that yields how many steps it has made: a step is a row of a request read, handled or written, one
-to ten microseconds. A slice is STEPS_PER_SLICE steps. Each round of the loop has one slice of all work there is, in
-rotation: what a client waits longer than on an idle broker is one slice, however many long requests there are.
+Work is a generator that yields how many steps it has made: a step is a row of a request decoded, handled or encoded,
+one to ten microseconds. A slice is STEPS_PER_SLICE steps. Each round of the loop runs one slice of one piece of work,
+in rotation: however many long requests there are, other clients wait one slice longer than on an idle broker.
 
-Steps are counted, not timed: the same request is cut at the same places on every machine, and tests can say where.
+Steps are counted, not timed: the same request is divided at the same steps on every machine, and tests can say where.
 """
 
 from __future__ import annotations
@@ -18,56 +18,56 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 Work = Generator[int, None, T]
-"""Yields the steps made since the last time, and returns what comes of them."""
+"""Yields the steps made since the last time, and returns its result."""
 
 STEPS_PER_SLICE: Final = 1_000
 """Up to 10 ms where a step takes 10 µs; a round of the loop costs 0.1 ms beside it."""
 TASKS_GATHERED_AT_ONCE: Final = 500
-"""To wait for a task takes a dozen calls."""
+"""Waiting for a task takes a dozen calls."""
 
 
-class Slices:
+class SliceScheduler:
     """All long work of one loop."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Long] = deque()
+        self._waiting: deque[SlicedTask] = deque()
         self._is_due = False
         self.slices = 0
-        """How many there were."""
+        """SliceScheduler run so far."""
         self.steps_max = 0
-        """The most steps that one of them had."""
+        """The most steps of one slice so far."""
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work are not done yet."""
+        """How many pieces of work are not finished."""
         return len(self._waiting)
 
-    def add(self, work: Work[Any], done: Callable[[Any], None], failed: Callable[[Exception], None]) -> Long:
+    def add(self, work: Work[Any], done: Callable[[Any], None], failed: Callable[[Exception], None]) -> SlicedTask:
         """Do work from the next round of the loop on; `done` gets its result, or `failed` what it raised."""
-        long = Long(work, done, failed)
-        self._waiting.append(long)
+        task = SlicedTask(work, done, failed)
+        self._waiting.append(task)
         self._schedule()
-        return long
+        return task
 
-    async def through(self, work: Work[T]) -> T:
-        """Do work for a task, and return its result."""
+    async def run(self, work: Work[T]) -> T:
+        """Do work for an asyncio task, and return its result."""
         try:
             return first_slice(work)
-        except Unfinished:
+        except SliceExhausted:
             pass
-        ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        long = self.add(work, ended.set_result, ended.set_exception)
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        task = self.add(work, result.set_result, result.set_exception)
         try:
-            return await ended
+            return await result
         finally:
-            long.cancel()
+            task.cancel()
 
     async def paced(self, items: Iterable[E], *, steps_each: int | Callable[[E], int] = 1) -> AsyncIterator[E]:
-        """The items one by one, for a task: between slices of them others are served."""
+        """The items one by one, for an asyncio task: other work runs between slices of them."""
         steps = 0
         for item in items:
             if steps >= STEPS_PER_SLICE:
-                await self.through(_pause())
+                await self.run(_pause())
                 steps = 0
             steps += steps_each if isinstance(steps_each, int) else steps_each(item)
             yield item
@@ -75,11 +75,11 @@ class Slices:
     async def gather(
         self, items: Iterable[E], work: Callable[[E], Coroutine[Any, Any, T]], *, steps_each: int
     ) -> list[T]:
-        """What `work` makes of each item, all at the same time, but begun in slices. One that fails ends all."""
+        """The results of `work` for each item, run concurrently but started in slices. One that fails ends all."""
         tasks: list[asyncio.Task[T]] = []
         try:
             async for item in self.paced(items, steps_each=steps_each):
-                tasks.append(asyncio.create_task(work(item)))  # noqa: PERF401 - what was begun is ended, too.
+                tasks.append(asyncio.create_task(work(item)))  # noqa: PERF401 - what was started is ended, too.
             results: list[T] = []
             for start in range(0, len(tasks), TASKS_GATHERED_AT_ONCE):
                 results += await asyncio.gather(*tasks[start : start + TASKS_GATHERED_AT_ONCE])
@@ -96,29 +96,29 @@ class Slices:
     def _round(self) -> None:
         self._is_due = False
         try:
-            self.go_on()
+            self.run_slice()
         finally:
             if self._waiting:
                 self._schedule()
 
-    def go_on(self) -> None:
-        """Make one slice, that of the round; cancelled work is passed over."""
+    def run_slice(self) -> None:
+        """Run the one slice of this round; cancelled work is skipped."""
         waiting = self._waiting
         while waiting and waiting[0].is_over:
             waiting.popleft()
         if not waiting:
             return
-        long = waiting.popleft()
+        task = waiting.popleft()
         self.slices += 1
         try:
-            self.steps_max = max(self.steps_max, long.go_on())
+            self.steps_max = max(self.steps_max, task.run_slice())
         finally:
-            if not long.is_over:
-                waiting.append(long)
+            if not task.is_over:
+                waiting.append(task)
 
 
-class Long:
-    """One piece of work on its way."""
+class SlicedTask:
+    """One piece of work of a scheduler."""
 
     __slots__ = ("_done", "_failed", "_work", "is_over")
 
@@ -128,8 +128,8 @@ class Long:
         self._failed = failed
         self.is_over = False
 
-    def go_on(self) -> int:
-        """Make a slice; returns its steps."""
+    def run_slice(self) -> int:
+        """Run one slice; returns its steps."""
         steps, work = 0, self._work
         try:
             while steps < STEPS_PER_SLICE:
@@ -137,7 +137,7 @@ class Long:
         except StopIteration as end:
             self.is_over = True
             self._done(end.value)
-        except Exception as error:  # noqa: BLE001 - whoever gave the work is told; see `Slices.add`.
+        except Exception as error:  # noqa: BLE001 - the caller of `SliceScheduler.add` gets it.
             self.is_over = True
             self._failed(error)
         return steps
@@ -150,16 +150,16 @@ class Long:
 
 
 def _pause() -> Work[None]:
-    """Work of no more than the wait for its slice."""
+    """Work that does nothing but wait for its slice."""
     yield STEPS_PER_SLICE
 
 
-class Unfinished(Exception):
-    """Work was not done after a slice."""
+class SliceExhausted(Exception):
+    """Work was not finished after its first slice."""
 
 
 def first_slice(work: Work[T]) -> T:
-    """Make the first slice at once; raises Unfinished when there is more, and what the work raises."""
+    """Run the first slice at once; raises SliceExhausted when there is more, and what the work raises."""
     steps = 0
     try:
         while steps < STEPS_PER_SLICE:
@@ -167,4 +167,4 @@ def first_slice(work: Work[T]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
-    raise Unfinished
+    raise SliceExhausted

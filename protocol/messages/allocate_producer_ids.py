@@ -1,4 +1,4 @@
-"""AllocateProducerIds: a broker asks the controller for a block of producer ids (KIP-730)."""
+"""AllocateProducerIds: a broker requests a block of producer ids from the controller (KIP-730)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sordini.protocol.schema import message
 
 @message(versions=range(1), flexible=0)
 class AllocateProducerIdsRequest:
-    """Who asks."""
+    """The requesting broker."""
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
@@ -16,7 +16,7 @@ class AllocateProducerIdsRequest:
 
 @message(versions=range(1), flexible=0)
 class AllocateProducerIdsResponse:
-    """The block, which nobody else has or had."""
+    """The block; no other broker gets any of its ids."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

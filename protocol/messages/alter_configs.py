@@ -1,6 +1,6 @@
 """AlterConfigs: replace everything that was set of a topic or a broker.
 
-What is not named goes back to its default, which is why KIP-339 put IncrementalAlterConfigs in its place. v2 is
+Settings that are not named return to their defaults, which is why KIP-339 replaced it by IncrementalAlterConfigs. v2 is
 flexible.
 """
 
@@ -37,7 +37,7 @@ class AlterableConfig:
 
 @message(versions=range(3), flexible=2)
 class AlterConfigsResponse:
-    """What became of each resource."""
+    """The results of all resources."""
 
     throttle_time_ms: Int32 = 0
     responses: Array[AlterConfigsResourceResponse] = EMPTY

@@ -1,7 +1,7 @@
-"""AlterPartition (once AlterIsr): a leader asks the controller for another in-sync set (KIP-497).
+"""AlterPartition (earlier AlterIsr): a leader requests an ISR change from the controller (KIP-497).
 
-v1 says which leaders are recovering (KIP-704); v2 names topics by id (KIP-841); v3 says in which life each member was
-seen (KIP-903).
+v1 says which leaders are recovering (KIP-704); v2 names topics by id (KIP-841); v3 sends the members'
+broker epochs (KIP-903).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class PartitionData:
 
 @struct
 class BrokerState:
-    """A member of the set, and the life of it that the leader saw."""
+    """A member of the ISR, and the broker epoch that the leader saw."""
 
     broker_id: Int32 = 0
-    broker_epoch: Int64 = -1  # -1: not told.
+    broker_epoch: Int64 = -1  # -1: unknown.
 
 
 @message(versions=range(4), flexible=0)

@@ -28,7 +28,7 @@ class ReassignableTopic:
 
 @struct
 class ReassignablePartition:
-    """One partition and who shall hold it, the preferred leader first."""
+    """One partition and its target replicas, the preferred leader first."""
 
     partition_index: Int32 = 0
     replicas: NullableArray[Int32] = None  # None: cancel the move that is under way.
@@ -36,7 +36,7 @@ class ReassignablePartition:
 
 @message(versions=range(2), flexible=0)
 class AlterPartitionReassignmentsResponse:
-    """What became of each partition."""
+    """The results of all partitions."""
 
     throttle_time_ms: Int32 = 0
     allow_replication_factor_change: Bool = since(1, default=True)

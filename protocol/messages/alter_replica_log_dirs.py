@@ -26,7 +26,7 @@ class AlterReplicaLogDir:
 
 @struct
 class AlterReplicaLogDirTopic:
-    """The partitions of one topic to be put there."""
+    """The partitions of one topic to move there."""
 
     name: String = ""
     partitions: Array[RowInt32] = EMPTY
@@ -34,7 +34,7 @@ class AlterReplicaLogDirTopic:
 
 @message(versions=range(3), flexible=2)
 class AlterReplicaLogDirsResponse:
-    """What became of each partition."""
+    """The results of all partitions."""
 
     throttle_time_ms: Int32 = 0
     results: Array[AlterReplicaLogDirTopicResult] = EMPTY

@@ -1,6 +1,6 @@
-"""ApiVersions: which requests the broker serves, in which versions; the first thing most clients ask.
+"""ApiVersions: the APIs and versions that the broker serves; the first request of most clients.
 
-v1 tells throttling; v3 is flexible, names the client's software and tells features (KIP-511, KIP-584); v4 allows a
+v1 returns throttling; v3 is flexible, sends the client's software and returns features (KIP-511, KIP-584); v4 allows a
 feature's lowest version to be 0; v5 names the cluster and the node that the client means to reach, so that a misrouted
 connection is refused with REBOOTSTRAP_REQUIRED (KIP-1242). The response header is never flexible: a client reads it
 before it knows which versions it may use.
@@ -32,7 +32,7 @@ class ApiVersionsResponse:
     supported_features: Array[SupportedFeatureKey] = tagged(0, since=3, default=EMPTY)
     finalized_features_epoch: Int64 = tagged(1, since=3, default=-1)
     finalized_features: Array[FinalizedFeatureKey] = tagged(2, since=3, default=EMPTY)
-    zk_migration_ready: Bool = tagged(3, since=3, default=False)  # KIP-866; ours never is.
+    zk_migration_ready: Bool = tagged(3, since=3, default=False)  # KIP-866; always false here.
 
 
 @struct

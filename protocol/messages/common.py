@@ -8,9 +8,9 @@ from sordini.protocol.schema import struct
 
 @struct
 class LeaderIdAndEpoch:
-    """Who leads a partition now, told along with NOT_LEADER_OR_FOLLOWER and its like (KIP-951)."""
+    """The current leader, returned with NOT_LEADER_OR_FOLLOWER and similar errors (KIP-951)."""
 
-    leader_id: Int32 = -1  # -1: nobody leads it, as far as the sender knows.
+    leader_id: Int32 = -1  # -1: no leader is known.
     leader_epoch: Int32 = -1
 
 

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat: a member of a group whose coordinator assigns partitions (KIP-848).
 
-It is declared so that a client that uses this protocol can be told that it is not served: clients that do not find it
-in ApiVersions may look for another coordinator for ever. v1 subscribes by regular expressions.
+It is declared so that clients of this protocol get the error that it is not served: clients that do not find it in
+ApiVersions may search for another coordinator forever. v1 subscribes by regular expressions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sordini.protocol.schema import EMPTY, message, since, struct
 
 @message(versions=range(2), flexible=0)
 class ConsumerGroupHeartbeatRequest:
-    """Who is there, what it subscribes to and what it owns; null for what has not changed."""
+    """The member, its subscription and owned partitions; null for what has not changed."""
 
     group_id: String = ""
     member_id: String = ""

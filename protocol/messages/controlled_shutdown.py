@@ -1,4 +1,4 @@
-"""ControlledShutdown: a broker about to stop asks the controller to move its leaderships (ZooKeeper clusters).
+"""ControlledShutdown: a stopping broker requests the controller to move its leaderships (ZooKeeper clusters).
 
 In v0 the request's header has no client id; v2 carries the sender's broker epoch (KIP-380); v3 is flexible.
 """
@@ -27,7 +27,7 @@ class ControlledShutdownResponse:
 
 @struct
 class RemainingPartition:
-    """A partition that nobody else could take over."""
+    """A partition that no other broker could lead."""
 
     topic_name: String = ""
     partition_index: Int32 = 0

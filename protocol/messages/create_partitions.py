@@ -24,7 +24,7 @@ class CreatePartitionsTopic:
 
     name: String = ""
     count: Int32 = 0
-    assignments: NullableArray[CreatePartitionsAssignment] = EMPTY  # None: the broker places them.
+    assignments: NullableArray[CreatePartitionsAssignment] = EMPTY  # None: the broker assigns replicas.
 
 
 @struct
@@ -36,7 +36,7 @@ class CreatePartitionsAssignment:
 
 @message(versions=range(4), flexible=2)
 class CreatePartitionsResponse:
-    """What became of each topic."""
+    """The results of all topics."""
 
     throttle_time_ms: Int32 = 0
     results: Array[CreatePartitionsTopicResult] = EMPTY

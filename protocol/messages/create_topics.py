@@ -1,7 +1,7 @@
-"""CreateTopics: make topics, with a number of partitions or a list of who holds which.
+"""CreateTopics: create topics, with a number of partitions or with assigned replicas.
 
 v1 can check without creating; v4 leaves counts to the broker's defaults (-1, KIP-464); v5 is flexible and
-tells what the topic came out as (KIP-525); v7 tells its id (KIP-516).
+returns the created topic (KIP-525); v7 returns its id (KIP-516).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class CreatableTopicConfig:
 
 @message(versions=range(8), flexible=5)
 class CreateTopicsResponse:
-    """What became of each topic."""
+    """The results of all topics."""
 
     throttle_time_ms: Int32 = since(2, default=0)
     topics: Array[CreatableTopicResult] = EMPTY
@@ -81,7 +81,7 @@ class CreatableTopicResult:
 
 @struct
 class CreatableTopicConfigs:
-    """A setting as it came out."""
+    """A setting of the created topic."""
 
     name: String = ""
     value: NullableString = ""

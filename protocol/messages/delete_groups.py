@@ -18,7 +18,7 @@ class DeleteGroupsRequest:
 
 @message(versions=range(4), flexible=2)
 class DeleteGroupsResponse:
-    """What became of each."""
+    """The results."""
 
     throttle_time_ms: Int32 = 0
     results: Array[DeletableGroupResult] = EMPTY

@@ -51,7 +51,7 @@ class DeleteRecordsTopicResult:
 
 @struct
 class DeleteRecordsPartitionResult:
-    """Where one partition begins now on all its live replicas, or why nothing was dropped."""
+    """The new log start offset of a partition on all live replicas, or why no records were deleted."""
 
     partition_index: Int32 = 0
     low_watermark: Int64 = 0

@@ -1,6 +1,6 @@
 """DeleteTopics: remove topics with all their records.
 
-v1 tells throttling; v4 is flexible; v5 tells why in words; v6 names topics by name or id (KIP-516).
+v1 returns throttling; v4 is flexible; v5 returns messages; v6 names topics by name or id (KIP-516).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DeleteTopicState:
 
 @message(versions=range(7), flexible=4)
 class DeleteTopicsResponse:
-    """What became of each topic."""
+    """The results of all topics."""
 
     throttle_time_ms: Int32 = since(1, default=0)
     responses: Array[DeletableTopicResult] = EMPTY

@@ -1,6 +1,6 @@
 """DescribeCluster: the cluster's id, controller and brokers, for administration tools (KIP-700).
 
-v1 can ask a KRaft controller (KIP-919); v2 tells fenced brokers as well (KIP-1073).
+v1 can be sent to a KRaft controller (KIP-919); v2 returns fenced brokers as well (KIP-1073).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sordini.protocol.schema import EMPTY, message, since, struct
 
 @message(versions=range(3), flexible=0)
 class DescribeClusterRequest:
-    """What is asked for."""
+    """What is requested."""
 
     include_cluster_authorized_operations: Bool = False
     endpoint_type: Int8 = since(1, default=1)  # 1: brokers; 2: KRaft controllers.
@@ -35,7 +35,7 @@ class DescribeClusterResponse:
 
 @struct
 class DescribeClusterBroker:
-    """One broker, at the address of the listener that was asked."""
+    """One broker, at its address for the listener of the request."""
 
     broker_id: Int32 = 0
     host: String = ""

@@ -1,6 +1,6 @@
-"""DescribeConfigs: the settings of topics and brokers, and where each comes from.
+"""DescribeConfigs: the settings of topics and brokers, with their sources.
 
-v1 tells a setting's source and its synonyms (KIP-226); v3 its type and documentation (KIP-569); v4 is
+v1 returns a setting's source and its synonyms (KIP-226); v3 its type and documentation (KIP-569); v4 is
 flexible.
 """
 
@@ -12,7 +12,7 @@ from sordini.protocol.schema import EMPTY, message, packable, since, struct, unt
 
 @message(versions=range(5), flexible=4)
 class DescribeConfigsRequest:
-    """Whose settings are asked for."""
+    """The resources whose settings are requested."""
 
     resources: Array[DescribeConfigsResource] = EMPTY
     include_synonyms: Bool = since(1, default=False)

@@ -1,6 +1,6 @@
 """DescribeGroups: the state, the members and the assignment of groups.
 
-v3 can tell what the caller may do (KIP-430); v4 has static members (KIP-345); v5 is flexible; v6 says
+v3 can return the caller's allowed operations (KIP-430); v4 has static members (KIP-345); v5 is flexible; v6 says
 GROUP_ID_NOT_FOUND where older versions describe a dead group (KIP-1043).
 """
 
@@ -12,7 +12,7 @@ from sordini.protocol.schema import EMPTY, message, since, struct
 
 @message(versions=range(7), flexible=5)
 class DescribeGroupsRequest:
-    """The groups that are asked for."""
+    """The requested groups."""
 
     groups: Array[String] = EMPTY
     include_authorized_operations: Bool = since(3, default=False)
@@ -37,12 +37,12 @@ class DescribedGroup:
     protocol_type: String = ""
     protocol_data: String = ""  # The name of the protocol that was chosen.
     members: Array[DescribedGroupMember] = EMPTY
-    authorized_operations: Int32 = since(3, default=-(2**31))  # The default: not asked for.
+    authorized_operations: Int32 = since(3, default=-(2**31))  # The default: not requested.
 
 
 @struct
 class DescribedGroupMember:
-    """One member; what it said and was given while the group is stable."""
+    """One member; its metadata and assignment while the group is stable."""
 
     member_id: String = ""
     group_instance_id: NullableString = since(4, nullable=4, default=None)

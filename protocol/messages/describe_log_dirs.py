@@ -1,7 +1,7 @@
 """DescribeLogDirs: a broker's log directories, what lies in them, and how full their disks are (KIP-113).
 
-v1 answers before it throttles; v2 is flexible; v3 can answer with an error for the whole request; v4 tells
-the sizes of the volumes (KIP-827); v5 tells whether a directory is cordoned, that is, takes no new partitions
+v1 answers before it throttles; v2 is flexible; v3 can return an error for the whole request; v4 returns
+the sizes of the volumes (KIP-827); v5 returns whether a directory is cordoned, that is, gets no new partitions
 (KIP-1066).
 """
 
@@ -13,7 +13,7 @@ from sordini.protocol.schema import EMPTY, message, since, struct
 
 @message(versions=range(6), flexible=2)
 class DescribeLogDirsRequest:
-    """The partitions that are asked for."""
+    """The requested partitions."""
 
     topics: NullableArray[DescribableLogDirTopic] = EMPTY  # None: all.
 
@@ -37,7 +37,7 @@ class DescribeLogDirsResponse:
 
 @struct
 class DescribeLogDirsResult:
-    """One directory, or why it cannot be told of."""
+    """One directory, or why it cannot be described."""
 
     error_code: Int16 = 0
     log_dir: String = ""

@@ -8,7 +8,7 @@ from sordini.protocol.schema import EMPTY, message, struct
 
 @message(versions=range(1), flexible=0)
 class DescribeProducersRequest:
-    """The partitions that are asked for."""
+    """The requested partitions."""
 
     topics: Array[TopicRequest] = EMPTY
 
@@ -39,7 +39,7 @@ class TopicResponse:
 
 @struct
 class PartitionResponse:
-    """The producers of one partition, or why they cannot be told."""
+    """The producers of one partition, or an error."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0

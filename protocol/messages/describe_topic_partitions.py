@@ -31,9 +31,9 @@ class Cursor:
 
 @message(versions=range(1), flexible=0)
 class DescribeTopicPartitionsRequest:
-    """Which topics, from where on, and how many partitions at most."""
+    """The requested topics, the cursor, and the largest number of partitions."""
 
-    topics: Array[TopicRequest] = EMPTY  # None named: all.
+    topics: Array[TopicRequest] = EMPTY  # Empty: all.
     response_partition_limit: Int32 = 2_000
     cursor: Cursor | None = None
 
@@ -56,7 +56,7 @@ class DescribeTopicPartitionsResponse:
 
 @struct
 class DescribeTopicPartitionsResponseTopic:
-    """One topic with those of its partitions that are on this page, or why it cannot be told."""
+    """One topic with its partitions on this page, or an error."""
 
     error_code: Int16 = 0
     name: NullableString = ""
@@ -72,7 +72,7 @@ class DescribeTopicPartitionsResponsePartition:
 
     error_code: Int16 = 0
     partition_index: Int32 = 0
-    leader_id: Int32 = 0  # -1: nobody leads it.
+    leader_id: Int32 = 0  # -1: no leader.
     leader_epoch: Int32 = -1
     replica_nodes: Array[Int32] = EMPTY
     isr_nodes: Array[Int32] = EMPTY

@@ -1,4 +1,4 @@
-"""ElectLeaders: have the leaders of partitions elected anew (KIP-183).
+"""ElectLeaders: request leader elections of partitions (KIP-183).
 
 v1 knows a second kind of election and an error for the whole request (KIP-460); v2 is flexible.
 """
@@ -28,7 +28,7 @@ class TopicPartitions:
 
 @message(versions=range(3), flexible=2)
 class ElectLeadersResponse:
-    """What became of each election."""
+    """The results of all elections."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = since(1, default=0)

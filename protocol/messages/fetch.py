@@ -1,10 +1,10 @@
 """Fetch: read record batches, as a consumer or as a follower that replicates.
 
 v3 bounds the whole response and lets the first batch exceed the bound; v4 reads committed records only, if
-asked; v5 tells log start offsets; v7 brings incremental sessions (KIP-227); v9 checks the leader epoch
-(KIP-320); v11 reads from the nearest replica (KIP-392); v12 is flexible and tells a follower where its log
+asked; v5 returns log start offsets; v7 brings incremental sessions (KIP-227); v9 checks the leader epoch
+(KIP-320); v11 reads from the nearest replica (KIP-392); v12 is flexible and returns to a follower where its log
 diverges (KIP-595); v13 names topics by id (KIP-516); v15 moves the replica's id into a tagged field (KIP-903);
-v16 tells the new leader's address (KIP-951); v17 the follower's log directory (KIP-853); v18 the follower's
+v16 returns the new leader's address (KIP-951); v17 the follower's log directory (KIP-853); v18 the follower's
 high watermark. v1 and v2, v6, v8, v10 and v14 change no request field.
 """
 
@@ -38,9 +38,9 @@ class FetchRequest:
     max_wait_ms: Int32 = 0  # How long to wait until there are `min_bytes`.
     min_bytes: Int32 = 0
     max_bytes: Int32 = since(3, default=0x7FFFFFFF)
-    isolation_level: Int8 = since(4, default=0)  # 0: every record; 1: those of open transactions not.
+    isolation_level: Int8 = since(4, default=0)  # 0: read_uncommitted; 1: read_committed.
     session_id: Int32 = since(7, default=0)  # 0: no session yet.
-    session_epoch: Int32 = since(7, default=-1)  # -1: no session wanted; 0: begin one; else one more each time.
+    session_epoch: Int32 = since(7, default=-1)  # -1: no session; 0: open one; else incremented by each request.
     topics: Array[FetchTopic] = EMPTY
     forgotten_topics_data: Array[ForgottenTopic] = since(7, default=EMPTY)
     rack_id: String = since(11, default="")
@@ -65,10 +65,10 @@ class FetchTopic:
 
 @struct
 class FetchPartition:
-    """One partition a reader wants, and where it has got to."""
+    """One requested partition, and the offset to read from."""
 
     partition: Int32 = 0
-    current_leader_epoch: Int32 = since(9, default=-1)  # Refused when the leader's is another; -1: unknown.
+    current_leader_epoch: Int32 = since(9, default=-1)  # Must be the leader's current epoch; -1: unknown.
     fetch_offset: Int64 = 0
     last_fetched_epoch: Int32 = since(12, default=-1)  # Epoch of the record before `fetch_offset`.
     log_start_offset: Int64 = since(5, default=-1)  # Sent by followers only.
@@ -79,7 +79,7 @@ class FetchPartition:
 
 @struct
 class ForgottenTopic:
-    """Partitions that leave the session."""
+    """Partitions to remove from the session."""
 
     topic: String = until(12, default="")
     topic_id: Uuid = since(13, default=ZERO_UUID)
@@ -88,7 +88,7 @@ class ForgottenTopic:
 
 @message(versions=range(19), flexible=12)
 class FetchResponse:
-    """Records; in an incremental session only of partitions that have something to tell."""
+    """Records; in an incremental session only of partitions that have changed."""
 
     throttle_time_ms: Int32 = since(1, default=0)
     error_code: Int16 = since(7, default=0)
@@ -108,7 +108,7 @@ class FetchableTopicResponse:
 
 @struct
 class PartitionData:
-    """The records of one partition, and how far its log reaches."""
+    """The records of one partition, and the offsets of its log."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -119,13 +119,13 @@ class PartitionData:
     current_leader: LeaderIdAndEpoch | None = tagged(1, since=12, default=None)
     snapshot_id: SnapshotId | None = tagged(2, since=12, default=None)  # Inside a KRaft quorum only.
     aborted_transactions: NullableArray[AbortedTransaction] = since(4, default=EMPTY)  # None: not read_committed.
-    preferred_read_replica: Int32 = since(11, default=-1)  # A nearer replica to read from next.
+    preferred_read_replica: Int32 = since(11, default=-1)  # The replica to read from next.
     records: FetchedRecords = None
 
 
 @struct
 class EpochEndOffset:
-    """Where the leader's log and the follower's part: the follower cuts its own back to here."""
+    """Where the follower's log diverges from the leader's: the follower truncates its log to this offset."""
 
     epoch: Int32 = -1
     end_offset: Int64 = -1

@@ -1,7 +1,7 @@
-"""FindCoordinator: which broker looks after a group or a transactional id.
+"""FindCoordinator: which broker coordinates a group or a transactional id.
 
-v1 asks for transactions too; v3 is flexible; v4 asks for many at once (KIP-699); v5 knows
-TRANSACTION_ABORTABLE (KIP-890); v6 asks for share groups (KIP-932).
+v1 finds transaction coordinators too; v3 is flexible; v4 takes many keys (KIP-699); v5 knows
+TRANSACTION_ABORTABLE (KIP-890); v6 finds share groups (KIP-932).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 @message(versions=range(7), flexible=3)
 class FindCoordinatorRequest:
-    """Whose coordinators are asked for."""
+    """The groups or transactional ids."""
 
     key: String = until(3, default="")
     key_type: Int8 = since(1, default=0)  # 0: a group; 1: a transactional id; 2: a share group's partition.

@@ -38,7 +38,7 @@ class AlterableConfig:
 
 @message(versions=range(2), flexible=1)
 class IncrementalAlterConfigsResponse:
-    """What became of each resource."""
+    """The results of all resources."""
 
     throttle_time_ms: Int32 = 0
     responses: Array[AlterConfigsResourceResponse] = EMPTY

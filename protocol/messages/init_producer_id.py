@@ -24,7 +24,7 @@ class InitProducerIdRequest:
 
 @message(versions=range(7), flexible=2)
 class InitProducerIdResponse:
-    """The id, and the epoch that fences off whoever had it before."""
+    """The id, and the epoch that fences earlier producers of this id."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

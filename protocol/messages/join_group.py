@@ -1,8 +1,8 @@
 """JoinGroup: a member takes part in the next generation of its group.
 
-The answer comes when all members have joined; the leader finds in it what they said of themselves. v1 tells how
-long a rebalance may take; v4 makes a newcomer ask twice, first for its id (KIP-394); v5 has static members
-(KIP-345); v6 is flexible; v7 tells the protocol type (KIP-559); v8 gives a reason (KIP-800); v9 lets a leader that
+The response is sent when all members have joined; the leader's has the members' metadata. v1 sends the
+rebalance timeout; v4 makes a new member join twice, first for its id (KIP-394); v5 has static members
+(KIP-345); v6 is flexible; v7 returns the protocol type (KIP-559); v8 gives a reason (KIP-800); v9 lets a leader that
 came back keep the assignment (KIP-814).
 """
 
@@ -28,7 +28,7 @@ class JoinGroupRequest:
 
 @struct
 class JoinGroupRequestProtocol:
-    """One protocol, and what the member says of itself in it."""
+    """One protocol, with the member's metadata."""
 
     name: String = ""
     metadata: Bytes = b""

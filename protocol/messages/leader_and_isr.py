@@ -1,7 +1,7 @@
-"""LeaderAndIsr: the controller tells a broker which partitions it leads and which it follows (ZooKeeper clusters).
+"""LeaderAndIsr: the controller sends a broker the partitions that it leads and follows (ZooKeeper clusters).
 
 v1 says which partitions are new; v2 carries the receiver's broker epoch (KIP-380) and groups partitions by topic; v3
-names replicas that come and go (KIP-455); v4 is flexible; v5 tells topic ids, and its answer is grouped by them
+names replicas being added and removed (KIP-455); v4 is flexible; v5 has topic ids, and groups its response by them
 (KIP-516); v6 says which leaders are recovering (KIP-704); v7 is for moves to KRaft (KIP-866).
 """
 
@@ -13,13 +13,13 @@ from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 @message(versions=range(8), flexible=4)
 class LeaderAndIsrRequest:
-    """The partitions concerned, and where their leaders are reached."""
+    """The partitions, and the addresses of their leaders."""
 
     controller_id: Int32 = 0
     is_kraft_controller: Bool = since(7, default=False)
     controller_epoch: Int32 = 0
-    broker_epoch: Int64 = since(2, default=-1)  # For which life of the receiver this is meant; -1: any.
-    type: Int8 = since(5, default=0)  # 0: not said; 1: some partitions, 2: all, said by KRaft controllers only.
+    broker_epoch: Int64 = since(2, default=-1)  # The broker epoch of the receiver; -1: any.
+    type: Int8 = since(5, default=0)  # 1: some partitions, 2: all, from KRaft controllers only.
     ungrouped_partition_states: Array[LeaderAndIsrPartitionState] = until(1, default=EMPTY)
     topic_states: Array[LeaderAndIsrTopicState] = since(2, default=EMPTY)
     live_leaders: Array[LeaderAndIsrLiveLeader] = EMPTY
@@ -36,12 +36,12 @@ class LeaderAndIsrTopicState:
 
 @struct
 class LeaderAndIsrPartitionState:
-    """What the controller decided of one partition."""
+    """The leader and ISR of one partition."""
 
     topic_name: String = until(1, default="")
     partition_index: Int32 = 0
-    controller_epoch: Int32 = 0  # Of the controller that decided it.
-    leader: Int32 = 0  # -1: nobody.
+    controller_epoch: Int32 = 0  # Of the controller that wrote it.
+    leader: Int32 = 0  # -1: none.
     leader_epoch: Int32 = 0
     isr: Array[Int32] = EMPTY
     partition_epoch: Int32 = 0  # The version of the partition's state node.
@@ -54,7 +54,7 @@ class LeaderAndIsrPartitionState:
 
 @struct
 class LeaderAndIsrLiveLeader:
-    """Where one of the leaders named is reached by other brokers."""
+    """The inter-broker address of a leader."""
 
     broker_id: Int32 = 0
     host_name: String = ""
@@ -63,7 +63,7 @@ class LeaderAndIsrLiveLeader:
 
 @message(versions=range(8), flexible=4)
 class LeaderAndIsrResponse:
-    """What became of each partition."""
+    """The results of all partitions."""
 
     error_code: Int16 = 0
     partition_errors: Array[LeaderAndIsrPartitionError] = until(4, default=EMPTY)

@@ -20,7 +20,7 @@ class LeaveGroupRequest:
 
 @struct
 class MemberIdentity:
-    """One who leaves."""
+    """A leaving member."""
 
     member_id: String = ""
     group_instance_id: NullableString = since(3, nullable=3, default=None)
@@ -29,7 +29,7 @@ class MemberIdentity:
 
 @message(versions=range(6), flexible=4)
 class LeaveGroupResponse:
-    """What became of each."""
+    """The results."""
 
     throttle_time_ms: Int32 = since(1, default=0)
     error_code: Int16 = 0
@@ -38,7 +38,7 @@ class LeaveGroupResponse:
 
 @struct
 class MemberResponse:
-    """One who left, or why not."""
+    """A member that has left, or the error."""
 
     member_id: String = ""
     group_instance_id: NullableString = since(3, nullable=3, default="")

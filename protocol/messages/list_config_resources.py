@@ -1,4 +1,4 @@
-"""ListConfigResources: what there is whose settings could be asked for (KIP-1142).
+"""ListConfigResources: the resources that have configurations (KIP-1142).
 
 v0 is Apache Kafka 3.9's ListClientMetricsResources (KIP-714), which lists subscriptions to client metrics only; v1
 lists every kind.
@@ -19,7 +19,7 @@ class ListConfigResourcesRequest:
 
 @message(versions=range(2), flexible=0)
 class ListConfigResourcesResponse:
-    """The resources there are."""
+    """The resources."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
@@ -28,7 +28,7 @@ class ListConfigResourcesResponse:
 
 @struct
 class ConfigResource:
-    """One resource; its type is client metrics (16) where none is told."""
+    """One resource; without a type it is client metrics (16)."""
 
     resource_name: String = ""
     resource_type: Int8 = since(1, default=16)

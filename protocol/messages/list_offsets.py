@@ -1,6 +1,6 @@
 """ListOffsets: find a partition's offset by time, or one of its ends.
 
-Timestamps below zero ask for a special offset: -1 the end, -2 the start, -3 the record with the largest
+Timestamps below zero request a special offset: -1 the end, -2 the start, -3 the record with the largest
 timestamp (v7), -4 the start of what is on local disk (v8), -5 the end of what is in remote storage (v9), -6
 the first that is not yet there (v11). v0 answers with a list of segment starts; v1 with one record's offset
 and time; v2 can ignore open transactions; v4 checks the leader epoch; v6 is flexible; v10 waits for remote
@@ -15,7 +15,7 @@ from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 @message(versions=range(12), flexible=6)
 class ListOffsetsRequest:
-    """Which offsets are asked for."""
+    """The requested offsets."""
 
     replica_id: Int32 = 0  # The follower's broker id; -1: a client, -2: a debugging client.
     isolation_level: Int8 = since(2, default=0)  # 1: the end is the last stable offset.
@@ -33,7 +33,7 @@ class ListOffsetsTopic:
 
 @struct
 class ListOffsetsPartition:
-    """The offset asked for in one partition."""
+    """The requested offset of one partition."""
 
     partition_index: Int32 = 0
     current_leader_epoch: Int32 = since(4, default=-1)

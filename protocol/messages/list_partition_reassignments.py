@@ -8,7 +8,7 @@ from sordini.protocol.schema import EMPTY, message, struct
 
 @message(versions=range(1), flexible=0)
 class ListPartitionReassignmentsRequest:
-    """The partitions that are asked for."""
+    """The requested partitions."""
 
     timeout_ms: Int32 = 60_000
     topics: NullableArray[ListPartitionReassignmentsTopics] = None  # None: all.
@@ -42,7 +42,7 @@ class OngoingTopicReassignment:
 
 @struct
 class OngoingPartitionReassignment:
-    """Who holds one partition, who is to hold it as well, and who no longer."""
+    """The replicas of one partition, and those being added and removed."""
 
     partition_index: Int32 = 0
     replicas: Array[Int32] = EMPTY

@@ -1,8 +1,8 @@
-"""Metadata: which brokers there are, which topics, and who leads each partition.
+"""Metadata: the cluster's brokers and topics, and the leader of each partition.
 
-v1 tells racks, the controller and internal topics, and tells "all topics" from "none"; v2 the cluster's id;
-v4 may forbid creating topics by asking; v5 tells offline replicas; v7 leader epochs; v8 allowed operations
-(KIP-430; the cluster's only until v10); v9 is flexible; v10 tells topic ids and v12 lets them be asked for
+v1 returns racks, the controller and internal topics, and distinguishes "all topics" from "none"; v2 the cluster id;
+v4 may forbid auto-creation of topics; v5 returns offline replicas; v7 leader epochs; v8 allowed operations
+(KIP-430; the cluster's only until v10); v9 is flexible; v10 returns topic ids and v12 accepts them in requests
 (KIP-516); v13 can answer with an error for the whole request (KIP-1102).
 """
 
@@ -22,12 +22,12 @@ from sordini.protocol.primitives import (
 from sordini.protocol.schema import EMPTY, message, since, struct
 
 OPERATIONS_UNKNOWN = -(2**31)
-"""Stands for a set of allowed operations that was not asked for."""
+"""Allowed operations that were not requested."""
 
 
 @message(versions=range(14), flexible=9)
 class MetadataRequest:
-    """Which topics are asked for."""
+    """The requested topics."""
 
     topics: NullableArray[MetadataRequestTopic] = since(0, default=EMPTY, nullable=1)  # None (v0: empty): all.
     allow_auto_topic_creation: Bool = since(4, default=True)
@@ -58,7 +58,7 @@ class MetadataResponse:
 
 @struct
 class MetadataResponseBroker:
-    """One living broker, at the address of the listener that was asked."""
+    """One live broker, at its address for the listener of the request."""
 
     node_id: Int32 = 0
     host: String = ""
@@ -68,7 +68,7 @@ class MetadataResponseBroker:
 
 @struct
 class MetadataResponseTopic:
-    """One topic, or why it cannot be told."""
+    """One topic, or an error."""
 
     error_code: Int16 = 0
     name: NullableString = since(0, default="", nullable=12)
@@ -84,7 +84,7 @@ class MetadataResponsePartition:
 
     error_code: Int16 = 0
     partition_index: Int32 = 0
-    leader_id: Int32 = 0  # -1: nobody leads it.
+    leader_id: Int32 = 0  # -1: no leader.
     leader_epoch: Int32 = since(7, default=-1)
     replica_nodes: Array[Int32] = EMPTY
     isr_nodes: Array[Int32] = EMPTY

@@ -16,7 +16,7 @@ class OffsetCommitRequest:
     """Who commits, and what."""
 
     group_id: String = ""
-    generation_id_or_member_epoch: Int32 = since(1, default=-1)  # -1: nobody's member.
+    generation_id_or_member_epoch: Int32 = since(1, default=-1)  # -1: not a member.
     member_id: String = since(1, default="")
     group_instance_id: NullableString = since(7, nullable=7, default=None)
     retention_time_ms: Int64 = since(2, until=4, default=-1)  # -1: as long as the broker keeps them.
@@ -45,7 +45,7 @@ class OffsetCommitRequestPartition:
 
 @message(versions=range(11), flexible=8)
 class OffsetCommitResponse:
-    """What became of each partition."""
+    """The results of all partitions."""
 
     throttle_time_ms: Int32 = since(3, default=0)
     topics: Array[OffsetCommitResponseTopic] = EMPTY

@@ -32,7 +32,7 @@ class OffsetDeleteRequestPartition:
 
 @message(versions=range(1), flexible=NEVER)
 class OffsetDeleteResponse:
-    """What became of each; an error of the group as such leaves the topics empty."""
+    """The results; with an error of the whole group the topics are empty."""
 
     error_code: Int16 = 0
     throttle_time_ms: Int32 = 0

@@ -1,7 +1,7 @@
-"""OffsetFetch: how far a group has read.
+"""OffsetFetch: the committed offsets of groups.
 
-v2 can ask for all partitions and tells errors of the group as such (KIP-88); v5 carries leader epochs (KIP-320);
-v6 is flexible; v7 can insist on offsets no transaction is about to change (KIP-447); v8 asks for many groups at once
+v2 can request all partitions and returns errors of the whole group (KIP-88); v5 carries leader epochs (KIP-320);
+v6 is flexible; v7 can require stable offsets, without pending transactions (KIP-447); v8 takes many groups
 (KIP-709); v9 names the member (KIP-848); v10 names topics by their ids (KIP-848).
 """
 
@@ -25,7 +25,7 @@ from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 @message(versions=range(11), flexible=6)
 class OffsetFetchRequest:
-    """Whose offsets: up to v7 one group's, from v8 those of many."""
+    """The requested offsets: up to v7 of one group, from v8 of many."""
 
     group_id: String = until(7, default="")
     topics: NullableArray[OffsetFetchRequestTopic] = since(0, until=7, nullable=2, default=EMPTY)  # None: all.
@@ -43,7 +43,7 @@ class OffsetFetchRequestTopic:
 
 @struct
 class OffsetFetchRequestGroup:
-    """One group, and what of it is asked for."""
+    """One group, and its requested partitions."""
 
     group_id: String = ""
     member_id: NullableString = since(9, nullable=9, default=None)
@@ -80,7 +80,7 @@ class OffsetFetchResponseTopic:
 
 @struct
 class OffsetFetchResponsePartition:
-    """How far one partition has been read; -1 when nothing is written down."""
+    """The committed offset of one partition; -1 when there is none."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -109,7 +109,7 @@ class OffsetFetchResponseTopics:
 
 @struct
 class OffsetFetchResponsePartitions:
-    """How far one partition has been read; -1 when nothing is written down."""
+    """The committed offset of one partition; -1 when there is none."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0

@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch: where a leader's epoch ended in the log, so that a reader finds where its own parts.
 
-v1 tells the epoch found as well (KIP-279); v2 checks the leader's present epoch (KIP-320); v3 tells who asks;
+v1 returns the found epoch as well (KIP-279); v2 checks the current leader epoch (KIP-320); v3 sends the replica id;
 v4 is flexible.
 """
 
@@ -12,7 +12,7 @@ from sordini.protocol.schema import EMPTY, message, since, struct
 
 @message(versions=range(5), flexible=4)
 class OffsetForLeaderEpochRequest:
-    """The epochs asked for."""
+    """The requested epochs."""
 
     replica_id: Int32 = since(3, default=-2)  # The follower's broker id; -1: a consumer.
     topics: Array[OffsetForLeaderTopic] = EMPTY
@@ -28,10 +28,10 @@ class OffsetForLeaderTopic:
 
 @struct
 class OffsetForLeaderPartition:
-    """The epoch asked for in one partition."""
+    """The requested epoch of one partition."""
 
     partition: Int32 = 0
-    current_leader_epoch: Int32 = since(2, default=-1)  # Refused when the leader's is another; -1: unknown.
+    current_leader_epoch: Int32 = since(2, default=-1)  # Must be the leader's current epoch; -1: unknown.
     leader_epoch: Int32 = 0
 
 
@@ -53,7 +53,7 @@ class OffsetForLeaderTopicResult:
 
 @struct
 class EpochEndOffset:
-    """The largest epoch not above the one asked for, and the first offset that is not in it."""
+    """The largest epoch up to the requested one, and its end offset."""
 
     error_code: Int16 = 0
     partition: Int32 = 0

@@ -1,7 +1,7 @@
 """Produce: append record batches to partitions.
 
 v1-v2 bring throttling and the append time; v3 the transactional id and v2 record batches; v5 the log start
-offset; v8 errors of single records (KIP-467); v9 is flexible; v10 tells the new leader (KIP-951); v12 adds
+offset; v8 errors of single records (KIP-467); v9 is flexible; v10 returns the new leader (KIP-951); v12 adds
 partitions to a transaction by producing (KIP-890); v13 names topics by id (KIP-516). v4, v6, v7 and v11
 change no field: they say which codecs and error codes the client knows.
 """
@@ -28,8 +28,8 @@ class ProduceRequest:
     """Batches for any number of partitions, each appended or refused by itself."""
 
     transactional_id: NullableString = since(3, default=None)
-    acks: Int16 = 0  # Who has the records when the answer leaves: 0 no answer, 1 the leader, -1 the ISR.
-    timeout_ms: Int32 = 0  # How long the answer may wait for the in-sync replicas.
+    acks: Int16 = 0  # 0: no response; 1: after the leader's append; -1: after the ISR's.
+    timeout_ms: Int32 = 0  # The longest wait for the in-sync replicas.
     topic_data: Array[TopicProduceData] = EMPTY
 
 
@@ -52,7 +52,7 @@ class PartitionProduceData:
 
 @message(versions=range(14), flexible=9)
 class ProduceResponse:
-    """What became of each partition's batches."""
+    """The results of all partitions."""
 
     responses: Array[TopicProduceResponse] = EMPTY
     throttle_time_ms: Int32 = since(1, default=0)
@@ -61,7 +61,7 @@ class ProduceResponse:
 
 @struct
 class TopicProduceResponse:
-    """The answers for one topic."""
+    """The results of one topic."""
 
     name: String = until(12, default="")
     topic_id: Uuid = since(13, default=ZERO_UUID)
@@ -70,7 +70,7 @@ class TopicProduceResponse:
 
 @struct
 class PartitionProduceResponse:
-    """The answer for one partition."""
+    """The result of one partition."""
 
     index: Int32 = 0
     error_code: Int16 = 0
@@ -86,5 +86,5 @@ class PartitionProduceResponse:
 class BatchIndexAndErrorMessage:
     """A record that caused its batch to be refused."""
 
-    batch_index: Int32 = 0  # Place of the record in its batch, from 0.
+    batch_index: Int32 = 0  # Index of the record in its batch, from 0.
     batch_index_error_message: NullableString = None

@@ -1,6 +1,6 @@
-"""SaslHandshake and SaslAuthenticate: how a client says which mechanism it uses, and then the mechanism's own bytes.
+"""SaslHandshake and SaslAuthenticate: the choice of a mechanism, and the mechanism's own bytes.
 
-SaslHandshake v1 wraps what follows in SaslAuthenticate (KIP-152). SaslAuthenticate v1 tells how long the session
+SaslHandshake v1 wraps what follows in SaslAuthenticate (KIP-152). SaslAuthenticate v1 returns how long the session
 lasts (KIP-368); v2 is flexible.
 """
 
@@ -19,7 +19,7 @@ class SaslHandshakeRequest:
 
 @message(versions=range(2), flexible=NEVER)
 class SaslHandshakeResponse:
-    """Whether it may, and what else there is."""
+    """Whether the mechanism is enabled, and the enabled mechanisms."""
 
     error_code: Int16 = 0
     mechanisms: Array[String] = EMPTY

@@ -1,4 +1,4 @@
-"""StopReplica: the controller tells a broker to serve partitions no longer, or to delete them (ZooKeeper clusters).
+"""StopReplica: the controller makes a broker stop serving partitions, or delete them (ZooKeeper clusters).
 
 v1 carries the receiver's broker epoch (KIP-380) and groups partitions by topic; v2 is flexible; v3 gives each partition
 a leader epoch, and says of each whether it is to be deleted (KIP-570); v4 is for moves to KRaft (KIP-866).
@@ -17,7 +17,7 @@ class StopReplicaRequest:
     controller_id: Int32 = 0
     is_kraft_controller: Bool = since(4, default=False)
     controller_epoch: Int32 = 0
-    broker_epoch: Int64 = since(1, default=-1)  # For which life of the receiver this is meant; -1: any.
+    broker_epoch: Int64 = since(1, default=-1)  # The broker epoch of the receiver; -1: any.
     delete_partitions: Bool = until(2, default=False)
     ungrouped_partitions: Array[StopReplicaPartitionV0] = until(0, default=EMPTY)
     topics: Array[StopReplicaTopicV1] = since(1, until=2, default=EMPTY)
@@ -50,7 +50,7 @@ class StopReplicaTopicState:
 
 @struct
 class StopReplicaPartitionState:
-    """What is to become of one partition's replica."""
+    """Whether one partition's replica is stopped or deleted."""
 
     partition_index: Int32 = 0
     leader_epoch: Int32 = -1  # -1: not known; -2: the topic is being deleted.
@@ -59,7 +59,7 @@ class StopReplicaPartitionState:
 
 @message(versions=range(5), flexible=2)
 class StopReplicaResponse:
-    """What became of each partition."""
+    """The results of all partitions."""
 
     error_code: Int16 = 0
     partition_errors: Array[StopReplicaPartitionError] = EMPTY

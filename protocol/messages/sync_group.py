@@ -1,6 +1,6 @@
-"""SyncGroup: a member asks for its assignment, and the leader brings everybody's.
+"""SyncGroup: a member requests its assignment, and the leader sends those of all members.
 
-v3 has static members (KIP-345); v4 is flexible; v5 tells which protocol the member believes in (KIP-559).
+v3 has static members (KIP-345); v4 is flexible; v5 sends the member's protocol type and name (KIP-559).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sordini.protocol.schema import EMPTY, message, since, struct
 
 @message(versions=range(6), flexible=4)
 class SyncGroupRequest:
-    """Who asks, and as the leader what each member gets."""
+    """The requesting member and, from the leader, the assignments."""
 
     group_id: String = ""
     generation_id: Int32 = 0

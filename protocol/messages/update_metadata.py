@@ -1,7 +1,7 @@
-"""UpdateMetadata: the controller tells a broker what clients may be told of the cluster (ZooKeeper clusters).
+"""UpdateMetadata: the controller sends a broker the metadata of the cluster (ZooKeeper clusters).
 
-v1 gives every address of a broker, v2 its rack, v3 the listeners' names; v4 tells offline replicas; v5 carries the
-receiver's broker epoch (KIP-380) and groups partitions by topic; v6 is flexible; v7 tells topic ids (KIP-516); v8 is
+v1 gives every address of a broker, v2 its rack, v3 the listeners' names; v4 sends offline replicas; v5 carries the
+receiver's broker epoch (KIP-380) and groups partitions by topic; v6 is flexible; v7 sends topic ids (KIP-516); v8 is
 for moves to KRaft (KIP-866).
 """
 
@@ -24,13 +24,13 @@ from sordini.protocol.schema import EMPTY, message, since, struct, tagged, until
 
 @message(versions=range(9), flexible=6)
 class UpdateMetadataRequest:
-    """Partitions that changed, and all brokers that are alive."""
+    """Changed partitions, and all live brokers."""
 
     controller_id: Int32 = 0
     is_kraft_controller: Bool = since(8, default=False)
-    type: Int8 = tagged(0, since=8, default=0)  # 0: not said; 1: some partitions, 2: all, by KRaft controllers only.
+    type: Int8 = tagged(0, since=8, default=0)  # 1: some partitions, 2: all, from KRaft controllers only.
     controller_epoch: Int32 = 0
-    broker_epoch: Int64 = since(5, default=-1)  # For which life of the receiver this is meant; -1: any.
+    broker_epoch: Int64 = since(5, default=-1)  # The broker epoch of the receiver; -1: any.
     ungrouped_partition_states: Array[UpdateMetadataPartitionState] = until(4, default=EMPTY)
     topic_states: Array[UpdateMetadataTopicState] = since(5, default=EMPTY)
     live_brokers: Array[UpdateMetadataBroker] = EMPTY
@@ -47,12 +47,12 @@ class UpdateMetadataTopicState:
 
 @struct
 class UpdateMetadataPartitionState:
-    """One partition as clients may see it."""
+    """The metadata of one partition."""
 
     topic_name: String = until(4, default="")
     partition_index: Int32 = 0
-    controller_epoch: Int32 = 0  # Of the controller that decided it.
-    leader: Int32 = 0  # -1: nobody; -2: the partition is being deleted.
+    controller_epoch: Int32 = 0  # Of the controller that wrote it.
+    leader: Int32 = 0  # -1: none; -2: the partition is being deleted.
     leader_epoch: Int32 = 0
     isr: Array[Int32] = EMPTY
     zk_version: Int32 = 0  # The version of the partition's state node.
@@ -73,7 +73,7 @@ class UpdateMetadataBroker:
 
 @struct
 class UpdateMetadataEndpoint:
-    """Where one listener of a broker is reached."""
+    """The address of one listener of a broker."""
 
     port: Int32 = 0
     host: String = ""
@@ -83,6 +83,6 @@ class UpdateMetadataEndpoint:
 
 @message(versions=range(9), flexible=6)
 class UpdateMetadataResponse:
-    """Whether the receiver took it."""
+    """Whether the broker has applied it."""
 
     error_code: Int16 = 0

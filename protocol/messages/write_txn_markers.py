@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a transaction's coordinator tells a leader how the transaction ended (KIP-98).
+"""WriteTxnMarkers: a transaction coordinator sends a leader the end of a transaction (KIP-98).
 
 v1 is flexible.
 """
@@ -37,7 +37,7 @@ class WritableTxnMarkerTopic:
 
 @message(versions=range(2), flexible=1)
 class WriteTxnMarkersResponse:
-    """What became of each marker in each partition."""
+    """The results of all markers in each partition."""
 
     markers: Array[WritableTxnMarkerResult] = EMPTY
 

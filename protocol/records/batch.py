@@ -1,13 +1,13 @@
-"""Version 2 record batches: the 61-byte header seen in place, and whole batches built and read.
+"""Version 2 record batches: the 61-byte header read in place, and whole batches built and read.
 
     0  base offset             int64   set by the broker, outside the CRC
     8  length                  int32   bytes after this field
    12  partition leader epoch  int32   set by the broker, outside the CRC
    16  magic                   int8    2
    17  CRC-32C                 uint32  of everything from byte 21 on
-   21  attributes              int16   codec (3 bits), log-append time, transactional, control
+   21  attributes              int16   codec (3 bits), LogAppendTime, transactional, control
    23  last offset delta       int32
-   27  base timestamp          int64   ms; records hold differences to it
+   27  base timestamp          int64   ms; records have deltas to it
    35  max timestamp           int64   ms
    43  producer id             int64   -1 when not idempotent
    51  producer epoch          int16
@@ -15,9 +15,9 @@
    57  record count            int32
    61  records, compressed as one block when the codec is not 0
 
-The broker's hot path only looks at the header and stamps the first fields; records are built and read here for
-what the broker writes itself, for conversions, and for tests. Nothing here trusts a length: reading raises
-BrokerError with the code Apache Kafka gives for the same bytes.
+The broker's hot path only reads the header and writes its first fields; records are built and read here for
+batches of the broker itself, for conversions, and for tests. No length is trusted: reading raises BrokerError with
+the code that Apache Kafka gives for the same bytes.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from crc32c import crc32c
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, compress, decompress
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint, varint
-from sordini.protocol.records.work_budget import UNBOUNDED, Effort
+from sordini.protocol.records.work_budget import UNBOUNDED, WorkBudget
 
 HEADER_SIZE = 61
 LENGTH_PREFIX = 12
-"""Bytes before those that the length field counts: the base offset and the length itself."""
+"""Bytes that the length field does not count: the base offset and the length itself."""
 CRC_POSITION = 17
 CHECKED_FROM = 21
 """The first byte that the CRC covers."""
@@ -117,7 +117,7 @@ class BatchHeader(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record with its absolute offset and timestamp (ms). A header's key keeps odd bytes as surrogates."""
+    """One record with its absolute offset and timestamp (ms). Invalid UTF-8 in a header's key becomes surrogates."""
 
     offset: int
     timestamp: int
@@ -135,7 +135,7 @@ def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> Ba
     except struct.error:
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch header at byte {position}") from None
     size = length + LENGTH_PREFIX
-    # One call with the tuple ready costs half of what the class's own constructor does.
+    # `tuple.__new__` costs half of the class's own constructor.
     return _new(
         BatchHeader,
         (offset, size, epoch, magic, crc, attributes, last, base, greatest, producer, generation, sequence, count),
@@ -143,7 +143,7 @@ def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> Ba
 
 
 def crc_is_right(buffer: bytes | bytearray | memoryview, position: int, header: BatchHeader) -> bool:
-    """Whether the batch's bytes are those its CRC was taken of; the whole batch must lie in `buffer`.
+    """Whether the batch's CRC is right; the whole batch must be in `buffer`.
 
     CRC-32C, and in the messages of formats 0 and 1 (`legacy.message_header`) CRC-32 from the format on.
     """
@@ -153,20 +153,20 @@ def crc_is_right(buffer: bytes | bytearray | memoryview, position: int, header: 
 
 
 def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Write the offset and epoch that the leader gives a batch; both lie outside its CRC."""
+    """Write the offset and epoch that the leader assigns to a batch; both are outside its CRC."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + _EPOCH_POSITION, leader_epoch)
 
 
 def stamp_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
-    """Make the batch's time the log's own: attribute bit, max timestamp and CRC. Records stay as they are."""
+    """Set LogAppendTime: the attribute bit, the max timestamp and the CRC. Records do not change."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + _ATTRIBUTES_POSITION)
     _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME_BIT)
     stamp_max_timestamp(buffer, position, timestamp_ms)
 
 
 def stamp_max_timestamp(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
-    """Write the batch's max timestamp and the CRC that follows from all its checked bytes."""
+    """Write the batch's max timestamp and its new CRC."""
     size = read_header(buffer, position).size
     _OFFSET.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
     checked = memoryview(buffer)[position + CHECKED_FROM : position + size]
@@ -186,9 +186,9 @@ def build_batch(
     transactional: bool = False,
     control: bool = False,
     log_append_time: bool = False,
-    effort: Effort = UNBOUNDED,
+    budget: WorkBudget = UNBOUNDED,
 ) -> bytes:
-    """Write one batch. The records' offsets must rise from `base_offset` on; gaps are kept.
+    """Build one batch. The records' offsets must increase from `base_offset` on; gaps are kept.
 
     With `log_append_time` the last record's timestamp is the batch's.
     """
@@ -219,11 +219,11 @@ def build_batch(
         base_sequence=base_sequence,
         record_count=len(records),
     )
-    return bytes(assemble_batch(header, compress(codec, body, level=codec_level, effort=effort)))
+    return bytes(assemble_batch(header, compress(codec, body, level=codec_level, budget=budget)))
 
 
 def assemble_batch(header: BatchHeader, body: bytes | bytearray | memoryview) -> bytearray:
-    """Put a header before a (compressed) body: magic, size and CRC are computed, the other fields are taken."""
+    """Write a header before a (compressed) body: magic, size and CRC are computed, the other fields are copied."""
     batch = bytearray(HEADER_SIZE + len(body))
     batch[HEADER_SIZE:] = body
     _CHECKED_FIELDS.pack_into(batch, CHECKED_FROM, *header[5:])
@@ -255,17 +255,17 @@ def read_records(
     header: BatchHeader,
     *,
     expanded_bytes_max: int = EXPANDED_BYTES_MAX,
-    effort: Effort = UNBOUNDED,
+    budget: WorkBudget = UNBOUNDED,
     start: int = 0,
 ) -> Iterator[Record]:
-    """Yield the records of one whole batch, which starts at byte 0 of `batch`; those below `start` are stepped over.
+    """Yield the records of one whole batch, which starts at byte 0 of `batch`; those below `start` are skipped.
 
     Decompresses to at most `expanded_bytes_max` bytes. Raises BrokerError: INVALID_RECORD where records and
     header disagree, and what `decompress` raises.
     """
     body = bytes(memoryview(batch)[HEADER_SIZE : header.size])
     if header.codec != NO_CODEC:
-        body = decompress(header.codec, body, expanded_bytes_max, effort)
+        body = decompress(header.codec, body, expanded_bytes_max, budget)
     position = skipped = 0
     if start > header.base_offset:
         skipped, position = _skip(body, header, start)
@@ -280,7 +280,7 @@ def read_records(
 
 
 def _skip(body: bytes, header: BatchHeader, start: int) -> tuple[int, int]:
-    """How many records lie below `start`, and where the next one begins; raises BrokerError as `read_records`."""
+    """How many records are below `start`, and where the next one begins; raises BrokerError as `read_records`."""
     position = 0
     delta = start - header.base_offset
     try:
@@ -305,7 +305,7 @@ def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Recor
     key, position = _read_bytes(body, position, end)
     value, position = _read_bytes(body, position, end)
     count, position = read_varint(body, position)
-    # Two bytes are the least a header takes, so a count that cannot fit is refused before the loop.
+    # A header takes at least two bytes: a count that cannot fit is refused before the loop.
     if count < 0 or count > (end - position) // 2:
         raise ValueError(f"{count} headers in {end - position} bytes")
     headers = []

@@ -1,11 +1,10 @@
-"""Leaving records out of a version 2 batch: those that stay are copied as the bytes they are.
+"""Removes records from a version 2 batch; retained records are copied byte by byte.
 
-A record says its offset and its time as differences to the batch's first ones, and a batch keeps those when records go:
-so nothing in a record that stays changes, and a batch with gaps is cut out of the old one. Only the delete horizon
-(KIP-534) moves the base timestamp, once in a batch's life; then the time in each record is written anew, and nothing
-else of it.
+A record's offset and timestamp are deltas to the batch's base offset and base timestamp, and a batch keeps those when
+records are removed: so retained records do not change. Only the delete horizon (KIP-534) moves the base timestamp, once
+per batch; then the timestamp delta of each record is rewritten, and nothing else of it.
 
-Records are read with aiokafka's compiled reader (`compiled`); this module's own, slower reader is the judge of damage.
+Records are read with aiokafka's compiled reader (`compiled_reader`); the slower Python reader decides about damage.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, c
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint, varint
 
 DELETE_HORIZON_BIT: Final = 0x40
-"""The batch's base timestamp is the time from which its tombstones, or its marker, may go."""
+"""The batch's base timestamp is the time from which its tombstones, or its marker, may be removed."""
 
 
 def delete_horizon_ms(header: BatchHeader) -> int | None:
-    """When what the batch deletes may itself be deleted; None when no cleaning has set it yet."""
+    """When the tombstones or marker of the batch may be removed; None when no cleaning has set it yet."""
     return header.base_timestamp if header.attributes & DELETE_HORIZON_BIT else None
 
 
@@ -44,7 +43,7 @@ def expand(batch: memoryview, header: BatchHeader) -> bytes:
 def read_expanded(body: bytes, header: BatchHeader) -> Sequence[Any]:
     """The expanded records of a batch, in order: each has `key`, `value` and `timestamp`.
 
-    The timestamp is the producer's, whatever the batch says. Raises BrokerError INVALID_RECORD.
+    The timestamp is the producer's, also with LogAppendTime. Raises BrokerError INVALID_RECORD.
     """
     if header.record_count > 0:
         records = compiled_reader.read(body, header.record_count, header.base_timestamp)
@@ -54,11 +53,13 @@ def read_expanded(body: bytes, header: BatchHeader) -> Sequence[Any]:
     return list(read_records(b"".join((bytes(HEADER_SIZE), body)), plain))
 
 
-def without_some(header: BatchHeader, body: bytes, keep: Sequence[int], horizon_ms: int | None = None) -> bytearray:
-    """The batch with those of its expanded records for which `keep` says so (1 or 0); at least one must stay.
+def batch_with_some_records(
+    header: BatchHeader, body: bytes, keep: Sequence[int], horizon_ms: int | None = None
+) -> bytearray:
+    """The batch with those of its expanded records whose number in `keep` is 1 (not 0); at least one must be kept.
 
-    Offsets, sequences, producer, epoch and codec stay; the greatest timestamp is that of what is left, unless the log
-    set it. With `horizon_ms` that becomes the base timestamp. Raises BrokerError INVALID_RECORD.
+    Offsets, sequences, producer, epoch and codec stay; the max timestamp is that of the retained records, unless the
+    batch has LogAppendTime. `horizon_ms`, if given, becomes the base timestamp. Raises BrokerError INVALID_RECORD.
     """
     records = _picked(body, keep)
     fields = {"record_count": len(records)}
@@ -70,8 +71,8 @@ def without_some(header: BatchHeader, body: bytes, keep: Sequence[int], horizon_
     return assemble_batch(header._replace(**fields), compress(header.codec, b"".join(records)))
 
 
-def without_all(header: BatchHeader) -> bytearray:
-    """The batch without a record, kept for its offsets and sequences. Nothing is compressed and nothing has a time."""
+def batch_without_records(header: BatchHeader) -> bytearray:
+    """The batch without its records, kept for its offsets and sequences; uncompressed, and without a timestamp."""
     empty = header._replace(
         attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT), base_timestamp=NO_TIMESTAMP, record_count=0
     )
@@ -79,7 +80,7 @@ def without_all(header: BatchHeader) -> bytearray:
 
 
 def _picked(body: bytes, keep: Sequence[int]) -> list[bytes]:
-    """The records that stay, as they are."""
+    """The retained records, unchanged."""
     records: list[bytes] = []
     add = records.append
     position = 0
@@ -108,7 +109,7 @@ def _picked(body: bytes, keep: Sequence[int]) -> list[bytes]:
 def _max_timestamp(header: BatchHeader, records: list[bytes]) -> int:
     """The greatest timestamp of some of a batch's records."""
     base = header.base_timestamp
-    # Time rarely goes back: the last one tells, if it has the greatest of all.
+    # Timestamps rarely decrease: the last record mostly has the greatest one.
     last = base + read_varint(records[-1], _time_at(records[-1]), VARLONG_BYTES_MAX)[0]
     if last == header.max_timestamp:
         return last
@@ -116,7 +117,7 @@ def _max_timestamp(header: BatchHeader, records: list[bytes]) -> int:
 
 
 def _time_at(record: bytes) -> int:
-    """Where the timestamp delta stands: after the length and the attributes."""
+    """Position of the timestamp delta: after the length and the attributes."""
     position = 0
     while record[position] >= 0x80:
         position += 1
@@ -133,7 +134,7 @@ def _redated(records: list[bytes], shift: int) -> list[bytes]:
         while record[rest - 1] >= 0x80:
             rest += 1
         old = record[time_at:rest]
-        # Records that are sent together have few times between them.
+        # Records that are sent together share few timestamps.
         new = moved.get(old)
         if new is None:
             new = moved[old] = varint(read_varint(old, 0, VARLONG_BYTES_MAX)[0] + shift)

@@ -1,11 +1,11 @@
-"""aiokafka's compiled record reader: a checker of batches whose records have no common shape, a reader of their keys.
+"""aiokafka's compiled record reader: checks batches whose records have no common shape, and reads their records.
 
-It is a private module of aiokafka, and importing it costs some 70 ms and 26 MB, so it is loaded by the first
-batch that needs it, or beforehand by `load`. Where aiokafka or its compiled form is missing the answer is None
-and the caller walks the records itself.
+It is a private module of aiokafka, and importing it costs some 70 ms and 26 MB, so it is loaded by the first batch
+that needs it, or before by `load`. Where aiokafka or its compiled form is missing the functions return None and the
+caller walks the records itself.
 
-It reads with bounds, except that one number may be read up to ten bytes past the end; hence the padding.
-It takes numbers longer than a record may have them; the callers accept that (docs/record-checks.md).
+It checks bounds, except that one number may be read up to ten bytes past the end; hence the padding. It accepts
+numbers with more bytes than the format allows; the callers accept that (docs/record-checks.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PADDING = bytes(64)
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _HEADER_SIZE = _HEADER.size
 CHUNK_RECORDS = 65_536
-"""Read at once: what 64 MiB of the smallest records are as objects would be gigabytes."""
+"""Records read at once: 64 MiB of the smallest records would be gigabytes of objects."""
 
 _Reader = Callable[[memoryview], Iterator[Any]]
 _reader: _Reader | None = None
@@ -47,7 +47,7 @@ def load() -> bool:
 def scan(body: bytes, count: int, *, want_keys: bool) -> tuple[int, int, bool] | None:
     """Check `count` expanded records: the least and greatest timestamp delta, and whether a wanted key is null.
 
-    None when the reader is missing or found anything wrong: it does not say what in the broker's terms.
+    None when the reader is missing or found an error, which it does not report in the broker's terms.
     """
     if not load():
         return None
@@ -71,13 +71,13 @@ def scan(body: bytes, count: int, *, want_keys: bool) -> tuple[int, int, bool] |
             first = end
         if next(reader, None) is not None:
             return None
-    except Exception:  # noqa: BLE001 - foreign code; whatever it stumbled over, the walk decides
+    except Exception:  # noqa: BLE001 - foreign code; after any error of it, the walk decides
         return None
     return least, greatest, has_null_key
 
 
 def each(body: bytes, count: int, base_timestamp: int) -> Iterator[Any] | None:
-    """As `read`, one by one; for records that were checked, as this raises whatever the reader raises."""
+    """As `read`, one by one; for checked records only, as this raises whatever the reader raises."""
     if not load():
         return None
     assert _reader is not None
@@ -89,22 +89,22 @@ def each(body: bytes, count: int, base_timestamp: int) -> Iterator[Any] | None:
 def read(body: bytes, count: int, base_timestamp: int) -> list[Any] | None:
     """The records of `count` expanded ones, each with `key`, `value` and `timestamp`; None as for `scan`.
 
-    Their offsets mean nothing: the base offset is not asked for.
+    Their offsets are meaningless: the base offset is not given.
     """
     if not load():
         return None
     assert _reader is not None
-    # A last offset delta of `count` or more is no matter to the reader.
+    # The reader accepts a last offset delta of `count` or more.
     header = _HEADER.pack(0, _HEADER_SIZE - 12 + len(body), -1, 2, 0, 0, count, base_timestamp, 0, -1, -1, -1, count)
     padded = b"".join((header, body, _PADDING))
     try:
         return list(_reader(memoryview(padded)[: -len(_PADDING)]))
-    except Exception:  # noqa: BLE001 - foreign code; whatever it stumbled over, the caller's own reader decides
+    except Exception:  # noqa: BLE001 - foreign code; after any error of it, the caller's own reader decides
         return None
 
 
 def read_in_place(batch: memoryview) -> list[Any] | None:
-    """As `read`, of a whole uncompressed batch behind which 64 more bytes may be read: only the records are copied.
+    """As `read`, of a whole uncompressed batch followed by 64 readable bytes: only the records are copied.
 
     The batch's CRC and header must have been checked.
     """

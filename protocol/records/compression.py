@@ -1,12 +1,12 @@
-"""The four codecs of record batches, expanded step by step under a bound.
+"""The four codecs of record batches, expanded step by step up to a limit.
 
-What a peer declares is never allocated: output grows in steps of at most 64 KiB until the data ends or the
-bound is passed. Snappy alone has no streaming form; a block's declared size is believed only as far as that
-codec can expand at all (a copy element of three bytes yields at most 64).
+A size that a peer declares is never allocated: output grows in steps of at most 64 KiB until the data ends or the
+limit is reached. Snappy alone has no streaming form; a block's declared size is accepted only up to the largest
+expansion of that codec (a copy element of three bytes yields at most 64).
 
     gzip    one zlib stream with a gzip header
     snappy  the framing of xerial's snappy-java (what Kafka clients write), or one bare block
-    lz4     the LZ4 frame format; message format 0 has its own wrong header checksum, see `lz4_header_mended`
+    lz4     the LZ4 frame format; message format 0 has a wrong header checksum, see `lz4_with_frame_checksum`
     zstd    Zstandard frames
 
 The libraries are imported on first use: a broker whose producers do not compress never loads them.
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.work_budget import BYTES_PER_STEP, UNBOUNDED, Effort
+from sordini.protocol.records.work_budget import BYTES_PER_STEP, UNBOUNDED, WorkBudget
 
 NO_CODEC: Final = 0
 GZIP: Final = 1
@@ -28,12 +28,12 @@ SNAPPY: Final = 2
 LZ4: Final = 3
 ZSTD: Final = 4
 CODEC_NAMES: Final = {NO_CODEC: "uncompressed", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
-"""By the names that `compression.type` uses."""
+"""The names that `compression.type` uses."""
 
 EXPANDED_BYTES_MAX: Final = 64 * 1024 * 1024
 STEP_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 1024 * 1024
-"""Compressed by one call."""
+"""Bytes compressed by one call."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -47,7 +47,7 @@ _BEGINNINGS: Final = {
     GZIP: (b"\x1f\x8b\x08",),
     SNAPPY: tuple(bytes([first]) for first in range(256)),
     LZ4: (_LZ4_FRAME_MAGIC,),
-    # A frame, or one of the sixteen kinds of frame to skip.
+    # A frame, or one of the sixteen kinds of skippable frame.
     ZSTD: (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + kind]) + b"\x2a\x4d\x18" for kind in range(16))),
 }
 _LZ4_LEVEL_DEFAULT: Final = 9
@@ -56,14 +56,14 @@ _LZ4_LEVEL_MAX: Final = 12
 
 
 def decompress(
-    codec: int, data: bytes | memoryview, expanded_bytes_max: int = EXPANDED_BYTES_MAX, effort: Effort = UNBOUNDED
+    codec: int, data: bytes | memoryview, expanded_bytes_max: int = EXPANDED_BYTES_MAX, budget: WorkBudget = UNBOUNDED
 ) -> bytes:
-    """Expand `data`. Raises BrokerError, and TooLong when `effort` is spent.
+    """Expand `data`. Raises BrokerError, and BudgetExceeded when `budget` is spent.
 
     UNSUPPORTED_COMPRESSION_TYPE for a codec number without a codec, CORRUPT_MESSAGE for bytes that are not the
     codec's (or not all of them), MESSAGE_TOO_LARGE when they expand to more than `expanded_bytes_max`.
     """
-    expanded = Expanded(expanded_bytes_max, effort)
+    expanded = Expanded(expanded_bytes_max, budget)
     expand(codec, data, expanded)
     return expanded.join()
 
@@ -77,9 +77,9 @@ def expand(codec: int, data: bytes | memoryview, expanded: Expanded) -> None:
 
 
 def check_beginning(codec: int, data: memoryview) -> None:
-    """Refuse bytes that cannot be the codec's by how they begin: all that is looked at of a batch that stays closed.
+    """Check the first bytes of compressed records: the only check of a batch that is not expanded.
 
-    Raises BrokerError CORRUPT_MESSAGE. A raw snappy block begins with any number, so only emptiness shows there.
+    Raises BrokerError CORRUPT_MESSAGE. A raw snappy block may begin with any byte, so only empty data is refused.
     """
     beginnings = _BEGINNINGS[codec]
     if bytes(data[:4]).startswith(beginnings):
@@ -88,18 +88,18 @@ def check_beginning(codec: int, data: memoryview) -> None:
 
 
 def unknown_codec(codec: int) -> BrokerError:
-    """The refusal of a codec number that names nothing. (Apache Kafka: UNKNOWN_SERVER_ERROR and a trace.)"""
+    """The error for an unknown codec number. (Apache Kafka: UNKNOWN_SERVER_ERROR and a stack trace.)"""
     return BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} is not known")
 
 
 def compress(
-    codec: int, data: bytes | bytearray | memoryview, *, level: int | None = None, effort: Effort = UNBOUNDED
+    codec: int, data: bytes | bytearray | memoryview, *, level: int | None = None, budget: WorkBudget = UNBOUNDED
 ) -> bytes:
     """Compress as Apache Kafka's own clients frame it; `level` None is the codec's default.
 
-    Raises TooLong when `effort` is spent, before anything is compressed.
+    Raises BudgetExceeded when `budget` is spent, before anything is compressed.
     """
-    charge_compression(codec, level, len(data), effort)
+    charge_compression(codec, level, len(data), budget)
     if codec == NO_CODEC:
         return bytes(data)
     if codec == GZIP:
@@ -120,9 +120,9 @@ def compress(
     raise unknown_codec(codec)
 
 
-def charge_compression(codec: int, level: int | None, size: int, effort: Effort) -> None:
-    """Spend what compressing `size` bytes takes; raises TooLong."""
-    effort.spend(size // _bytes_per_step(codec, level))
+def charge_compression(codec: int, level: int | None, size: int, budget: WorkBudget) -> None:
+    """Charge the compression of `size` bytes; raises BudgetExceeded."""
+    budget.spend(size // _bytes_per_step(codec, level))
 
 
 def _bytes_per_step(codec: int, level: int | None) -> int:
@@ -137,7 +137,7 @@ def _bytes_per_step(codec: int, level: int | None) -> int:
 
 
 def _pieces(data: bytes | bytearray | memoryview) -> Iterator[bytes | bytearray | memoryview]:
-    """The data in pieces, between which a process may be interrupted."""
+    """The data in pieces, between which signals are handled."""
     if len(data) <= PIECE_BYTES:
         yield data
         return
@@ -155,16 +155,16 @@ def _too_large(bytes_max: int) -> BrokerError:
 
 
 class Expanded:
-    """Collects the steps' output and stops at the bound, or when the effort is spent."""
+    """Collects the output, and stops at the size limit, or when the budget is spent."""
 
-    def __init__(self, bytes_max: int, effort: Effort) -> None:
+    def __init__(self, bytes_max: int, budget: WorkBudget) -> None:
         self._bytes_max = bytes_max
         self._parts: list[bytes] = []
-        self.effort = effort
+        self.budget = budget
         self.size = 0
 
     def add(self, part: bytes) -> None:
-        """A step's output; raises BrokerError MESSAGE_TOO_LARGE and TooLong."""
+        """Charge and keep the output of a step; raises BrokerError MESSAGE_TOO_LARGE and BudgetExceeded."""
         self.make_room(len(part))
         self.take(part)
 
@@ -172,15 +172,15 @@ class Expanded:
         """Charge for bytes that are about to be expanded."""
         if self.size + size > self._bytes_max:
             raise _too_large(self._bytes_max)
-        self.effort.spend(size // BYTES_PER_STEP)
+        self.budget.spend(size // BYTES_PER_STEP)
 
     def take(self, part: bytes) -> None:
-        """Keep bytes for which there is room."""
+        """Keep bytes that were charged."""
         self.size += len(part)
         self._parts.append(part)
 
     def join(self) -> bytes:
-        """All that was kept."""
+        """All kept bytes."""
         return b"".join(self._parts)
 
 
@@ -191,12 +191,12 @@ def _expand_nothing(data: bytes, expanded: Expanded) -> None:
 def _expand_gzip(data: bytes, expanded: Expanded) -> None:
     inflate = zlib.decompressobj(31)
     try:
-        # Fed piecemeal: whatever one step leaves unread is copied, and must not be the whole rest each time.
+        # Fed in steps: zlib copies the unread rest of its input, which must not be the whole rest each time.
         for start in range(0, len(data), STEP_BYTES):
             if inflate.eof:
                 raise _corrupt(GZIP, "bytes follow its end")
             expanded.add(inflate.decompress(data[start : start + STEP_BYTES], STEP_BYTES))
-            # At the end of the stream the tail stays what it was, so it alone would go on for ever.
+            # At the end of the stream the tail no longer changes, so the tail alone would loop forever.
             while inflate.unconsumed_tail and not inflate.eof:
                 expanded.add(inflate.decompress(inflate.unconsumed_tail, STEP_BYTES))
         while not inflate.eof and (part := inflate.decompress(b"", STEP_BYTES)):
@@ -230,7 +230,7 @@ def _expand_lz4(data: bytes, expanded: Expanded) -> None:
 def _expand_zstd(data: bytes, expanded: Expanded) -> None:
     import zstandard
 
-    if not _zstd_frames_are_whole(data, expanded.effort):
+    if not _zstd_frames_are_whole(data, expanded.budget):
         raise _corrupt(ZSTD, "it ends too early")
     try:
         with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
@@ -240,12 +240,12 @@ def _expand_zstd(data: bytes, expanded: Expanded) -> None:
         raise _corrupt(ZSTD, error) from None
 
 
-def _zstd_frames_are_whole(data: bytes, effort: Effort) -> bool:
-    """Whether the data ends where a frame ends: the library's reader takes a cut frame for its end (RFC 8878)."""
+def _zstd_frames_are_whole(data: bytes, budget: WorkBudget) -> bool:
+    """Whether the data ends at the end of a frame: the library takes a truncated frame for its end (RFC 8878)."""
     position = 0
     size = len(data)
     while position < size:
-        effort.spend(1)
+        budget.spend(1)
         if position + 5 > size:
             return False
         if data[position + 1 : position + 4] == b"\x2a\x4d\x18" and data[position] & 0xF0 == 0x50:  # Skippable.
@@ -254,7 +254,7 @@ def _zstd_frames_are_whole(data: bytes, effort: Effort) -> bool:
         position, has_checksum = _zstd_blocks_start(data, position)
         last = False
         while not last:
-            effort.spend(1)
+            budget.spend(1)
             if position + 3 > size:
                 return False
             block = int.from_bytes(data[position : position + 3], "little")
@@ -289,7 +289,7 @@ def _expand_snappy(data: bytes, expanded: Expanded) -> None:
         position += 4
         if length <= 0 or length > len(data) - position:
             raise _corrupt(SNAPPY, f"a block of {length} bytes with {len(data) - position} left")
-        expanded.effort.spend(1)
+        expanded.budget.spend(1)
         _snappy_block(data[position : position + length], expanded)
         position += length
 
@@ -327,9 +327,9 @@ def _snappy_framed(data: memoryview) -> bytes:
 def _lz4_frame(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
     import lz4.frame
 
-    # Level 9 is the key's default and means lz4's fast mode, as in Apache Kafka (KIP-390).
+    # Level 9 is the default of the configuration and means lz4's fast mode, as in Apache Kafka (KIP-390).
     is_fast = level is None or level == _LZ4_LEVEL_DEFAULT
-    # Independent blocks of 64 KiB without a content size: the one form every Kafka client reads.
+    # Independent blocks of 64 KiB without a content size: the only form that every Kafka client reads.
     compressor = lz4.frame.LZ4FrameCompressor(
         compression_level=_LZ4_LEVEL_FAST if is_fast else min(level or 0, _LZ4_LEVEL_MAX),
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
@@ -340,7 +340,7 @@ def _lz4_frame(data: bytes | bytearray | memoryview, level: int | None) -> bytes
     return b"".join([*parts, compressor.flush()])
 
 
-def lz4_header_mended(frame: bytes) -> bytes:
+def lz4_with_frame_checksum(frame: bytes) -> bytes:
     """Make a message-format-0 LZ4 frame readable: give its header the checksum of the frame format.
 
     KAFKA-3160: producers of that format summed the frame's magic number too; readers ignored the byte.
@@ -349,7 +349,7 @@ def lz4_header_mended(frame: bytes) -> bytes:
     return frame[: end - 1] + bytes([_lz4_checksum(frame[4 : end - 1])]) + frame[end:]
 
 
-def lz4_header_broken(frame: bytes) -> bytes:
+def lz4_with_format_0_checksum(frame: bytes) -> bytes:
     """Give an LZ4 frame the header checksum that consumers of message format 0 expect (KAFKA-3160)."""
     end = _lz4_header_end(frame)
     return frame[: end - 1] + bytes([_lz4_checksum(frame[: end - 1])]) + frame[end:]

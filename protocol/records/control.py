@@ -5,7 +5,7 @@ A marker is a batch of one record with the control and the transactional bit:
     key    version int16 = 0 | type int16: 0 abort, 1 commit
     value  version int16 = 0 | epoch of the transaction coordinator int32
 
-A reader that meets another version reads the fields it knows, one that meets another type skips the record.
+A reader reads the known fields of another version, and skips a record of another type.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VALUE = struct.Struct(">hi")
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction in one partition; `kind` is ABORT, COMMIT or one not known here."""
+    """The end of a producer's transaction in one partition; `kind` is ABORT, COMMIT or unknown."""
 
     kind: int
     coordinator_epoch: int
@@ -38,7 +38,7 @@ def build_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Write the control batch; it carries no sequence number (-1), as it is no record of the producer's."""
+    """Write the control batch; it has no sequence number (-1), as the producer did not send it."""
     record = Record(base_offset, timestamp_ms, _KEY.pack(0, marker.kind), _VALUE.pack(0, marker.coordinator_epoch))
     return build_batch(
         [record],

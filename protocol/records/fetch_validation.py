@@ -1,4 +1,4 @@
-"""Checking what a leader sent to its follower: batches that are stored as they are, offsets and epochs included."""
+"""Checks the records that a follower fetched from its leader: batches with their offsets and epochs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sordini.protocol.records.produce_validation import CheckedBatches
 
 
 def check_fetched(records: memoryview) -> CheckedBatches:
-    """The whole batches and messages that `records` begin with; a last one that was cut off is left out.
+    """The complete batches and messages at the beginning of `records`; a truncated last one is left out.
 
     Raises BrokerError CORRUPT_MESSAGE where a header is impossible, a CRC is wrong, or offsets do not rise.
     """
@@ -27,7 +27,7 @@ def check_fetched(records: memoryview) -> CheckedBatches:
         if header is None:
             break
         if header.base_offset < next_offset or header.last_offset_delta < 0:
-            raise _corrupt(position, f"offset {header.base_offset} where {next_offset} or more is due")
+            raise _corrupt(position, f"offset {header.base_offset} where {next_offset} or more is expected")
         if not crc_is_right(records, position, header):
             raise _corrupt(position, "the CRC is wrong")
         batches.append((position, header))
@@ -37,7 +37,7 @@ def check_fetched(records: memoryview) -> CheckedBatches:
 
 
 def _header_at(records: memoryview, position: int, room: int) -> BatchHeader | None:
-    """The header at `position`, or None if what begins there was cut off."""
+    """The header at `position`, or None if the batch there is truncated."""
     if room >= HEADER_SIZE:
         header = read_header(records, position)
         if header.magic == CURRENT_MAGIC:

@@ -1,12 +1,12 @@
-"""Work on records that may take long, as values: what a child process is given, does and answers.
+"""Record jobs: work on records that may take long, run in a child process; jobs and outcomes are values.
 
-    Check    one partition's record set of a Produce request        `check_produced`
-    Convert  batches of a log for a Fetch of versions 0 to 3        `down_convert`
-    Search   one batch for the first record of a time               `first_from`
+    CheckJob      one partition's record set of a Produce request        `check_produced`
+    ConvertJob    batches of a log for a Fetch of versions 0 to 3        `down_convert`
+    SearchJob     one batch for the first record of a timestamp          `first_at_or_after`
 
-A job and its outcome have a wire form, a JSON object and bytes: the two processes trust each other's shape but not
-each other's memory, and no object is made of what a child says but the few here. `carry_out` is the same function of
-the same job wherever it runs.
+A job and its outcome have a wire form, a JSON object and bytes: the broker does not trust the memory of a child that
+has opened hostile records, and builds only the objects of this module from its answer. `run_job` gives the same
+outcome in every process.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Any, NamedTuple
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, read_header
 from sordini.protocol.records.legacy import down_convert, message_header
-from sordini.protocol.records.legacy_validation import OldMessages, PlacedMessages
+from sordini.protocol.records.legacy_validation import LegacyMessages, OffsetMessages
 from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, check_produced
-from sordini.protocol.records.timestamp_search import first_from
+from sordini.protocol.records.timestamp_search import first_at_or_after
 
 Wire = tuple[dict[str, Any], bytes | bytearray | memoryview]
-"""A JSON object, and the bytes it is about."""
+"""A JSON object, and the bytes it describes."""
 GROUP_BYTES = 4096
-"""Old messages are indexed together up to this size, which is the default of `index.interval.bytes`."""
+"""Old messages share an index entry up to this size, the default of `index.interval.bytes`."""
 
 
-class Check(NamedTuple):
-    """Check a record set of a Produce request."""
+class CheckJob(NamedTuple):
+    """CheckJob a record set of a Produce request."""
 
     records: memoryview
     rules: ProduceRules
     now_ms: int
     produce_version: int
     base_offset: int
-    """Where the log ends now: messages of format 0 carry their offsets inside what is compressed."""
+    """The log end offset: messages of format 0 have their offsets inside the compressed data."""
 
 
-class Convert(NamedTuple):
+class ConvertJob(NamedTuple):
     """Rewrite batches in an old format, from the offset `start` on."""
 
     batches: bytes
@@ -46,7 +46,7 @@ class Convert(NamedTuple):
     bytes_max: int
 
 
-class Search(NamedTuple):
+class SearchJob(NamedTuple):
     """Find the first record of `batch` that has this time (ms) and offset, or later ones."""
 
     batch: bytes
@@ -54,11 +54,11 @@ class Search(NamedTuple):
     offset: int
 
 
-Job = Check | Convert | Search
+Job = CheckJob | ConvertJob | SearchJob
 
 
 class Found(NamedTuple):
-    """What a search came to; None where no record is late enough."""
+    """The result of a search; None where no record is late enough."""
 
     record: tuple[int, int] | None
     """Timestamp in ms, and offset."""
@@ -70,23 +70,23 @@ class Converted(NamedTuple):
     messages: bytes
 
 
-Outcome = CheckedBatches | PlacedMessages | Converted | Found
+Outcome = CheckedBatches | OffsetMessages | Converted | Found
 
 
-def carry_out(job: Job) -> Outcome:
-    """Do what a job says; raises BrokerError. OutOfTime passes, save for a search, which says how far it came."""
-    if isinstance(job, Check):
+def run_job(job: Job) -> Outcome:
+    """Run a job; raises BrokerError, and CpuTimeExceeded but for a search, which returns how far it came."""
+    if isinstance(job, CheckJob):
         checked = check_produced(job.records, job.rules, job.now_ms, produce_version=job.produce_version)
-        return placed(checked, job.base_offset) if isinstance(checked, OldMessages) else checked
-    if isinstance(job, Convert):
+        return with_offsets(checked, job.base_offset) if isinstance(checked, LegacyMessages) else checked
+    if isinstance(job, ConvertJob):
         return Converted(down_convert(job.batches, job.magic, start=job.start, bytes_max=job.bytes_max))
     header = header_of(job.batch)
-    return Found(first_from(job.batch, header, job.timestamp, job.offset))
+    return Found(first_at_or_after(job.batch, header, job.timestamp, job.offset))
 
 
-def placed(messages: OldMessages, base_offset: int) -> PlacedMessages:
-    """Give messages their offsets, and put those together that are indexed together."""
-    end_offset = messages.place(base_offset)
+def with_offsets(messages: LegacyMessages, base_offset: int) -> OffsetMessages:
+    """Give messages their offsets, and merge the headers of those that share an index entry."""
+    end_offset = messages.assign_offsets(base_offset)
     groups: list[tuple[int, BatchHeader]] = []
     for position, header in messages.batches:
         if groups and groups[-1][1].size + header.size <= GROUP_BYTES:
@@ -99,7 +99,7 @@ def placed(messages: OldMessages, base_offset: int) -> PlacedMessages:
             groups[-1] = start, merged
         else:
             groups.append((position, header))
-    return PlacedMessages(messages.buffer, groups, base_offset, end_offset)
+    return OffsetMessages(messages.buffer, groups, base_offset, end_offset)
 
 
 def header_of(batch: bytes) -> BatchHeader:
@@ -116,21 +116,21 @@ def header_of(batch: bytes) -> BatchHeader:
 
 
 def job_as_wire(job: Job) -> Wire:
-    if isinstance(job, Check):
+    if isinstance(job, CheckJob):
         about = {"do": "check", "rules": list(job.rules), "args": [job.now_ms, job.produce_version, job.base_offset]}
         return about, job.records
-    if isinstance(job, Convert):
+    if isinstance(job, ConvertJob):
         return {"do": "convert", "args": [job.magic, job.start, job.bytes_max]}, job.batches
     return {"do": "search", "args": [job.timestamp, job.offset]}, job.batch
 
 
 def job_from_wire(about: dict[str, Any], data: bytearray) -> Job:
     if about["do"] == "check":
-        return Check(memoryview(data), ProduceRules(*about["rules"]), *about["args"])
+        return CheckJob(memoryview(data), ProduceRules(*about["rules"]), *about["args"])
     if about["do"] == "convert":
-        return Convert(bytes(data), *about["args"])
+        return ConvertJob(bytes(data), *about["args"])
     assert about["do"] == "search", about
-    return Search(bytes(data), *about["args"])
+    return SearchJob(bytes(data), *about["args"])
 
 
 # The wire form of outcomes.
@@ -139,7 +139,7 @@ def job_from_wire(about: dict[str, Any], data: bytearray) -> Job:
 def outcome_as_wire(outcome: Outcome) -> Wire:
     if isinstance(outcome, CheckedBatches):
         return {"made": "batches", "count": len(outcome.batches)}, outcome.buffer
-    if isinstance(outcome, PlacedMessages):
+    if isinstance(outcome, OffsetMessages):
         rows = [
             (
                 at,
@@ -158,13 +158,13 @@ def outcome_as_wire(outcome: Outcome) -> Wire:
     return {"made": "found", "record": outcome.record}, b""
 
 
-def refusal_as_wire(error: BrokerError) -> Wire:
+def error_as_wire(error: BrokerError) -> Wire:
     records = error.records if isinstance(error, RecordsRefused) else None
     return {"code": int(error.code), "message": str(error), "records": records}, b""
 
 
 def outcome_from_wire(about: dict[str, Any], data: bytearray) -> Outcome:
-    """Raises BrokerError, the refusal that a job ended in; KeyError, TypeError or ValueError for what is no outcome."""
+    """Raises BrokerError, the error of a job; KeyError, TypeError or ValueError for a malformed outcome."""
     if "code" in about:
         code, message = ErrorCode(about["code"]), str(about["message"])
         if about["records"] is None:
@@ -177,7 +177,7 @@ def outcome_from_wire(about: dict[str, Any], data: bytearray) -> Outcome:
     if made == "messages":
         groups = [(int(at), _group(*map(int, row))) for at, *row in about["rows"]]
         base_offset, end_offset = map(int, about["range"])
-        return PlacedMessages(memoryview(data), groups, base_offset, end_offset)
+        return OffsetMessages(memoryview(data), groups, base_offset, end_offset)
     if made == "converted":
         return Converted(bytes(data))
     if made != "found":

@@ -3,12 +3,12 @@
     offset int64 | size int32 | CRC-32 uint32 | magic int8 | attributes int8 | [timestamp int64, format 1]
     key length int32, key | value length int32, value
 
-There are no batches: a message set is messages one after another. A compressed set is one *wrapper*, a message
-whose value is the compressed inner set and whose offset is that of the last inner message. Inner offsets of
-format 1 count from 0 (KIP-31), those of format 0 are absolute. A wrapper inside a wrapper is refused where it is
-sent, and read from a log to a small depth; nothing here recurses.
+There are no batches: a message set is a sequence of messages. A compressed set is one *wrapper*, a message whose value
+is the compressed inner set and whose offset is that of the last inner message. Inner offsets of format 1 count from 0
+(KIP-31), those of format 0 are absolute. A wrapper inside a wrapper is refused from a client, and read from a log to a
+small depth, without recursion.
 
-Only old clients and old logs come here: a loop in Python over the messages is fine.
+Only old clients and old logs use these formats: a loop in Python over the messages is fast enough.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ from sordini.protocol.records.compression import (
     ZSTD,
     compress,
     decompress,
-    lz4_header_broken,
-    lz4_header_mended,
+    lz4_with_format_0_checksum,
+    lz4_with_frame_checksum,
     unknown_codec,
 )
-from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, Effort, OutOfTime
+from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, CpuTimeExceeded, WorkBudget
 
 _PREFIX = struct.Struct(">qi")
 _MAGIC_POSITION = 16
 _ATTRIBUTES_POSITION = 17
 _SIZE_MIN = 14
-"""Of a message of format 0 without key and value, and so of anything that stands in a log."""
+"""Of a message of format 0 without key and value, the smallest entry of any log."""
 ENTRY_BYTES_MIN = _SIZE_MIN + LENGTH_PREFIX
 DEPTH_SENT = 1
-"""What Apache Kafka takes: messages in a wrapper."""
+"""What Apache Kafka accepts: messages in a wrapper."""
 DEPTH_READ = 4
-"""How deep a set may lie in a log that somebody else wrote."""
+"""Nesting of wrappers that is read from a log of another broker."""
 WRAPPER_BYTES = 1024 * 1024
-"""A batch that expands to more is given to old clients in several wrappers, each of which reaches this size."""
+"""A batch that expands to more is sent to old clients in wrappers of at least this size each."""
 UNLIMITED = 2**63 - 1
 WHOLE_RECORDS_MAX = 10_000
-"""Of a compressed batch with more records, those before the offset that is asked for are stepped over."""
+"""In a compressed batch with more records, those before the requested offset are skipped."""
 _FIELDS_START = {0: 18, 1: 26}
-"""Where the key's length stands, by format, counted from the offset."""
+"""Position of the key's length, by format, counted from the offset."""
 _CRC = struct.Struct(">I")
 _LENGTH = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
@@ -68,16 +68,16 @@ _HEADS = {0: struct.Struct(">bb"), 1: struct.Struct(">bbq")}
 _PREFIX_AND_HEAD = struct.Struct(">qiIbB")
 
 
-class Entry(NamedTuple):
-    """One message or batch of any format: where it stands, its whole size, and its format."""
+class RecordSetEntry(NamedTuple):
+    """One message or batch of any format: its position, its whole size, and its format."""
 
     position: int
     size: int
     magic: int
 
 
-def entries(buffer: bytes | memoryview) -> Iterator[Entry]:
-    """Yield what stands in a record set, up to the first entry that is not there as a whole.
+def entries(buffer: bytes | memoryview) -> Iterator[RecordSetEntry]:
+    """Yield the entries of a record set, up to the first incomplete one.
 
     Raises BrokerError CORRUPT_MESSAGE where a size or a format is impossible.
     """
@@ -94,12 +94,12 @@ def entries(buffer: bytes | memoryview) -> Iterator[Entry]:
             raise _corrupt(f"message format {magic} at byte {position}")
         if length > end - position - LENGTH_PREFIX:
             return
-        yield Entry(position, length + LENGTH_PREFIX, magic)
+        yield RecordSetEntry(position, length + LENGTH_PREFIX, magic)
         position += length + LENGTH_PREFIX
 
 
-def codec_of(buffer: bytes | memoryview, entry: Entry) -> int:
-    """The codec of a message of format 0 or 1; raises BrokerError for one those formats do not have."""
+def codec_of(buffer: bytes | memoryview, entry: RecordSetEntry) -> int:
+    """The codec of a message of format 0 or 1; raises BrokerError for a codec that they do not have."""
     codec = buffer[entry.position + _ATTRIBUTES_POSITION] & CODEC_MASK
     if codec >= ZSTD:
         raise unknown_codec(codec)
@@ -107,10 +107,10 @@ def codec_of(buffer: bytes | memoryview, entry: Entry) -> int:
 
 
 def message_header(buffer: bytes | memoryview, position: int, room: int) -> BatchHeader | None:
-    """What stands at `position` as the header of a batch, if it can be a message of format 0 or 1.
+    """The message of format 0 or 1 at `position`, as the header of a batch; None if it cannot be one.
 
-    It must fit into `room` bytes. A message is a batch of itself. Of a wrapper only its content says where it begins
-    and how much it holds: its header has the last offset alone, and a record count of -1. The CRC is not looked at.
+    It must fit into `room` bytes. A message is a batch of one record. Only the content of a wrapper has its base offset
+    and record count: its header has the last offset alone, and a record count of -1. The CRC is not checked.
     """
     if room < ENTRY_BYTES_MIN or len(buffer) - position < ENTRY_BYTES_MIN:
         return None
@@ -143,17 +143,17 @@ def read_any(
     data: bytes | memoryview,
     header: BatchHeader,
     expanded_bytes_max: int = EXPANDED_BYTES_MAX,
-    effort: Effort = UNBOUNDED,
+    budget: WorkBudget = UNBOUNDED,
 ) -> list[Record]:
     """The records of one whole batch or message of any format that begins `data`; raises BrokerError."""
     if header.magic == CURRENT_MAGIC:
-        return list(read_records(data, header, expanded_bytes_max=expanded_bytes_max, effort=effort))
-    entry = Entry(0, header.size, header.magic)
-    return read_entry(data, entry, expanded_bytes_max, depth_max=DEPTH_READ, effort=effort)
+        return list(read_records(data, header, expanded_bytes_max=expanded_bytes_max, budget=budget))
+    entry = RecordSetEntry(0, header.size, header.magic)
+    return read_entry(data, entry, expanded_bytes_max, depth_max=DEPTH_READ, budget=budget)
 
 
 def first_offset(data: bytes | memoryview, header: BatchHeader) -> int:
-    """The offset of the first message in a message or wrapper that fills `data`; its last one if nothing tells."""
+    """The offset of the first message in a message or wrapper that fills `data`; its last one if it is damaged."""
     if header.codec == NO_CODEC:
         return header.base_offset
     try:
@@ -164,16 +164,16 @@ def first_offset(data: bytes | memoryview, header: BatchHeader) -> int:
 
 def read_entry(
     buffer: bytes | memoryview,
-    entry: Entry,
+    entry: RecordSetEntry,
     expanded_bytes_max: int,
     *,
     depth_max: int = DEPTH_SENT,
-    effort: Effort = UNBOUNDED,
+    budget: WorkBudget = UNBOUNDED,
 ) -> list[Record]:
     """Read a message of format 0 or 1, or those inside it, with absolute offsets.
 
-    Raises BrokerError: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for a wrapper that wraps nothing, or wraps
-    wrappers more than `depth_max` deep, and what `decompress` raises.
+    Raises BrokerError: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for an empty wrapper, or wrappers nested more
+    than `depth_max` deep, and what `decompress` raises.
     """
     message, attributes = _read_message(memoryview(buffer)[entry.position : entry.position + entry.size])
     codec_of(buffer, entry)
@@ -186,24 +186,24 @@ def read_entry(
             continue
         if depth == depth_max:
             raise _invalid("a compressed message inside a compressed message")
-        inner, expanded_bytes = _unwrapped(message, attributes, entry.magic, expanded_bytes_max, effort)
+        inner, expanded_bytes = _unwrapped(message, attributes, entry.magic, expanded_bytes_max, budget)
         expanded_bytes_max -= expanded_bytes
         pending += [(one, inner_attributes, depth + 1) for one, inner_attributes in reversed(inner)]
     return found
 
 
 def _unwrapped(
-    outer: Record, attributes: int, magic: int, expanded_bytes_max: int, effort: Effort
+    outer: Record, attributes: int, magic: int, expanded_bytes_max: int, budget: WorkBudget
 ) -> tuple[list[tuple[Record, int]], int]:
-    """What a wrapper holds, each with its attributes, and how many bytes that took."""
+    """The messages in a wrapper with their attributes, and their expanded size in bytes."""
     codec = attributes & CODEC_MASK
     if outer.value is None:
         raise _invalid("a compressed message without a value")
-    data = lz4_header_mended(outer.value) if codec == LZ4 and magic == 0 else outer.value
-    expanded = decompress(codec, data, expanded_bytes_max, effort)
+    data = lz4_with_frame_checksum(outer.value) if codec == LZ4 and magic == 0 else outer.value
+    expanded = decompress(codec, data, expanded_bytes_max, budget)
     inner = []
     for one in entries(expanded):
-        effort.spend(3 * RECORD_STEPS)
+        budget.spend(3 * RECORD_STEPS)
         if one.magic != magic:
             raise _invalid(f"a message of format {one.magic} inside one of format {magic}")
         codec_of(expanded, one)
@@ -214,9 +214,9 @@ def _unwrapped(
 
 
 def _absolute(outer: Record, attributes: int, inner: list[tuple[Record, int]]) -> list[tuple[Record, int]]:
-    """Give the messages inside a wrapper of format 1 the offsets, and maybe the time, that it says."""
+    """Give the messages inside a wrapper of format 1 their absolute offsets, and its time with LogAppendTime."""
     last = inner[-1][0].offset
-    # Producers, some librdkafka among them, leave the wrapper's offset 0; then the inner ones stand.
+    # Some producers, old librdkafka among them, leave the wrapper's offset 0; then the inner ones are absolute.
     if outer.offset != 0 and outer.offset < last:
         raise _invalid(f"a wrapper's offset {outer.offset} is below its last message's {last}")
     base = outer.offset - last if outer.offset else 0
@@ -234,7 +234,7 @@ def _absolute(outer: Record, attributes: int, inner: list[tuple[Record, int]]) -
 
 
 def _read_message(message: memoryview) -> tuple[Record, int]:
-    """Check and read one whole message, a wrapper as it stands; return it and its attributes."""
+    """Check and read one whole message, a wrapper without its content; return it and its attributes."""
     offset, _ = _PREFIX.unpack_from(message)
     (crc,) = _CRC.unpack_from(message, LENGTH_PREFIX)
     if zlib.crc32(message[_MAGIC_POSITION:]) != crc:
@@ -282,14 +282,14 @@ def down_convert(
     start: int = 0,
     bytes_max: int = UNLIMITED,
     expanded_bytes_max: int = EXPANDED_BYTES_MAX,
-    effort: Effort = UNBOUNDED,
+    budget: WorkBudget = UNBOUNDED,
 ) -> bytes:
-    """Rewrite what a log holds in format 0 or 1, for Fetch versions 0-1 or 2-3.
+    """Rewrite batches of a log in format 0 or 1, for Fetch versions 0-1 or 2-3.
 
-    Offsets stay; headers and control batches are left out. Records below `start` are left out of a batch that
-    was not compressed, because there an old client takes every message for asked for; a wrapper stays whole.
-    Batches whose format is old enough are copied. A batch cut off at the end is dropped. It ends with the message or
-    wrapper that reaches `bytes_max`. Raises TooLong when `effort` is spent, and BrokerError:
+    Offsets stay; headers and control batches are left out. Records below `start` are left out of an uncompressed
+    batch, because an old client takes every message there as requested; a wrapper stays whole. Batches whose format is
+    old enough are copied. A truncated last batch is dropped. The result ends with the message or wrapper that reaches
+    `bytes_max`. Raises BudgetExceeded when `budget` is spent, and BrokerError:
     UNSUPPORTED_COMPRESSION_TYPE for zstd, which the old formats do not have, and for damaged records.
     """
     assert magic in {0, 1}, magic
@@ -298,29 +298,29 @@ def down_convert(
     size = 0
     for entry in entries(view):
         piece = view[entry.position : entry.position + entry.size]
-        effort.spend(RECORD_STEPS)
+        budget.spend(RECORD_STEPS)
         if entry.magic <= magic:
             made: Iterable[bytes] = [bytes(piece)]
         elif entry.magic == CURRENT_MAGIC:
-            made = _batch_as_messages(piece, magic, start, expanded_bytes_max, effort)
+            made = _batch_as_messages(piece, magic, start, expanded_bytes_max, budget)
         else:
-            records = read_entry(view, entry, expanded_bytes_max, depth_max=DEPTH_READ, effort=effort)
-            made = _in_wrappers(records, magic, codec_of(view, entry), start, effort)
+            records = read_entry(view, entry, expanded_bytes_max, depth_max=DEPTH_READ, budget=budget)
+            made = _in_wrappers(records, magic, codec_of(view, entry), start, budget)
         try:
             for part in made:
                 parts.append(part)
                 size += len(part)
                 if size >= bytes_max:
                     return b"".join(parts)
-        except OutOfTime:
+        except CpuTimeExceeded:
             if not parts:
                 raise
-            break  # The reader goes on from there.
+            break  # The consumer continues from there.
     return b"".join(parts)
 
 
 def _batch_as_messages(
-    batch: memoryview, magic: int, start: int, expanded_bytes_max: int, effort: Effort
+    batch: memoryview, magic: int, start: int, expanded_bytes_max: int, budget: WorkBudget
 ) -> Iterator[bytes]:
     if len(batch) < HEADER_SIZE:
         raise _corrupt(f"a batch of {len(batch)} bytes")
@@ -329,10 +329,10 @@ def _batch_as_messages(
         return
     if header.codec >= ZSTD:
         raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {header.codec} has no message format {magic}")
-    # Of a wrapper an old client takes what it asked for, so as much as fits into one is given to it whole.
+    # An old client skips the earlier messages of a wrapper, so what fits into one wrapper is sent whole.
     skipped = start if header.record_count > WHOLE_RECORDS_MAX else 0
-    records = read_records(batch, header, expanded_bytes_max=expanded_bytes_max, effort=effort, start=skipped)
-    yield from _in_wrappers(records, magic, header.codec, start, effort, log_append_time=header.is_log_append_time)
+    records = read_records(batch, header, expanded_bytes_max=expanded_bytes_max, budget=budget, start=skipped)
+    yield from _in_wrappers(records, magic, header.codec, start, budget, log_append_time=header.is_log_append_time)
 
 
 def _in_wrappers(
@@ -340,15 +340,15 @@ def _in_wrappers(
     magic: int,
     codec: int,
     start: int,
-    effort: Effort,
+    budget: WorkBudget,
     *,
     log_append_time: bool = False,
 ) -> Iterator[bytes]:
-    """The records as messages or, compressed, in wrappers; those that hold nothing from `start` on are left out."""
+    """The records as messages or, compressed, in wrappers; those without a record from `start` on are left out."""
     taken: list[Record] = []
     size = 0
     for record in records:
-        effort.spend(2 * RECORD_STEPS)
+        budget.spend(2 * RECORD_STEPS)
         if codec == NO_CODEC:
             if record.offset >= start:
                 yield write_messages([record], magic, log_append_time=log_append_time)
@@ -357,10 +357,10 @@ def _in_wrappers(
         size += ENTRY_BYTES_MIN + len(record.key or b"") + len(record.value or b"")
         if size >= WRAPPER_BYTES:
             if record.offset >= start:
-                yield write_messages(taken, magic, codec=codec, log_append_time=log_append_time, effort=effort)
+                yield write_messages(taken, magic, codec=codec, log_append_time=log_append_time, budget=budget)
             taken, size = [], 0
     if taken:
-        yield write_messages(taken, magic, codec=codec, log_append_time=log_append_time, effort=effort)
+        yield write_messages(taken, magic, codec=codec, log_append_time=log_append_time, budget=budget)
 
 
 def write_messages(
@@ -370,7 +370,7 @@ def write_messages(
     codec: int = NO_CODEC,
     codec_level: int | None = None,
     log_append_time: bool = False,
-    effort: Effort = UNBOUNDED,
+    budget: WorkBudget = UNBOUNDED,
 ) -> bytes:
     """Write a message set of format 0 or 1; compressed records go into one wrapper. Headers are left out."""
     if not records:
@@ -380,9 +380,9 @@ def write_messages(
         return b"".join(_message(record, magic, attributes) for record in records)
     first = records[0].offset if magic else 0
     inner = b"".join(_message(record._replace(offset=record.offset - first), magic, attributes) for record in records)
-    data = compress(codec, inner, level=codec_level, effort=effort)
+    data = compress(codec, inner, level=codec_level, budget=budget)
     if codec == LZ4 and magic == 0:
-        data = lz4_header_broken(data)
+        data = lz4_with_format_0_checksum(data)
     timestamp = max(record.timestamp for record in records)
     return _message(Record(records[-1].offset, timestamp, None, data), magic, attributes | codec)
 

@@ -1,9 +1,9 @@
-"""What a producer sent, checked before anything of it is stored, by the rules of Apache Kafka 3.9.
+"""Validation of produced records before they are stored, by the rules of Apache Kafka 3.9.
 
-The usual case is one version 2 batch that stays as it is: its header is checked, its CRC-32C, and when it is
-not compressed its records (`record_scan.scan`). Compressed batches pass through unopened unless a rule needs their
-records. What comes or is stored in the formats before batches goes to `old_produced`. What is checked, refused with
-which code, and where we differ, stands in docs/record-checks.md.
+The usual case is one version 2 batch that is stored unchanged: its header is checked, its CRC-32C, and when it is not
+compressed its records (`record_scan.scan`). Compressed batches are not expanded unless a rule needs their records.
+Message formats 0 and 1, sent or stored, are handled in `legacy_validation`. docs/record-checks.md lists the checks,
+the error codes, and the differences to Apache Kafka.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from sordini.protocol.records.batch import (
     stamp_max_timestamp,
 )
 from sordini.protocol.records.compression import NO_CODEC, ZSTD, check_beginning, compress, decompress, unknown_codec
-from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, Effort
+from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, WorkBudget
 
 if TYPE_CHECKING:
-    from sordini.protocol.records.legacy_validation import OldMessages
+    from sordini.protocol.records.legacy_validation import LegacyMessages
 
 UNLIMITED = 2**63 - 1
 _INT64_MAX = 2**63 - 1
@@ -48,55 +48,55 @@ _FIRST_VERSION_OF_ZSTD = 7
 
 
 class ProduceRules(NamedTuple):
-    """What a topic asks of the records sent to it; the sizes and limits come from the configuration."""
+    """The rules of a topic for produced records, from the configuration."""
 
     message_bytes_max: int
     """`max.message.bytes`: of a whole batch, as it arrives and as it is stored."""
     key_required: bool
     """The topic is compacted."""
     log_append_time: bool
-    """`message.timestamp.type`: the broker's time replaces the producer's."""
+    """`message.timestamp.type` is LogAppendTime: the broker's time replaces the producer's."""
     timestamp_before_ms_max: int
     timestamp_after_ms_max: int
     codec: int | None
     """`compression.type` as a codec number; None keeps the producer's."""
     codec_level: int | None
     check_compressed: bool
-    """Open compressed batches just to check their records."""
+    """Expand compressed batches to check their records."""
     expanded_bytes_max: int
     magic: int = CURRENT_MAGIC
-    """The message format that is stored: `message.format.version`, where the brokers' protocol lets it choose."""
+    """The message format that is stored: `message.format.version`, if `inter.broker.protocol.version` allows it."""
     zstd: bool = True
-    """Whether brokers of the protocol that is set know zstd (KIP-110)."""
+    """Whether brokers of `inter.broker.protocol.version` support zstd (KIP-110)."""
 
 
 class CheckedBatches(NamedTuple):
-    """What may be stored: a writable buffer, and where its batches start. No batch: nothing was sent."""
+    """Checked batches: a writable buffer, and the positions of its batches. No batch: nothing was sent."""
 
     buffer: memoryview
     batches: list[tuple[int, BatchHeader]]
 
 
 def check_produced(
-    records: memoryview, rules: ProduceRules, now_ms: int, *, produce_version: int, effort: Effort = UNBOUNDED
-) -> CheckedBatches | OldMessages:
+    records: memoryview, rules: ProduceRules, now_ms: int, *, produce_version: int, budget: WorkBudget = UNBOUNDED
+) -> CheckedBatches | LegacyMessages:
     """Check one partition's record set of a Produce request; raises BrokerError with Apache Kafka's code.
 
-    The answer's buffer is `records` itself unless it had to be rewritten. Offsets are not assigned yet. Raises TooLong
-    when `effort` is spent; `records` is then as it was.
+    The result's buffer is `records` itself unless it had to be rewritten. Offsets are not assigned yet. Raises
+    BudgetExceeded when `budget` is spent; `records` is then unchanged.
     """
     if len(records) >= HEADER_SIZE and rules.magic == CURRENT_MAGIC:
         header = read_header(records)
         if header.magic == CURRENT_MAGIC and header.size == len(records):
-            return _check_batch(records, header, rules, now_ms, produce_version, effort)
-    return _check_other(records, rules, now_ms, produce_version, effort)
+            return _check_batch(records, header, rules, now_ms, produce_version, budget)
+    return _check_other(records, rules, now_ms, produce_version, budget)
 
 
 def _check_other(
-    records: memoryview, rules: ProduceRules, now_ms: int, produce_version: int, effort: Effort
-) -> CheckedBatches | OldMessages:
-    """Check a record set that is not just a batch, or is not to be stored as one."""
-    # Late: few brokers ever meet an old format.
+    records: memoryview, rules: ProduceRules, now_ms: int, produce_version: int, budget: WorkBudget
+) -> CheckedBatches | LegacyMessages:
+    """Check a record set that is not exactly one batch, or is not stored as one."""
+    # Imported late: old formats are rare.
     from sordini.protocol.records import legacy_validation
 
     entries = legacy.entries(records)
@@ -109,31 +109,33 @@ def _check_other(
     if first is None:
         return CheckedBatches(records[:0], [])
     if first.magic != CURRENT_MAGIC:
-        return legacy_validation.check_messages(records, _charged([first], entries, effort), rules, now_ms, effort)
+        return legacy_validation.check_messages(records, _charged([first], entries, budget), rules, now_ms, budget)
     if next(entries, None) is not None:
         raise invalid("there is more than one record batch")
     if first.size < HEADER_SIZE:
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {first.size} bytes")
-    # Whatever follows is no whole batch; it is dropped, as a fetch may have cut it off.
+    # The rest is an incomplete batch; it is dropped, as a fetch may have truncated it.
     records = records[: first.size]
     check = _check_batch if rules.magic == CURRENT_MAGIC else legacy_validation.check_batch
-    return check(records, read_header(records), rules, now_ms, produce_version, effort)
+    return check(records, read_header(records), rules, now_ms, produce_version, budget)
 
 
-def _charged(read: list[legacy.Entry], rest: Iterable[legacy.Entry], effort: Effort) -> list[legacy.Entry]:
+def _charged(
+    read: list[legacy.RecordSetEntry], rest: Iterable[legacy.RecordSetEntry], budget: WorkBudget
+) -> list[legacy.RecordSetEntry]:
     for entry in rest:
-        effort.spend(1)
+        budget.spend(1)
         read.append(entry)
     return read
 
 
-def take_own(batch: bytearray, rules: ProduceRules, now_ms: int) -> CheckedBatches | OldMessages:
-    """A batch that this broker has built: only its size is checked; raises BrokerError MESSAGE_TOO_LARGE."""
+def accept_own_batch(batch: bytearray, rules: ProduceRules, now_ms: int) -> CheckedBatches | LegacyMessages:
+    """Accept a batch that this broker has built: only its size is checked; raises BrokerError MESSAGE_TOO_LARGE."""
     header, records = read_header(batch), memoryview(batch)
     if rules.magic != CURRENT_MAGIC:
-        from sordini.protocol.records import legacy_validation  # Late: few brokers ever meet an old format.
+        from sordini.protocol.records import legacy_validation  # Late: old formats are rare.
 
-        return legacy_validation.take_own(records, header, rules, now_ms)
+        return legacy_validation.accept_own_batch(records, header, rules, now_ms)
     if rules.log_append_time or rules.codec not in (None, header.codec):
         return _check_batch(records, header, rules, now_ms, _NEWEST_VERSION, UNBOUNDED)  # It has to be rewritten.
     if header.size > rules.message_bytes_max:
@@ -146,19 +148,19 @@ def invalid(why: str) -> BrokerError:
 
 
 def _check_batch(
-    records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, produce_version: int, effort: Effort
+    records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, produce_version: int, budget: WorkBudget
 ) -> CheckedBatches:
     """Check the one version 2 batch that fills `records`."""
     codec = check_header(records, header, rules, produce_version)
     target = codec if rules.codec is None else rules.codec
     if codec != target:
-        return _recompress(records, header, rules, now_ms, effort)
+        return _recompress(records, header, rules, now_ms, budget)
     if codec == NO_CODEC:
         body = bytes(records[HEADER_SIZE:])
-        max_timestamp = check_records(body, header, rules, now_ms, effort)
+        max_timestamp = check_records(body, header, rules, now_ms, budget)
     elif rules.check_compressed or rules.key_required:
-        body = decompress(codec, records[HEADER_SIZE:], rules.expanded_bytes_max, effort)
-        max_timestamp = check_records(body, header, rules, now_ms, effort)
+        body = decompress(codec, records[HEADER_SIZE:], rules.expanded_bytes_max, budget)
+        max_timestamp = check_records(body, header, rules, now_ms, budget)
     else:
         check_beginning(codec, records[HEADER_SIZE:])
         max_timestamp = header.max_timestamp
@@ -176,7 +178,7 @@ def _check_batch(
 
 
 def check_header(records: memoryview, header: BatchHeader, rules: ProduceRules, produce_version: int) -> int:
-    """Check all that one look at the header and its CRC can tell; return the codec."""
+    """Check the header and the CRC; return the codec."""
     (base_offset, size, _, _, crc, attributes, last_delta, _, _, producer_id, epoch, sequence, count) = header
     codec = attributes & CODEC_MASK
     if codec == ZSTD:
@@ -208,7 +210,7 @@ def check_header(records: memoryview, header: BatchHeader, rules: ProduceRules, 
 
 
 def check_target(codec: int, rules: ProduceRules) -> None:
-    """Refuse to store zstd while there may be brokers that cannot read it; `codec` is what came."""
+    """Refuse to store zstd while there may be brokers that cannot read it; `codec` is the produced one."""
     if not rules.zstd and (codec if rules.codec is None else rules.codec) == ZSTD:
         raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "inter.broker.protocol.version is older than zstd")
 
@@ -220,14 +222,14 @@ def too_large(size: int, rules: ProduceRules) -> BrokerError:
 
 
 def check_records(
-    body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int, effort: Effort = UNBOUNDED
+    body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int, budget: WorkBudget = UNBOUNDED
 ) -> int:
     """Check the expanded records; return the batch's true max timestamp."""
     least, greatest, has_null_key = record_scan.scan(
-        body, header.record_count, want_keys=rules.key_required, effort=effort
+        body, header.record_count, want_keys=rules.key_required, budget=budget
     )
     if rules.key_required and has_null_key:
-        refusal = _refusal(body, header, ErrorCode.INVALID_RECORD, KEYLESS, effort)
+        refusal = _scan_error(body, header, ErrorCode.INVALID_RECORD, KEYLESS, budget)
         assert refusal is not None, "a record without a key was found"
         raise refusal
     least += header.base_timestamp
@@ -236,9 +238,9 @@ def check_records(
         raise BrokerError(ErrorCode.INVALID_TIMESTAMP, f"timestamps from {least} to {greatest}")
     if times_are_bounded(rules):
         times = window(rules, now_ms)
-        # A range says too little where records without a time stand among others.
+        # The range is not enough where only some records have no timestamp.
         if not times.holds(least) or not times.holds(greatest) or least <= NO_TIMESTAMP <= greatest:
-            refusal = _refusal(body, header, ErrorCode.INVALID_TIMESTAMP, times, effort)
+            refusal = _scan_error(body, header, ErrorCode.INVALID_TIMESTAMP, times, budget)
             if refusal is not None:
                 raise refusal
     return max(greatest, NO_TIMESTAMP)
@@ -251,7 +253,7 @@ def times_are_bounded(rules: ProduceRules) -> bool:
 
 
 def _check_ends(header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
-    """The times of a batch that stays closed: what its header says of them."""
+    """Check the timestamps in the header of a batch that is not expanded."""
     times = window(rules, now_ms)
     for timestamp in (header.base_timestamp, header.max_timestamp):
         if not times.holds(timestamp):
@@ -262,7 +264,7 @@ def _check_ends(header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
 
 
 class Dated(Protocol):
-    """A record, as far as these rules look at it."""
+    """The fields of a record that these rules use."""
 
     @property
     def timestamp(self) -> int: ...
@@ -272,16 +274,16 @@ class Dated(Protocol):
 
 
 class Rule(Protocol):
-    """What is asked of each record."""
+    """A rule for each record."""
 
     def is_wrong(self, record: Dated) -> bool: ...
 
     def why(self, record: Dated) -> str:
-        """What is wrong with a record that is."""
+        """Why a record is wrong."""
 
 
 class _Window(NamedTuple):
-    """The times a topic takes now (KIP-937), both ends included; -1 is no time, and always taken."""
+    """The timestamps a topic accepts now (KIP-937), both ends included; -1 is none, and always accepted."""
 
     oldest_ms: int
     newest_ms: int
@@ -301,7 +303,7 @@ def window(rules: ProduceRules, now_ms: int) -> _Window:
 
 
 class _Keyless:
-    """A compacted topic takes no record without a key."""
+    """A compacted topic accepts no record without a key."""
 
     def is_wrong(self, record: Dated) -> bool:
         return record.key is None
@@ -314,8 +316,8 @@ class _Keyless:
 KEYLESS = _Keyless()
 
 
-def refusal_of(records: Iterable[Dated], code: ErrorCode, rule: Rule) -> RecordsRefused | None:
-    """The refusal that lists the records a rule finds wrong; None when there are none."""
+def invalid_records_error(records: Iterable[Dated], code: ErrorCode, rule: Rule) -> RecordsRefused | None:
+    """The error that lists the records that break a rule; None when there are none."""
     listed: list[tuple[int, str]] = []
     count = 0
     is_wrong = rule.is_wrong
@@ -327,34 +329,36 @@ def refusal_of(records: Iterable[Dated], code: ErrorCode, rule: Rule) -> Records
     return RecordsRefused(code, listed[0][1], listed, count) if listed else None
 
 
-def _refusal(body: bytes, header: BatchHeader, code: ErrorCode, rule: Rule, effort: Effort) -> RecordsRefused | None:
-    """As `refusal_of`, of the expanded records of a batch, which were checked."""
-    effort.spend(header.record_count * RECORD_STEPS)
+def _scan_error(
+    body: bytes, header: BatchHeader, code: ErrorCode, rule: Rule, budget: WorkBudget
+) -> RecordsRefused | None:
+    """As `invalid_records_error`, for the checked, expanded records of a batch."""
+    budget.spend(header.record_count * RECORD_STEPS)
     records = None
     if header.record_count > record_scan.WALKED_RECORDS_MAX:
         records = compiled_reader.each(body, header.record_count, header.base_timestamp)
     if records is None:
         plain = assemble_batch(header._replace(attributes=0), body)
         records = read_records(plain, read_header(plain))
-    return refusal_of(records, code, rule)
+    return invalid_records_error(records, code, rule)
 
 
 def _recompress(
-    records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, effort: Effort
+    records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, budget: WorkBudget
 ) -> CheckedBatches:
-    """Rewrite the batch in the topic's codec, its records checked and copied as they are."""
+    """Rewrite the batch in the topic's codec; its records are checked and copied unchanged."""
     assert rules.codec is not None
     check_target(rules.codec, rules)
-    body = decompress(header.codec, records[HEADER_SIZE:], rules.expanded_bytes_max, effort)
+    body = decompress(header.codec, records[HEADER_SIZE:], rules.expanded_bytes_max, budget)
     if rules.codec == NO_CODEC and HEADER_SIZE + len(body) > rules.message_bytes_max:
         raise too_large(HEADER_SIZE + len(body), rules)
-    max_timestamp = check_records(body, header, rules, now_ms, effort)
+    max_timestamp = check_records(body, header, rules, now_ms, budget)
     attributes = header.attributes & ~CODEC_MASK | rules.codec
     if rules.log_append_time:
         attributes |= LOG_APPEND_TIME_BIT
         max_timestamp = now_ms
     header = header._replace(attributes=attributes, max_timestamp=max_timestamp)
-    batch = assemble_batch(header, compress(rules.codec, body, level=rules.codec_level, effort=effort))
+    batch = assemble_batch(header, compress(rules.codec, body, level=rules.codec_level, budget=budget))
     return rewritten(batch, rules)
 
 

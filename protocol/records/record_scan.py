@@ -1,17 +1,17 @@
-"""Whether the records of an expanded version 2 batch are what its header says, without building a record.
+"""Checks the records of an expanded version 2 batch against its header, without building a record.
 
     length varint | attributes int8 | timestamp delta varlong | offset delta varint
     key length varint, key | value length varint, value | header count varint, headers
 
 `scan` follows every record: lengths chain exactly to the end with exactly `count` records; keys, values and
 headers lie inside their record and fill it; the header count fits what is left; offset deltas count up from 0.
-A length below 0 is null and the attributes are not looked at, as in Apache Kafka.
+A length below 0 is null and the attributes are ignored, as in Apache Kafka.
 
-Three ways lead to the same answer, chosen by cost (docs/record-checks.md has the figures):
+Three algorithms give the same result, chosen by cost (docs/record-checks.md has the figures):
   - *runs*: records of one size and shape, one after another, are compared column by column: a strided slice
     takes the same byte of every record in C, so a record costs what a few bytes of copying cost;
   - *compiled*: many records without such shape go through aiokafka's compiled reader (`compiled_reader.py`);
-  - *walk*: a loop in Python for few records, and the judge whenever the other two meet anything odd.
+  - *walk*: a loop in Python for few records, and for the final result when the other two find anything unusual.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from sordini.protocol.records.work_budget import (
     HEADER_STEPS,
     RECORD_STEPS,
     UNBOUNDED,
-    Effort,
+    WorkBudget,
 )
 
 WALKED_RECORDS_MAX = 12
-"""Up to here the walk costs less than setting up anything better."""
+"""Up to this number the walk costs less than the set-up of the others."""
 RUN_RECORDS_MIN = 24
-"""A shorter run did not pay for finding it."""
+"""A shorter run costs more to find than it saves."""
 RUN_RECORDS_MAX = 1024
-"""So far a run looks ahead: what it compares in vain when it breaks off early stays bounded."""
+"""Length of a run: bounds what is compared in vain when a run ends early."""
 RECORDS_PER_SHORT_RUN = 64
-"""One short run is allowed, and one more for so many records already taken; then the batch counts as shapeless."""
+"""One short run is allowed, and one more for each so many records taken; then the batch is irregular."""
 
 _ONE_BYTE_DELTAS = 64
 _TWO_BYTE_DELTAS = 8192
@@ -49,18 +49,18 @@ _EVEN_BYTES = bytes(range(0, 256, 2))
 
 
 Scanned = tuple[int, int, bool]
-"""What a scan learnt: the least and the greatest timestamp delta, and whether a record has no key.
+"""The result of a scan: the least and the greatest timestamp delta, and whether a record has no key.
 
-A bare tuple: making a named one costs a third of what a batch of one record may.
+A bare tuple: a named one would cost a third of the whole check of a batch of one record.
 """
 
 
 class _Shape(NamedTuple):
-    """Where one record keeps its numbers, by distance from its first byte."""
+    """Positions of the numbers of one record, relative to its first byte."""
 
     size: int
     fixed: tuple[int, ...]
-    """Bytes that must be the same in every record of this shape: lengths, counts, the time's upper bytes but two."""
+    """Bytes that are the same in every record of this shape: lengths, counts, all but two bytes of the time."""
     time_at: int
     time_size: int
     time_rest: int
@@ -70,25 +70,25 @@ class _Shape(NamedTuple):
     has_key: bool
 
 
-def scan(body: bytes, count: int, *, want_keys: bool = False, effort: Effort = UNBOUNDED) -> Scanned:
+def scan(body: bytes, count: int, *, want_keys: bool = False, budget: WorkBudget = UNBOUNDED) -> Scanned:
     """Check the expanded records of a batch; raises BrokerError INVALID_RECORD with the record's number.
 
-    Whether a key is null is only to be relied on with `want_keys`. Raises TooLong when `effort` is spent; runs, and
-    batches of a few records without headers, are not charged.
+    Whether a key is null is only exact with `want_keys`. Raises BudgetExceeded when `budget` is spent; runs,
+    and batches of a few records without headers, are not charged.
     """
-    # Seven bytes are the least a record takes, so a count that cannot fit is refused before anything is done.
+    # A record takes at least seven bytes: a count that cannot fit is refused first.
     if count <= 0 or count * 7 > len(body):
         raise _invalid(f"{count} records in {len(body)} bytes")
     if count <= WALKED_RECORDS_MAX:
-        return _walk(body, 0, 0, count, effort)
+        return _walk(body, 0, 0, count, budget)
     seen = _NOTHING
     position = first = short_runs = 0
     while first < count:
-        taken, end, run = _find_run(body, position, first, count - first, effort)
+        taken, end, run = _find_run(body, position, first, count - first, budget)
         if taken < RUN_RECORDS_MIN:
             short_runs += 1
             if taken == 0 or short_runs > 1 + first // RECORDS_PER_SHORT_RUN:
-                rest = _shapeless(body, position, first, count, effort, want_keys=want_keys)
+                rest = _irregular(body, position, first, count, budget, want_keys=want_keys)
                 return _both(seen, rest)
         seen = _both(seen, run)
         position = end
@@ -109,29 +109,31 @@ def _both(one: Scanned, other: Scanned) -> Scanned:
     return min(one[0], other[0]), max(one[1], other[1]), one[2] or other[2]
 
 
-def _shapeless(body: bytes, position: int, first: int, count: int, effort: Effort, *, want_keys: bool) -> Scanned:
+def _irregular(body: bytes, position: int, first: int, count: int, budget: WorkBudget, *, want_keys: bool) -> Scanned:
     if count - first > WALKED_RECORDS_MAX:
-        effort.spend(count // COMPILED_RECORDS_PER_STEP)
+        budget.spend(count // COMPILED_RECORDS_PER_STEP)
         seen = compiled_reader.scan(body, count, want_keys=want_keys)
         if seen is not None:
             return seen
-        effort.spend((count - first) * RECORD_STEPS)
-    return _walk(body, position, first, count, effort)
+        budget.spend((count - first) * RECORD_STEPS)
+    return _walk(body, position, first, count, budget)
 
 
 # -- runs
 
 
-def _find_run(body: bytes, start: int, first: int, count: int, effort: Effort = UNBOUNDED) -> tuple[int, int, Scanned]:
-    """How many of the next `count` records have the shape of the one at `start`, where they end, what they hold.
+def _find_run(
+    body: bytes, start: int, first: int, count: int, budget: WorkBudget = UNBOUNDED
+) -> tuple[int, int, Scanned]:
+    """How many of the next `count` records have the shape of the one at `start`, where they end, and their result.
 
-    Induction makes it sound: the first record's length is checked against its content, the next record starts
-    where it ends, and has the same length bytes, and so on; all that decides about a record is compared.
-    0 records where the one at `start` is wrong, or is written in a way that a run does not compare.
+    Correct by induction: the first record's length is checked against its content, the next record starts where it
+    ends and has the same length bytes, and so on; every byte that matters for the check is compared. 0 records where
+    the one at `start` is invalid, or is encoded in a way that a run does not compare.
     """
-    if not _looks_alike(body, start):
+    if not _seems_regular(body, start):
         return 0, start, _NOTHING
-    shape = _shape_of(body, start, first, effort)
+    shape = _shape_of(body, start, first, budget)
     if shape is None:
         return 0, start, _NOTHING
     size = shape.size
@@ -155,8 +157,8 @@ def _find_run(body: bytes, start: int, first: int, count: int, effort: Effort = 
     return taken, start + taken * size, (time_min, time_max, not shape.has_key)
 
 
-def _looks_alike(body: bytes, start: int) -> bool:
-    """Whether the next few records begin with the length of this one: a cheap guess before the real work."""
+def _seems_regular(body: bytes, start: int) -> bool:
+    """Whether the next records seem to have the length of this one: a cheap guess before the real work."""
     try:
         length, after = read_varint(body, start)
     except (IndexError, ValueError):
@@ -175,7 +177,7 @@ def _time_range(shape: _Shape, columns: list[bytes]) -> tuple[int, int]:
         raws = _extremes(low)
     else:
         raws = []
-        # Time goes on slowly: the second byte stays the same for stretches of records.
+        # Timestamps advance slowly: the second byte is the same for stretches of records.
         second = columns[1]
         while second:
             stretch = len(second) - len(second.lstrip(second[:1]))
@@ -187,9 +189,9 @@ def _time_range(shape: _Shape, columns: list[bytes]) -> tuple[int, int]:
 
 
 def _extremes(low: bytes) -> list[int]:
-    """Those lowest bytes among which the least and the greatest number are (an odd number is negative)."""
+    """The lowest bytes that include those of the least and the greatest number (an odd number is negative)."""
     first, last = low[0], low[-1]
-    # Nearly always time does not go back: then no byte is odd or lies outside the first and the last.
+    # Timestamps rarely decrease: then no byte is odd or outside the range from the first to the last.
     between = _EVEN_BYTES[first + 1 >> 1 : (last >> 1) + 1]
     return list(set(low)) if low.translate(None, between) else [first, last]
 
@@ -205,12 +207,12 @@ def _offsets_count_up(body: bytes, at: int, shape: _Shape, first: int, taken: in
     )
 
 
-def _shape_of(body: bytes, start: int, delta: int, effort: Effort) -> _Shape | None:
-    """The shape of the record at `start`, or None when it is wrong or beyond what a run can compare."""
+def _shape_of(body: bytes, start: int, delta: int, budget: WorkBudget) -> _Shape | None:
+    """The shape of the record at `start`, or None when it is invalid or a run cannot compare it."""
     try:
-        time, has_key, end = _look_closely(body, start, delta, effort)
+        time, has_key, end = _check_record(body, start, delta, budget)
     except BrokerError:
-        return None  # The walk will find it again and say what is wrong with it.
+        return None  # The walk finds it again and reports why.
     time_at = read_varint(body, start)[1] + 1
     offset_at = read_varint(body, time_at, VARLONG_BYTES_MAX)[1]
     position = read_varint(body, offset_at)[1]
@@ -245,17 +247,17 @@ def _shape_of(body: bytes, start: int, delta: int, effort: Effort) -> _Shape | N
 # -- walk
 
 
-def _walk(body: bytes, position: int, first: int, count: int, effort: Effort = UNBOUNDED) -> Scanned:
+def _walk(body: bytes, position: int, first: int, count: int, budget: WorkBudget = UNBOUNDED) -> Scanned:
     """Follow records `first` to `count` one by one, the last of which must end with the body."""
     try:
-        return _walk_fast(body, position, first, count, effort)
+        return _walk_fast(body, position, first, count, budget)
     except IndexError:
-        # Misread on the fast way, or cut short: the close look tells.
-        return _walk_closely(body, position, first, count, effort)
+        # Misread by the fast walk, or truncated: the exact walk decides.
+        return _walk_exactly(body, position, first, count, budget)
 
 
-def _walk_fast(body: bytes, position: int, first: int, count: int, effort: Effort = UNBOUNDED) -> Scanned:
-    """Read every number as one or two bytes; a record where that cannot be all goes to `_look_closely`.
+def _walk_fast(body: bytes, position: int, first: int, count: int, budget: WorkBudget = UNBOUNDED) -> Scanned:
+    """Read every number as one or two bytes; any other record goes to `_check_record`.
 
     Raises IndexError when the body ends early.
     """
@@ -293,7 +295,7 @@ def _walk_fast(body: bytes, position: int, first: int, count: int, effort: Effor
             position += 2 + ((value & 0x7F | high << 7) >> 1)
             if high >= 0x80:
                 end = -1
-        # An odd number is negative: as a key or a value 1 is null, all else wants a closer look; so do headers.
+        # An odd number is negative: 1 is a null key or value, others need the exact check; so do headers.
         if (
             position + 1 != end
             or body[position]
@@ -303,7 +305,7 @@ def _walk_fast(body: bytes, position: int, first: int, count: int, effort: Effor
             or (key & 1 and key != 1)
             or (value & 1 and value != 1)
         ):
-            time, has_key, end = _look_closely(body, start, delta, effort)
+            time, has_key, end = _check_record(body, start, delta, budget)
             has_null_key = has_null_key or not has_key
         else:
             time = (time >> 1) ^ -(time & 1)
@@ -319,10 +321,10 @@ def _walk_fast(body: bytes, position: int, first: int, count: int, effort: Effor
     return time_min, time_max, has_null_key
 
 
-def _walk_closely(body: bytes, position: int, first: int, count: int, effort: Effort = UNBOUNDED) -> Scanned:
+def _walk_exactly(body: bytes, position: int, first: int, count: int, budget: WorkBudget = UNBOUNDED) -> Scanned:
     time_min, time_max, has_null_key = _NOTHING
     for delta in range(first, count):
-        time, has_key, position = _look_closely(body, position, delta, effort)
+        time, has_key, position = _check_record(body, position, delta, budget)
         time_min, time_max = min(time_min, time), max(time_max, time)
         has_null_key = has_null_key or not has_key
     if position != len(body):
@@ -330,8 +332,8 @@ def _walk_closely(body: bytes, position: int, first: int, count: int, effort: Ef
     return time_min, time_max, has_null_key
 
 
-def _look_closely(body: bytes, start: int, delta: int, effort: Effort = UNBOUNDED) -> tuple[int, bool, int]:
-    """Check one record by the letter: its timestamp delta, whether it has a key, and where it ends."""
+def _check_record(body: bytes, start: int, delta: int, budget: WorkBudget = UNBOUNDED) -> tuple[int, bool, int]:
+    """Check one record exactly; returns its timestamp delta, whether it has a key, and where it ends."""
     try:
         length, position = read_varint(body, start)
         end = position + length
@@ -341,18 +343,18 @@ def _look_closely(body: bytes, start: int, delta: int, effort: Effort = UNBOUNDE
         offset, position = read_varint(body, position)
         if offset != delta:
             raise ValueError(f"its offset delta is {offset}")
-        has_key, position = _pass_bytes(body, position, end)
-        position = _pass_bytes(body, position, end)[1]
+        has_key, position = _skip_bytes(body, position, end)
+        position = _skip_bytes(body, position, end)[1]
         headers, position = read_varint(body, position)
-        # Two bytes are the least a header takes, so a count that cannot fit is refused before the loop.
+        # A header takes at least two bytes: a count that cannot fit is refused before the loop.
         if headers < 0 or headers > (end - position) // 2:
             raise ValueError(f"{headers} headers in {end - position} bytes")
-        effort.spend(headers * HEADER_STEPS)
+        budget.spend(headers * HEADER_STEPS)
         for _ in range(headers):
-            is_there, position = _pass_bytes(body, position, end)
+            is_there, position = _skip_bytes(body, position, end)
             if not is_there:
                 raise ValueError("a header without a key")
-            position = _pass_bytes(body, position, end)[1]
+            position = _skip_bytes(body, position, end)[1]
         if position != end:
             raise ValueError(f"it has {position - start} bytes, its length says {end - start}")
     except (IndexError, ValueError) as error:
@@ -360,8 +362,8 @@ def _look_closely(body: bytes, start: int, delta: int, effort: Effort = UNBOUNDE
     return time, has_key, end
 
 
-def _pass_bytes(body: bytes, position: int, end: int) -> tuple[bool, int]:
-    """Step over one byte string: whether it is there (a length below 0 is null), and where it ends."""
+def _skip_bytes(body: bytes, position: int, end: int) -> tuple[bool, int]:
+    """Skip one byte string; returns whether it is not null (a length below 0 is null), and where it ends."""
     length, position = read_varint(body, position)
     if length < 0:
         return False, position

@@ -1,11 +1,11 @@
-"""The first record of a batch that is late enough: what a look-up by time asks.
+"""Finds the first record of a batch at or after a timestamp, for ListOffsets.
 
-A record's time and offset stand at its beginning, so the rest of it is stepped over: to read keys, values and headers
-of a whole batch for one offset took ten times as long. A compressed batch is read while it expands, and no more of it
-is kept than one step of output: it may expand to any size.
+A record's timestamp and offset are at its beginning, so the rest of it is skipped: reading keys, values and headers of
+a whole batch for one offset took ten times as long. A compressed batch is read while it expands, and no more of it is
+kept than one step of output: it may expand to any size.
 
-Where a batch cannot be read on (it is damaged, or the processor time is used up), the first offset that was not read
-counts as found, with the batch's largest time. So a reader that goes there misses no record that it asked for.
+Where a batch cannot be read further (it is damaged, or the CPU time is used up), the result is the first offset that
+was not read, with the batch's max timestamp. So a consumer that starts there misses no matching record.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHead
 from sordini.protocol.records.compression import NO_CODEC, Expanded, expand
 from sordini.protocol.records.legacy import read_any
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint
-from sordini.protocol.records.work_budget import UNBOUNDED, Effort, OutOfTime
+from sordini.protocol.records.work_budget import UNBOUNDED, CpuTimeExceeded, WorkBudget
 
 _BEGINNING_BYTES_MAX = 5 + 1 + VARLONG_BYTES_MAX + 5
 """Length, attributes, time and offset."""
 _UNLIMITED = 2**63 - 1
 
 
-def first_from(
-    data: bytes, header: BatchHeader, timestamp: int, offset: int, effort: Effort = UNBOUNDED
+def first_at_or_after(
+    data: bytes, header: BatchHeader, timestamp: int, offset: int, budget: WorkBudget = UNBOUNDED
 ) -> tuple[int, int] | None:
     """(timestamp in ms, offset) of the first record at or after both, in the batch or message that begins `data`.
 
-    Records before it are not checked. Raises TooLong when `effort` is spent, and BrokerError for a message of format 0
-    or 1 that cannot be read.
+    Records before it are not checked. Raises BudgetExceeded when `budget` is spent, and BrokerError for a message of
+    format 0 or 1 that cannot be read.
     """
     if header.magic != CURRENT_MAGIC:
-        for record in read_any(data, header, effort=effort):
+        for record in read_any(data, header, budget=budget):
             if record.timestamp >= timestamp and record.offset >= offset:
                 return record.timestamp, record.offset
         return None
-    search = _Search(header, timestamp, offset, effort)
+    search = _Search(header, timestamp, offset, budget)
     try:
         if header.codec == NO_CODEC:
             search.take(data[HEADER_SIZE : header.size])
@@ -44,20 +44,20 @@ def first_from(
         search.finish()
     except _Found:
         pass
-    except (BrokerError, OutOfTime, IndexError, ValueError):
+    except (BrokerError, CpuTimeExceeded, IndexError, ValueError):
         search.found = max(header.max_timestamp, timestamp), max(search.next_offset, offset)
     return search.found
 
 
 class _Found(Exception):
-    """Nothing more needs to be expanded."""
+    """Raised to stop the expansion."""
 
 
 class _Search(Expanded):
-    """Takes the records of a batch step by step, and keeps what is left of a record that is not whole."""
+    """Reads the records of a batch step by step, and keeps the beginning of an incomplete record."""
 
-    def __init__(self, header: BatchHeader, timestamp: int, offset: int, effort: Effort) -> None:
-        super().__init__(_UNLIMITED, effort)
+    def __init__(self, header: BatchHeader, timestamp: int, offset: int, budget: WorkBudget) -> None:
+        super().__init__(_UNLIMITED, budget)
         self._header = header
         self._timestamp = timestamp
         self._offset = offset
@@ -65,7 +65,7 @@ class _Search(Expanded):
         self._skip = 0
         self._left = header.record_count
         self.next_offset = header.base_offset
-        """The offset behind the last record that was read."""
+        """The offset after the last record that was read."""
         self.found: tuple[int, int] | None = None
 
     def take(self, part: bytes) -> None:
@@ -77,16 +77,16 @@ class _Search(Expanded):
         self._rest = data[self._read(data, len(data) - _BEGINNING_BYTES_MAX) :]
 
     def finish(self) -> None:
-        """Read what the last bytes hold. Raises IndexError or ValueError when records are missing."""
+        """Read the records in the last bytes. Raises IndexError or ValueError when records are missing."""
         self._read(self._rest, len(self._rest) - 1)
         if self._left > 0:
             raise ValueError(f"{self._left} records are missing")
 
     def _read(self, data: bytes, last: int) -> int:
-        """Read the records that begin at `last` or before; where the first one after them begins."""
+        """Read the records that begin at `last` or before; returns the position of the next one."""
         base, header = self._header.base_timestamp, self._header
         set_by_log = header.max_timestamp if header.is_log_append_time else None
-        position, left, effort = 0, self._left, self.effort
+        position, left, budget = 0, self._left, self.budget
         while left > 0 and position <= last:
             length, at = read_varint(data, position)
             if length <= 0:
@@ -97,7 +97,7 @@ class _Search(Expanded):
             if time_ms >= self._timestamp and found >= self._offset:
                 self.found = time_ms, found
                 raise _Found
-            effort.spend(1)
+            budget.spend(1)
             self.next_offset = found + 1
             position = at + length
             left -= 1

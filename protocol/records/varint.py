@@ -1,8 +1,8 @@
 """The variable-length numbers inside version 2 records: zigzag, seven bits a byte, least significant first.
 
 A `varint` holds 32 bits in at most 5 bytes, a `varlong` 64 bits in at most 10 (as Protocol Buffers' sint32 and
-sint64). Reading past the buffer raises IndexError and an endless number raises ValueError: whoever reads a
-whole record turns both into one answer, because a handler around each number would cost more than the number.
+sint64). Reading past the buffer raises IndexError and an unterminated number raises ValueError: callers that read a
+whole record handle both once, because a handler around each number would cost more than the number.
 """
 
 from __future__ import annotations
@@ -44,4 +44,4 @@ def _written(raw: int) -> bytes:
 
 _SHORT_COUNT = 1024
 _SHORT = tuple(map(_written, range(_SHORT_COUNT)))
-"""Lengths and deltas are mostly small: looked up, they cost a third."""
+"""Lengths and deltas are mostly small: a look-up costs a third."""

@@ -1,7 +1,7 @@
 """Keys and values of the coordinators' own records: an int16 version, and a message of that version behind it.
 
-Bytes that make no sense give a `Damaged` back and raise nothing: one bad record must not cost a partition the groups
-or transactions in it. Bytes behind the message are let be, as Apache Kafka does.
+Malformed bytes return a `Damaged` and raise nothing: one bad record must not make the groups or transactions of a
+partition unavailable. Bytes after the message are ignored, as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VERSION = Struct(">h")
 
 
 class Damaged(NamedTuple):
-    """Bytes that are no such record, and why."""
+    """Malformed bytes, and why."""
 
     reason: str
 
@@ -32,7 +32,7 @@ def version_of(data: bytes | memoryview) -> int | Damaged:
 
 
 def read_versioned(cls: type[T], version: int, data: bytes | memoryview, *, newest: int) -> T | Damaged:
-    """Read what stands behind the version; `newest` is the last one that `cls` knows."""
+    """Read the message after the version; `newest` is the last version of `cls`."""
     if version > newest:
         return Damaged(f"version {version} is not known")
     try:
@@ -42,5 +42,5 @@ def read_versioned(cls: type[T], version: int, data: bytes | memoryview, *, newe
 
 
 def written(value: Any, version: int) -> bytes:
-    """The version, and the message in it."""
+    """The version, followed by the message."""
     return _VERSION.pack(version) + encode(value, version)

@@ -1,12 +1,12 @@
-"""How much work on records may be done at once: a sum of steps that is spent before the work is done.
+"""A limit on the work on records that is done on the event loop, in steps that are spent before the work.
 
-What a record set costs to open is not known from its size: 2 KiB may expand to 62 MiB, and one record may hold half a
-million headers. So the functions that open, check and write records charge an `Effort` as they go along. The event
-loop gives a small one (`INLINE_STEPS`): when it is spent, `TooLong` ends the work, nothing has changed, and the same
-work is done from its beginning in a child process (`jobs.py`). There the processor time is bounded instead.
+The cost of opening a record set is not known from its size: 2 KiB may expand to 62 MiB, and one record may hold half a
+million headers. So the functions that open, check and write records charge a `WorkBudget` as they proceed. The event
+loop gives a small one (`INLINE_STEPS`): when it is spent, `BudgetExceeded` ends the work without any change, and the
+whole work is done in a child process instead (`jobs.py`), where the CPU time is limited.
 
-One step stands for about a microsecond of a slow core. The rates are measured with the worst input of their kind
-(tests/support/worst_batches.py); ordinary input costs a fraction of what it is charged.
+One step is about a microsecond of a slow core. The rates are measured with the worst input of each kind
+(tests/support/worst_batches.py); ordinary input costs a fraction of its charge.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 INLINE_STEPS: Final = 10_000
-"""Of one request, on the loop: at most about 10 ms."""
+"""For one request on the loop: at most about 10 ms."""
 BYTES_PER_STEP: Final = 200
 """Expanded."""
 COMPILED_RECORDS_PER_STEP: Final = 3
@@ -25,19 +25,19 @@ HEADER_STEPS: Final = 1
 """One header of a record."""
 
 
-class TooLong(Exception):
+class BudgetExceeded(Exception):
     """The work takes more steps than are left. Nothing has been changed."""
 
 
-class OutOfTime(BaseException):
-    """The processor time of a piece of work is used up; raised anywhere, by a signal (`broker/record_jobs/child.py`).
+class CpuTimeExceeded(BaseException):
+    """The CPU time of a job is used up; raised anywhere, by a signal (`broker/record_jobs/child.py`).
 
-    Not an Exception, so that what catches those of foreign code lets it pass.
+    Not an Exception, so that handlers for exceptions of foreign code do not catch it.
     """
 
 
-class Effort:
-    """Steps that may still be made. One object may be used for several pieces of work, one after another."""
+class WorkBudget:
+    """Steps that are left. One budget may be shared by consecutive pieces of work."""
 
     __slots__ = ("left",)
 
@@ -45,14 +45,14 @@ class Effort:
         self.left = steps
 
     def spend(self, steps: int) -> None:
-        """Raises TooLong when fewer are left."""
+        """Raises BudgetExceeded when fewer are left."""
         left = self.left - steps
         if left < 0:
-            raise TooLong
+            raise BudgetExceeded
         self.left = left
 
 
-class Unbounded(Effort):
+class UnlimitedBudget(WorkBudget):
     """No limit on the steps: for processes that do nothing else, and for records that the broker made itself."""
 
     __slots__ = ()
@@ -61,4 +61,4 @@ class Unbounded(Effort):
         del steps
 
 
-UNBOUNDED: Final = Unbounded()
+UNBOUNDED: Final = UnlimitedBudget()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode
-from sordini.protocol.headers import read_request_header, response_header
+from sordini.protocol.headers import read_request_header
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from sordini.protocol.messages.alter_partition import (
     AlteredPartitionData,
@@ -40,6 +40,7 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
 from sordini.protocol.messages.stop_replica import StopReplicaResponse
 from sordini.protocol.messages.update_metadata import UpdateMetadataResponse
 from tests.cluster.tree import Tree
+from tests.support.response_headers import response_header
 
 _LONG_POLL_SECONDS = 0.05
 

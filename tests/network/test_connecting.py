@@ -62,7 +62,7 @@ async def test_ipv6_addresses_may_stand_in_brackets(network):
     listener.close()
 
 
-async def test_a_connection_gets_the_options_against_late_packets_and_dead_peers(network, listener):
+async def test_a_connection_gets_the_options_against_delayed_packets_and_half_open_peers(network, listener):
     client = await network.connect(listener.address, SocketOptions(user_timeout_ms=12_345), LONG_MS)
     option = client._socket.getsockopt
     assert option(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
@@ -70,14 +70,14 @@ async def test_a_connection_gets_the_options_against_late_packets_and_dead_peers
     client.close()
 
 
-async def test_nobody_listening_is_refused(network, listener):
+async def test_a_port_without_a_listener_is_refused(network, listener):
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         with pytest.raises(ConnectionRefusedError):
             await network.connect(bound.getsockname(), OPTIONS, LONG_MS)
 
 
-async def test_a_connection_to_itself_is_nobody_listening(network, monkeypatch):
+async def test_a_connection_to_itself_counts_as_a_port_without_a_listener(network, monkeypatch):
     # The system may choose the very port that is connected to for the near end, too.
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
@@ -136,7 +136,7 @@ async def test_a_resolver_that_hangs_holds_up_neither_the_loop_nor_more_than_one
     assert asked == ["slow.name"]
 
 
-async def test_a_connection_that_nobody_answers_ends_in_time_and_leaves_nothing_open(network):
+async def test_an_unanswered_connection_attempt_ends_in_time_and_leaves_nothing_open(network):
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)

@@ -12,7 +12,7 @@ import pytest
 from sordini.broker.network.limits import UNBOUNDED, ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.sockets import SystemNetwork
-from tests.support.fake_ports import FETCH, Bench, answer, is_closed, receive, receive_tags, request, send, until
+from tests.support.socket_bench import FETCH, Bench, answer, is_closed, receive, receive_tags, request, send, until
 
 
 async def is_served(client, tag=1):
@@ -20,14 +20,14 @@ async def is_served(client, tag=1):
     return await receive_tags(client, 1) == [tag]
 
 
-async def test_connections_go_to_the_processors_in_turn():
+async def test_connections_go_to_the_processors_round_robin():
     async with Bench(NetworkLimits(processors=3)) as bench:
         for _ in range(7):
             assert await is_served(await bench.connect())
         assert [processor.connections for processor in bench.server._processors] == [3, 2, 2]
 
 
-async def test_past_max_connections_peers_wait_until_somebody_leaves():
+async def test_at_max_connections_peers_wait_until_a_connection_closes():
     async with Bench(NetworkLimits(connections_max=2)) as bench:
         first, second = await bench.connect(), await bench.connect()
         assert await is_served(first)
@@ -35,7 +35,7 @@ async def test_past_max_connections_peers_wait_until_somebody_leaves():
         waiting = await bench.connect()
         await send(waiting, request(tag=3))
         assert await is_served(first)
-        assert bench.server.counts.total == 2
+        assert bench.server.quotas.total == 2
         second.close()
         assert await receive_tags(waiting, 1) == [3]
 
@@ -51,7 +51,7 @@ async def test_a_listeners_own_bound_does_not_hold_up_another_listener():
         waiting = await bench.connect("NARROW")
         await send(waiting, request(tag=2))
         assert await is_served(await bench.connect("WIDE"))
-        assert bench.server.counts.total == 2
+        assert bench.server.quotas.total == 2
         narrow.close()
         assert await receive_tags(waiting, 1) == [2]
 
@@ -84,7 +84,7 @@ async def test_past_max_connections_per_ip_a_connection_is_closed_at_once():
         assert await is_closed(await bench.connect())
         assert bench.log.at("info")[0][1] == {"address": "127.0.0.1", "reason": "max.connections.per.ip"}
         second.close()
-        await until(lambda: bench.server.counts.total == 1)
+        await until(lambda: bench.server.quotas.total == 1)
         assert await is_served(await bench.connect())
 
 
@@ -96,7 +96,7 @@ async def test_an_address_may_have_a_bound_of_its_own():
         assert await is_closed(await bench.connect())
 
 
-async def test_other_bounds_let_those_who_wait_in_and_close_nobody():
+async def test_changed_limits_accept_waiting_peers_and_close_no_connection():
     async with Bench(NetworkLimits(connections_max=1)) as bench:
         first = await bench.connect()
         assert await is_served(first)
@@ -113,9 +113,9 @@ async def test_other_bounds_let_those_who_wait_in_and_close_nobody():
         third = await bench.connect()
         await send(third, request(tag=3))
         waiting.close()
-        await until(lambda: bench.server.counts.total == 1)
+        await until(lambda: bench.server.quotas.total == 1)
         assert await is_served(first)
-        assert bench.server.counts.total == 1
+        assert bench.server.quotas.total == 1
         first.close()
         assert await receive_tags(third, 1) == [3]
 
@@ -151,10 +151,10 @@ async def test_after_a_stall_of_the_loop_what_has_arrived_is_read_before_anythin
         await send(client, request(tag=2))
         bench.clock.ms += 100_000  # Nothing ran meanwhile.
         bench.server.tick()
-        assert bench.server.counts.total == 1
+        assert bench.server.quotas.total == 1
         assert await receive_tags(client, 1) == [2]
         await bench.pass_time(10_000)
-        assert bench.server.counts.total == 1
+        assert bench.server.quotas.total == 1
 
 
 async def test_idle_connections_are_never_closed_where_the_limit_is_off():
@@ -192,17 +192,17 @@ async def test_a_connection_that_gets_the_descriptor_of_a_broken_one_is_served()
     async with Bench() as bench:
         for _ in range(3):
             broken = await bench.connect()
-            await until(lambda: bench.server.counts.total == 1)
+            await until(lambda: bench.server.quotas.total == 1)
             (channel,) = bench.channels()
             descriptor = channel._socket.fileno()
             await send(broken, b"GET / HTTP/1.1")
             assert await is_closed(broken)
-            await until(lambda: bench.server.counts.total == 0)
+            await until(lambda: bench.server.quotas.total == 0)
             assert not asyncio.get_running_loop().remove_reader(descriptor), "it is still registered"
             successor = await bench.connect()
             assert await is_served(successor)
             successor.close()
-            await until(lambda: bench.server.counts.total == 0)
+            await until(lambda: bench.server.quotas.total == 0)
 
 
 async def test_a_stop_answers_what_was_started_and_starts_nothing_more():
@@ -213,7 +213,7 @@ async def test_a_stop_answers_what_was_started_and_starts_nothing_more():
         await send(parked, request(FETCH, tag=1) + request(tag=2))
         await send(reading, request(tag=5))
         await until(lambda: bench.service.served.count(1) == bench.service.served.count(5) == 1)
-        await until(lambda: bench.server.counts.total == 3)
+        await until(lambda: bench.server.quotas.total == 3)
         stop = asyncio.create_task(bench.server.close(10_000))
         assert await is_closed(idle)
         bench.service.parked[1].resolve([answer(1)])
@@ -236,7 +236,7 @@ async def test_a_stop_waits_no_longer_than_its_deadline():
         await until(lambda: bench.service.parked)
         await bench.server.close(1)
         assert bench.service.abandoned == [1]
-        assert bench.log.at("warning")[0] == ("connections closed before they were answered", {"connections": 1})
+        assert bench.log.at("warning")[0] == ("connections closed with unanswered requests", {"connections": 1})
         assert await is_closed(client)
 
 
@@ -265,7 +265,7 @@ async def test_a_taken_port_stops_the_start_with_its_address():
             SystemNetwork().listen("127.0.0.1", port, SocketOptions())
 
 
-async def test_connections_have_the_options_against_late_packets_and_dead_peers():
+async def test_connections_have_the_options_against_delayed_packets_and_half_open_peers():
     options = SocketOptions(send_buffer_bytes=100_000, receive_buffer_bytes=120_000)
     (listening,) = SystemNetwork().listen("127.0.0.1", 0, options)
     with contextlib.closing(socket.create_connection(listening.address)):

@@ -10,11 +10,10 @@ import pytest
 
 from sordini.broker.network.limits import ConnectionLimits
 from sordini.broker.network.transport import SLICE_COPIED_BYTES_MAX
-from tests.support.fake_ports import (
+from tests.support.fake_ports import FakeFile, FakeSlice
+from tests.support.socket_bench import (
     FETCH,
     Bench,
-    FakeFile,
-    FakeSlice,
     answer,
     is_closed,
     receive,
@@ -56,7 +55,7 @@ async def expect(client, file, tag, *ranges):
     assert received == struct.pack(">iI", 4 + len(expected), tag) + expected
 
 
-async def test_records_that_were_appended_last_leave_without_a_look_at_the_file(file):
+async def test_the_newest_records_are_sent_without_reading_the_file(file):
     file.newest = lambda position, size: b"newest"[:size]
     async with Bench() as bench:
         bench.cache.is_warm = None
@@ -112,7 +111,7 @@ async def test_a_reset_in_the_middle_of_a_slice_releases_it(file):
         await send(client, request(FETCH, tag=1))
         assert len(await receive(client, 20_000)) == 20_000
         client.close()  # With unread bytes in its buffer, which makes it a reset.
-        await until(lambda: bench.server.counts.total == 0)
+        await until(lambda: bench.server.quotas.total == 0)
         assert [part.released for part in slices] == [1, 1]
         assert not bench.log.at("error")
 
@@ -126,12 +125,12 @@ async def test_a_file_that_was_cut_closes_the_connection_instead_of_spinning(fil
         assert await is_closed(client)
         assert cut.released == 1
         ((event, fields),) = bench.log.at("error")
-        assert event == "answer cut off"
+        assert event == "response truncated"
         assert "segment.log ends before position" in fields["reason"]
 
 
 @pytest.mark.parametrize("use_sendfile", [True, False])
-async def test_an_error_of_the_file_closes_the_connection_and_is_told_apart_from_the_sockets(file, use_sendfile):
+async def test_an_error_of_the_file_closes_the_connection_and_is_distinguished_from_the_sockets(file, use_sendfile):
     async with Bench(use_sendfile=use_sendfile) as bench:
         broken, behind = FakeSlice(file, 0, 100_000), FakeSlice(file, 0, 10)
         bench.service.answers[1] = fetched(1, broken, behind)
@@ -140,7 +139,7 @@ async def test_an_error_of_the_file_closes_the_connection_and_is_told_apart_from
         await send(client, request(FETCH, tag=1))
         assert await is_closed(client)
         assert (broken.released, behind.released) == (1, 1)
-        assert [event for event, _ in bench.log.at("error")] == ["answer cut off"]
+        assert [event for event, _ in bench.log.at("error")] == ["response truncated"]
         await send(other, request(tag=2))
         assert await receive_tags(other, 1) == [2]
 
@@ -156,10 +155,10 @@ async def test_a_file_that_cannot_be_read_closes_the_connection_and_names_the_fi
         await send(client, request(FETCH, tag=1))
         assert await is_closed(client)
         assert broken.released == 1
-        assert [event for event, _ in bench.log.at("error")] == ["answer cut off"]
+        assert [event for event, _ in bench.log.at("error")] == ["response truncated"]
 
 
-async def test_an_answer_completed_after_the_connection_died_releases_its_slices(file):
+async def test_a_response_completed_after_the_connection_closed_releases_its_slices(file):
     async with Bench() as bench:
         bench.service.park_tags = {1}
         client = await bench.connect()
@@ -172,7 +171,7 @@ async def test_an_answer_completed_after_the_connection_died_releases_its_slices
         assert late.released == 1
 
 
-async def test_a_complete_answer_behind_a_parked_one_is_released_when_the_connection_dies(file):
+async def test_a_complete_response_behind_a_pending_one_is_released_when_the_connection_closes(file):
     async with Bench() as bench:
         bench.service.park_tags = {1, 2}
         early, parked = FakeSlice(file, 0, 10), FakeSlice(file, 0, 10)
@@ -182,7 +181,7 @@ async def test_a_complete_answer_behind_a_parked_one_is_released_when_the_connec
         await until(lambda: 3 in bench.service.served)
         bench.service.parked[2].resolve([b"header", parked])
         client.close()
-        await until(lambda: bench.server.counts.total == 0)
+        await until(lambda: bench.server.quotas.total == 0)
         assert (early.released, parked.released) == (1, 1)
         assert bench.service.abandoned == [1]
 
@@ -204,7 +203,7 @@ async def test_cold_records_are_read_ahead_before_they_are_sent(file):
         assert cold.released == 1
 
 
-async def test_a_slice_stays_pinned_while_a_thread_reads_it_although_the_connection_died(file):
+async def test_a_slice_stays_pinned_while_a_thread_reads_it_although_the_connection_closed(file):
     async with Bench() as bench:
         bench.cache.is_cold = True
         bench.cache.gate = asyncio.Event()
@@ -214,13 +213,13 @@ async def test_a_slice_stays_pinned_while_a_thread_reads_it_although_the_connect
         await send(client, request(FETCH, tag=1))
         await until(lambda: bench.cache.warmed)
         reset(client)
-        await until(lambda: bench.server.counts.total == 0)
+        await until(lambda: bench.server.quotas.total == 0)
         assert (read.released, behind.released) == (0, 1)
         bench.cache.gate.set()
         await until(lambda: read.released == 1)
 
 
-async def test_before_a_file_is_cut_those_who_may_still_send_from_behind_the_cut_are_reset(file, other_file):
+async def test_before_a_file_is_truncated_connections_that_may_still_send_the_removed_bytes_are_reset(file, other_file):
     async with Bench() as bench:
         below, above = FakeSlice(file, 0, 1_000_000), FakeSlice(file, 0, SIZE)
         elsewhere = FakeSlice(other_file, 0, SIZE)
@@ -267,7 +266,7 @@ async def test_a_peer_that_does_not_read_its_slice_is_closed_after_a_bounded_wai
         assert "nothing could be sent" in bench.log.at("info")[0][1]["reason"]
 
 
-async def test_a_disk_that_does_not_answer_does_not_hold_a_connection_for_ever(file):
+async def test_a_disk_that_does_not_answer_does_not_hold_a_connection_forever(file):
     async with Bench(connection_limits=ConnectionLimits(stall_ms_max=30_000)) as bench:
         bench.cache.is_cold = True
         bench.cache.gate = asyncio.Event()
@@ -276,7 +275,7 @@ async def test_a_disk_that_does_not_answer_does_not_hold_a_connection_for_ever(f
         await send(client, request(FETCH, tag=1))
         await until(lambda: bench.cache.warmed)
         await bench.pass_time(33_000)
-        assert bench.server.counts.total == 0
+        assert bench.server.quotas.total == 0
         bench.cache.gate.set()
 
 
@@ -294,7 +293,7 @@ async def test_a_slow_reader_that_does_read_is_kept(file):
             while channel._transport.queued_bytes and channel._transport.bytes_sent == sent:
                 received += await receive(client, 50_000)
             await bench.pass_time(2_000)
-        assert bench.server.counts.total == 1
+        assert bench.server.quotas.total == 1
         await receive(client, 8 + SIZE + 3 - len(received))
 
 

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
-from tests.support.fake_ports import METADATA, Bench, answer, is_closed, receive_tags, request, send, until
+from tests.support.socket_bench import METADATA, Bench, answer, is_closed, receive_tags, request, send, until
 
 MIB = 1024 * 1024
 
@@ -63,7 +63,7 @@ async def test_20_000_pipelined_requests_of_a_sleeping_reader_wait_in_its_own_bu
         for tag in range(20_000):
             bench.service.answers[tag] = answer(tag, padding=10_000)
         stream = memoryview(b"".join(request(tag=tag) for tag in range(20_000)))
-        await until(lambda: bench.server.counts.total)
+        await until(lambda: bench.server.quotas.total)
         (channel,) = bench.channels()
         while stream:
             try:
@@ -92,29 +92,29 @@ async def test_a_slow_first_request_is_closed_where_a_deadline_is_configured():
         assert await receive_tags(quick, 1) == [2]
         await until(lambda: bench.server.memory.held_bytes)
         await bench.pass_time(9_000)
-        assert bench.server.counts.total == 2
+        assert bench.server.quotas.total == 2
         await bench.pass_time(2_000)
-        assert bench.server.counts.total == 1
+        assert bench.server.quotas.total == 1
         assert "no request within 10000 ms" in bench.log.at("info")[0][1]["reason"]
 
 
 async def test_a_frame_that_trickles_in_is_closed_where_a_rate_is_configured():
     async with Bench(connection_limits=ConnectionLimits(frame_bytes_per_s_min=1024)) as bench:
         slow, quick, idle = await bench.connect(), await bench.connect(), await bench.connect()
-        await until(lambda: bench.server.counts.total == 3)
+        await until(lambda: bench.server.quotas.total == 3)
         large = request(tag=1, padding=20_000)
         for start in range(0, 8_000, 2_000):
             await send(quick, large[start : start + 2_000])
             await until(lambda: bench.server.memory.held_bytes == start + 2_000)  # noqa: B023 - awaited at once.
             await bench.pass_time(1_000)
-        assert bench.server.counts.total == 3, "2 kB/s is enough, and so is nothing at all at a frame's border"
+        assert bench.server.quotas.total == 3, "2 kB/s is enough, and so is nothing at all at a frame's border"
         await send(slow, large[:100])
         await until(lambda: bench.server.memory.held_bytes == 8_100)
         await send(quick, large[8_000:])
         assert await receive_tags(quick, 1) == [1]
         await bench.pass_time(3_000)
         assert await is_closed(slow)
-        assert bench.server.counts.total == 2
+        assert bench.server.quotas.total == 2
         await send(idle, request(tag=3))
         assert await receive_tags(idle, 1) == [3]
 
@@ -146,17 +146,17 @@ async def test_at_the_memory_cap_unfinished_requests_stop_and_all_of_them_finish
         assert bench.server.memory.waiting_count == 0
 
 
-async def test_a_peer_that_dies_inside_a_frame_gives_its_memory_back():
+async def test_a_peer_that_closes_inside_a_frame_frees_its_memory():
     async with Bench() as bench:
         client = await bench.connect()
         await send(client, request(tag=1, padding=MIB)[:500_000])
         await until(lambda: bench.server.memory.held_bytes >= 500_000)
         client.close()
-        await until(lambda: bench.server.counts.total == 0)
+        await until(lambda: bench.server.quotas.total == 0)
         assert bench.server.memory.held_bytes == 0
 
 
-async def test_at_the_memory_cap_those_that_send_nothing_are_closed_with_a_line_and_a_small_request_never_waits():
+async def test_at_the_memory_cap_silent_connections_are_closed_with_a_line_and_a_small_request_never_waits():
     limits = NetworkLimits(request_memory_bytes_max=4 * MIB)
     async with Bench(limits) as bench:
         hoarders = [await bench.connect() for _ in range(4)]

@@ -8,26 +8,26 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sordini.broker.network.http import Answer, HttpLimits, HttpServer
+from sordini.broker.network.http import HttpLimits, HttpResponse, HttpServer
 from tests.support.fake_ports import ListLog
 
 PATIENCE_S = 20.0
 LARGE = b"x" * 3_000_000
 
 
-async def well() -> Answer:
-    return Answer(200, [b"all ", b"well\n"])
+async def well() -> HttpResponse:
+    return HttpResponse(200, [b"all ", b"well\n"])
 
 
-async def large() -> Answer:
-    return Answer(200, [LARGE, LARGE])
+async def large() -> HttpResponse:
+    return HttpResponse(200, [LARGE, LARGE])
 
 
-async def broken() -> Answer:
+async def broken() -> HttpResponse:
     raise ValueError("the reason")
 
 
-async def never() -> Answer:
+async def never() -> HttpResponse:
     await asyncio.Event().wait()
     raise AssertionError("nobody sets it")
 
@@ -79,7 +79,7 @@ async def test_a_path_is_answered_with_its_size_and_the_connection_ends() -> Non
         assert body == b"all well\n"
 
 
-async def test_a_query_is_not_looked_at_and_an_old_client_is_served() -> None:
+async def test_a_query_is_ignored_and_an_old_client_is_served() -> None:
     async with Site().open() as site:
         assert status(await site.ask(b"GET /well?a=b HTTP/1.0\r\n\r\n")) == 200
 
@@ -130,7 +130,7 @@ async def test_an_answer_that_is_not_made_in_time_is_given_up() -> None:
         assert await site.ask(b"GET /never HTTP/1.1\r\n\r\n") == b""
 
 
-async def test_peers_that_hold_connections_open_make_room_for_one_that_asks() -> None:
+async def test_idle_connections_are_closed_for_one_that_sends_a_request() -> None:
     async with Site(HttpLimits(connections_max=3)).open() as site:
         slow = []
         for _ in range(3):
@@ -143,7 +143,7 @@ async def test_peers_that_hold_connections_open_make_room_for_one_that_asks() ->
         assert status(await slow[2][0].read()) == 200
 
 
-async def test_when_every_place_is_being_answered_another_peer_is_turned_away() -> None:
+async def test_when_all_connections_are_being_answered_another_one_is_refused() -> None:
     async with Site(HttpLimits(connections_max=2)).open() as site:
         asked = [await site.connect() for _ in range(2)]
         for _, writer in asked:

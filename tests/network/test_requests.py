@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from sordini.broker.network.limits import ConnectionLimits
-from tests.support.fake_ports import (
+from tests.support.socket_bench import (
     FETCH,
     METADATA,
     PRODUCE,
@@ -125,10 +125,10 @@ async def test_the_number_of_parked_produces_on_a_connection_is_bounded():
 
 
 async def test_an_answer_completed_before_serve_returns_is_sent():
-    from sordini.broker.network.ports import Pending
+    from sordini.broker.network.ports import DelayedResponse
 
     def resolved():
-        pending = Pending()
+        pending = DelayedResponse()
         pending.resolve([answer(1)])
         return pending
 
@@ -157,10 +157,10 @@ async def test_an_answer_completed_from_inside_another_request_is_sent():
         assert await receive_tags(waiting, 2) == [1, 3]
 
 
-async def test_a_flood_of_one_connection_leaves_the_others_their_turns():
-    async with Bench(connection_limits=ConnectionLimits(turn_requests_max=4)) as bench:
+async def test_a_flood_on_one_connection_leaves_the_others_their_slices():
+    async with Bench(connection_limits=ConnectionLimits(slice_requests_max=4)) as bench:
         flood, other = await bench.connect(), await bench.connect()
-        await until(lambda: bench.server.counts.total == 2)
+        await until(lambda: bench.server.quotas.total == 2)
         # Both arrive before the loop looks again.
         flood.setblocking(True)
         flood.sendall(b"".join(request(tag=tag) for tag in range(1000)))
@@ -178,20 +178,20 @@ async def test_a_peer_that_hangs_up_abandons_what_it_waited_for():
         await send(client, request(PRODUCE, tag=1) + request(PRODUCE, tag=2))
         await until(lambda: 2 in bench.service.parked)
         client.close()
-        await until(lambda: bench.server.counts.total == 0)
+        await until(lambda: bench.server.quotas.total == 0)
         assert bench.service.abandoned == [1, 2]
         bench.service.parked[1].resolve([answer(1)])
 
 
 async def test_a_half_closed_peer_gets_the_answers_to_what_it_sent():
-    async with Bench(connection_limits=ConnectionLimits(turn_requests_max=2)) as bench:
+    async with Bench(connection_limits=ConnectionLimits(slice_requests_max=2)) as bench:
         bench.service.answers[3] = answer(3, padding=3_000_000)
         client = await bench.connect()
         await send(client, b"".join(request(tag=tag) for tag in range(9)) + b"\0\0")
         client.shutdown(socket.SHUT_WR)
         assert await receive_tags(client, 9) == list(range(9))
         assert await receive(client, 1) == b""
-        await until(lambda: bench.server.counts.total == 0)
+        await until(lambda: bench.server.quotas.total == 0)
 
 
 async def test_requests_without_answers_are_served_although_the_peer_left_at_once():
@@ -201,7 +201,7 @@ async def test_requests_without_answers_are_served_although_the_peer_left_at_onc
         client = await bench.connect()
         await send(client, b"".join(request(PRODUCE, tag=tag) for tag in range(50)))
         client.close()
-        await until(lambda: bench.server.counts.total == 0)
+        await until(lambda: bench.server.quotas.total == 0)
         assert bench.service.served == list(range(50))
 
 
@@ -243,15 +243,15 @@ async def test_a_waiter_that_fails_when_it_is_abandoned_does_not_keep_the_others
         await until(lambda: 2 in bench.service.parked)
         bench.service.parked[1].on_abandon = lambda: 1 / 0
         client.close()
-        await until(lambda: bench.server.counts.total == 0)
+        await until(lambda: bench.server.quotas.total == 0)
         assert bench.service.abandoned == [2]
         assert "ZeroDivisionError" in bench.log.at("error")[0][1]["traceback"]
 
 
 async def test_a_pending_answer_is_resolved_once():
-    from sordini.broker.network.ports import Pending
+    from sordini.broker.network.ports import DelayedResponse
 
-    pending = Pending()
+    pending = DelayedResponse()
     pending.resolve(None)
     with pytest.raises(AssertionError):
         pending.resolve(None)

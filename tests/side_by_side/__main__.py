@@ -1,7 +1,7 @@
 """The same hostile bytes for Sordini and for Apache Kafka 3.9.1: `make hostile` prints the table.
 
 Both run as processes with the same settings, one after the other for each attack, on loopback. Times are those of an
-honest client beside, which asks ApiVersions every few milliseconds; CPU is that of the broker with its children, until
+honest client beside, which sends ApiVersions every few milliseconds; CPU is that of the broker with its children, until
 it is quiet again, the honest client's requests included; memory is the highest during the attack, less what it was
 before. `python -m tests.side_by_side bombs epoch` has only these attacks, `--list` names all of them.
 """
@@ -60,7 +60,7 @@ def table(wanted: list[Case], sides: list[Side], size: Size) -> None:
 
 
 def row(case: Case, side: Side, size: Size) -> str:
-    """Attack one broker, and look at it afterwards."""
+    """Attack one broker, and examine it afterwards."""
     broker = side.ready(fresh=case.spoils, on_a_small_disk=case.on_a_small_disk)
     before = aftermath.partitions_of(broker) if case.spoils else None
     found = attack(broker, case, size)

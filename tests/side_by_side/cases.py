@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from sordini.broker.dispatch import bound_of
+from sordini.broker.dispatch import cost_max_of
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
@@ -119,7 +119,7 @@ def _received(client: Client) -> Answer:
 
 
 def _announce(port: int, frames: list[Sent]) -> list[Answer]:
-    """Each on a connection of its own, all of them open until the last one was looked at."""
+    """Each on its own connection; all stay open until the last one was examined."""
     clients = [Client("127.0.0.1", port, ANSWER_S_MAX) for _ in frames]
     try:
         for client, sent in zip(clients, frames, strict=True):
@@ -183,7 +183,7 @@ def largest_of(key: ApiKey, version: int, path: str, names: str, inner: int = 0)
     shape = Shape(APIS[key], version, tuple(path.split(".")), names, inner)
 
     def frames(size: Size) -> list[Sent]:
-        return [a_request(key, version, largest(shape, size.body_bytes, bound_of(APIS[key])))]
+        return [a_request(key, version, largest(shape, size.body_bytes, cost_max_of(APIS[key])))]
 
     return frames
 

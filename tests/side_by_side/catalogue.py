@@ -104,8 +104,8 @@ def _old(client: Client, size: Size) -> None:
 
 
 def old_fetch(_size: Size) -> list[Sent]:
-    wish = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=EPOCH_MAX)
-    return [a_request(ApiKey.FETCH, 1, FetchRequest(topics=[FetchTopic(topic="old", partitions=[wish])]))]
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=EPOCH_MAX)
+    return [a_request(ApiKey.FETCH, 1, FetchRequest(topics=[FetchTopic(topic="old", partitions=[partition])]))]
 
 
 def _dated(client: Client, size: Size) -> None:
@@ -116,8 +116,8 @@ def _dated(client: Client, size: Size) -> None:
 
 
 def times(_size: Size) -> list[Sent]:
-    wishes = [ListOffsetsPartition(partition_index=index, timestamp=worst_batches.TIMESTAMP) for index in range(2)]
-    topics = [ListOffsetsTopic(name="dated", partitions=wishes)]
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=worst_batches.TIMESTAMP) for index in range(2)]
+    topics = [ListOffsetsTopic(name="dated", partitions=partitions)]
     return [a_request(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(replica_id=-1, topics=topics))]
 
 

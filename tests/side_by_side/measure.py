@@ -66,7 +66,7 @@ class Neighbour(threading.Thread):
                 self.waited_s = max(self.waited_s, time.monotonic() - self.began_s)
                 self.served += 1
                 self._is_over.wait(NEIGHBOUR_PAUSE_S)
-        except OSError:  # The broker has ended, or is as good as dead.
+        except OSError:  # The broker has ended, or does not respond.
             self.waited_s = max(self.waited_s, time.monotonic() - self.began_s)
 
 

@@ -1,11 +1,11 @@
 """Attack a broker with all APIs and versions: `python -m tests.soak --minutes 10 --seed 7`.
 
 Prints once a window what was tried, how long an honest client beside waited, and what the broker has of memory and
-descriptors; in the end every finding. Exits with 1 when there is one: a fault in the log, a dead broker, an error or a
+descriptors; in the end every finding. Exits with 1 when there is one: a fault in the log, a broker that has ended, an error or a
 wrong record of the honest client, growth, a file outside of the log directory, a restart that does not find everything.
 
 `--scripts 812-812` repeats one connection of the seed's. `--between-brokers --requests 100000` is the run of what only
-brokers ask.
+brokers send.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument(
         "--scripts", default="0", metavar="A-B", help="these connections of the seed's; A: all from A on"
     )
-    parser.add_argument("--between-brokers", action="store_true", help="only what brokers ask of each other")
+    parser.add_argument("--between-brokers", action="store_true", help="only requests between brokers")
     parser.add_argument("--keep", type=Path, default=None, metavar="DIRECTORY", help="run here, and leave the files")
     given = parser.parse_args()
     seed = given.seed or str(random.SystemRandom().getrandbits(32))

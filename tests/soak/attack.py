@@ -89,7 +89,7 @@ class Script:
         return made
 
     async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Requests, several at a time, each with its answer."""
+        """Concurrent requests, each with its response."""
         for _ in range(self._chance.randint(1, 5)):
             frames = self._frames(self._chance.choice((1, 1, 2, 5, 20)))
             writer.write(b"".join(frame.data for frame in frames))
@@ -169,7 +169,7 @@ async def _received(reader: asyncio.StreamReader) -> memoryview:
 
 
 class Attack:
-    """Scripts, one after the other, on several connections at a time."""
+    """Scripts, one after the other, on concurrent connections."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._address = ("127.0.0.1", arguments.port)
@@ -212,7 +212,7 @@ def _say(tally: Tally) -> None:
     sys.stdout.flush()
 
 
-async def _until_told(reader: asyncio.StreamReader) -> None:
+async def _until_stopped(reader: asyncio.StreamReader) -> None:
     while await reader.read(100):
         pass
 
@@ -222,12 +222,12 @@ async def _main(arguments: argparse.Namespace) -> None:
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     attack = Attack(arguments)
-    telling = asyncio.create_task(_tell(attack.tally))
-    working, told = asyncio.create_task(attack.run()), asyncio.create_task(_until_told(reader))
-    await asyncio.wait([working, told], return_when=asyncio.FIRST_COMPLETED)
+    reporting = asyncio.create_task(_tell(attack.tally))
+    working, stopped = asyncio.create_task(attack.run()), asyncio.create_task(_until_stopped(reader))
+    await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
     attack.is_over = True
     await working
-    for task in (told, telling):
+    for task in (stopped, reporting):
         task.cancel()
     _say(attack.tally)
 
@@ -240,7 +240,7 @@ def main() -> None:
         "--scripts", default="0", metavar="A-B", help="the scripts to run; without an end, all from A on"
     )
     parser.add_argument("--requests", type=int, default=1 << 62, help="stop after so many")
-    parser.add_argument("--between-brokers", action="store_true", help="only what brokers ask of each other")
+    parser.add_argument("--between-brokers", action="store_true", help="only requests between brokers")
     parser.add_argument("--topic-ids", default="", help="ids of the topics that requests name, in hexadecimal")
     asyncio.run(_main(parser.parse_args()))
 

@@ -3,9 +3,9 @@
     a value = what a client would send, or a bound of its kind, or nonsense; by the name of its field
     a frame = a request, whole, or damaged: bits turned, bytes cut off or put in, another API's number, a wrong length
 
-Names come from short lists: a broker keeps what it is told of topics, groups and members, and its memory can only be
+Names come from short lists: a broker keeps the topics, groups and members that it gets, and its memory can only be
 expected to stay flat if there is a bounded number of them. One topic and one group are in no list: those of the honest
-client, which nothing here may ask to have removed. For the same reason no setting of the broker is named.
+client, which no request here may delete. For the same reason no setting of the broker is named.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sordini.protocol import primitives, schema
-from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
+from sordini.protocol.api import APIS, INTER_BROKER_APIS, Api, ApiKey
 from sordini.protocol.declare import EMPTY, ArrayOf, Field, Kind, Struct, fields_of
 from sordini.protocol.headers import request_header
 from sordini.protocol.records.batch import build_batch
@@ -92,7 +92,7 @@ class Generator:
         self._words = {name: tuple(words) for name, words in WORDS.items()}
 
     def frame(self, correlation_id: int) -> Frame:
-        """A request, one in twelve of them damaged: behind most of those the broker hears nothing more."""
+        """A request, one in twelve of them damaged: after most of those the connection closes."""
         chance = self.chance
         api = chance.choice(self._apis)
         version = chance.randint(api.min_version, api.max_version)
@@ -246,5 +246,5 @@ def _tame(key: int, message: Any) -> None:
             topic.num_partitions = min(topic.num_partitions, 8)
 
 
-BETWEEN: Final = BETWEEN_BROKERS | {ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS}
-"""What brokers ask of each other, with those that clients ask, too."""
+BETWEEN: Final = INTER_BROKER_APIS | {ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS}
+"""Requests between brokers, with those of clients."""

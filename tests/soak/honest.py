@@ -93,9 +93,9 @@ class Line:
 
     async def fetch(self, topic: str, offset: int) -> tuple[int, list[bytes | None]]:
         """The error code, and values from this offset on, as many as come at once."""
-        wish = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=ASK_BYTES)
+        partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=ASK_BYTES)
         request = FetchRequest(
-            topics=[FetchTopic(topic=topic, partitions=[wish])], max_wait_ms=1000, min_bytes=1, max_bytes=ASK_BYTES
+            topics=[FetchTopic(topic=topic, partitions=[partition])], max_wait_ms=1000, min_bytes=1, max_bytes=ASK_BYTES
         )
         (row,) = (await self.ask(ApiKey.FETCH, 12, request)).responses[0].partitions
         return row.error_code, _values(bytes(row.records or b""), offset)

@@ -65,7 +65,7 @@ class Wanted(NamedTuple):
     scripts: str = "0"
     between_brokers: bool = False
     window_s: float = 60.0
-    """How often figures are told."""
+    """Interval of the figures."""
 
 
 class Outcome(NamedTuple):
@@ -90,15 +90,15 @@ class SoakBroker(SordiniProcess):
         return [*super().command(), "--log-format", "json"]
 
 
-Tell = Callable[[str], object]
+Report = Callable[[str], object]
 
 
-async def run(wanted: Wanted, directory: Path, tell: Tell) -> Outcome:
-    """Make one run in an empty directory; `tell` gets a line at a time."""
+async def run(wanted: Wanted, directory: Path, report: Report) -> Outcome:
+    """Make one run in an empty directory; `report` gets one line at a time."""
     broker = SoakBroker(directory)
     broker.start()
     try:
-        return await Run(wanted, broker, tell).run()
+        return await Run(wanted, broker, report).run()
     finally:
         broker.kill()
 
@@ -106,10 +106,10 @@ async def run(wanted: Wanted, directory: Path, tell: Tell) -> Outcome:
 class Run:
     """A run while it lasts."""
 
-    def __init__(self, wanted: Wanted, broker: SoakBroker, tell: Tell) -> None:
+    def __init__(self, wanted: Wanted, broker: SoakBroker, report: Report) -> None:
         self._wanted = wanted
         self._broker = broker
-        self._tell = tell
+        self._report = report
         self._honest = Honest(broker.port)
         self._lines = LogLines(broker.log_path)
         self._samples: list[Sample] = []
@@ -154,25 +154,25 @@ class Run:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        began = told = time.monotonic()
+        began = reported = time.monotonic()
         async for line in process.stdout:
             now = time.monotonic()
             self._tally = json.loads(line)
             self._lines.read()
             if not self._look(now - began):
                 break
-            if now - told >= wanted.window_s:
-                self._tell(self._figures(now - began, told))
-                told = now
+            if now - reported >= wanted.window_s:
+                self._report(self._figures(now - began, reported))
+                reported = now
             if now - began >= wanted.seconds:
                 process.stdin.close()
-        self._tell(self._figures(time.monotonic() - began, told))
+        self._report(self._figures(time.monotonic() - began, reported))
         process.stdin.close()
         if await process.wait():
             self._findings.append(f"the attack ended with status {process.returncode}")
 
     def _look(self, at: float) -> bool:
-        """Take a sample; False when there is nothing to look at any more."""
+        """Take a sample; False when the broker has ended."""
         if not self._broker.is_running:
             self._findings.append(f"the broker ended after {at:.0f} s:\n{self._broker.tail()}")
             return False
@@ -214,7 +214,7 @@ class Run:
             self._findings += [f"after {how}: {wrong}" for wrong in await self._honest.administer()]
 
     async def _settled(self, first: Sample) -> Sample:
-        """What is open when the connections of the attack are gone: looked for until it is little enough."""
+        """Open descriptors after the attack's connections have closed: checked until they are few enough."""
         deadline = time.monotonic() + LIMITS["connections.max.idle.ms"] / 1000  # type: ignore[operator]
         last = watch.sample(self._broker.pid, 0.0)
         while last.files > first.files + watch.FILES_MAX and time.monotonic() < deadline:

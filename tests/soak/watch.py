@@ -1,4 +1,4 @@
-"""What is looked at while a broker is attacked: memory, descriptors, its log lines, its directories."""
+"""Measurements of a broker under attack: memory, descriptors, log lines, directories."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ RULES = ProduceRules(
     check_compressed=False,
     expanded_bytes_max=EXPANDED_BYTES_MAX,
 )
-"""What a topic asks of produced records by default."""
+"""A topic's default rules for produced records."""
 
 
 def some_records(
@@ -32,7 +32,7 @@ def some_records(
     key: bytes | None = None,
     value: bytes | None = None,
 ) -> list[Record]:
-    """Records with consecutive offsets and timestamps 1 ms apart; values tell them apart unless one is given."""
+    """Records with consecutive offsets and timestamps 1 ms apart; values differ unless one is given."""
     return [
         Record(
             base_offset + index,

@@ -16,7 +16,7 @@ from sordini.pipeline.source.client.transport import Lost, Outside
 from sordini.protocol import schema
 from sordini.protocol.api import APIS
 from sordini.protocol.errors import ErrorCode
-from sordini.protocol.headers import read_request_header, response_header
+from sordini.protocol.headers import read_request_header
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from sordini.protocol.messages.fetch import (
     AbortedTransaction,
@@ -40,6 +40,7 @@ from sordini.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from tests.support.builders import a_batch
+from tests.support.response_headers import response_header
 
 TOPIC = "orders"
 

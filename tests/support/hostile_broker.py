@@ -9,10 +9,11 @@ from typing import Any
 from sordini.protocol import primitives, schema
 from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.declare import ArrayOf, Kind, Struct, fields_of
-from sordini.protocol.headers import read_rest_of_header, request_header_version, response_header
+from sordini.protocol.headers import read_rest_of_header, request_header_version
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from sordini.protocol.messages.find_coordinator import FindCoordinatorResponse
 from sordini.protocol.messages.metadata import MetadataResponse
+from tests.support.response_headers import response_header
 
 HOSTILE = "a\x1b]0;b\x07\x08\x7f\x9b31m\u202e\u2066\u2028\rforged\nsordini is well"
 """Sets a window's title, rings, goes back, changes colours and direction, and begins a line of its own."""

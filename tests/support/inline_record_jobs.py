@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from sordini.broker.record_jobs.ports import Done
+from sordini.broker.record_jobs.ports import JobResult
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.jobs import (
     Job,
     Outcome,
-    carry_out,
+    error_as_wire,
     job_as_wire,
     job_from_wire,
     outcome_as_wire,
     outcome_from_wire,
-    refusal_as_wire,
+    run_job,
 )
 
 
@@ -22,9 +22,9 @@ def as_if_sent(job: Job) -> Outcome:
     """Carry a job out on what arrives in another process, and give back what comes from there."""
     about, data = job_as_wire(job)
     try:
-        answer = outcome_as_wire(carry_out(job_from_wire(about, bytearray(data))))
+        answer = outcome_as_wire(run_job(job_from_wire(about, bytearray(data))))
     except BrokerError as error:
-        answer = refusal_as_wire(error)
+        answer = error_as_wire(error)
     return outcome_from_wire(answer[0], bytearray(answer[1]))
 
 
@@ -40,14 +40,14 @@ class RecordsHere:
         self.before: Callable[[Job], Awaitable[None]] | None = None
         """What else happens while the worker works."""
 
-    async def run(self, job: Job, cpu_ms: int) -> Done:
+    async def run(self, job: Job, cpu_ms: int) -> JobResult:
         self.jobs.append(job)
         if self.before is not None:
             await self.before(job)
         try:
-            return Done(as_if_sent(job), min(self.cpu_ms, cpu_ms))
+            return JobResult(as_if_sent(job), min(self.cpu_ms, cpu_ms))
         except BrokerError as error:
-            return Done(error, min(self.cpu_ms, cpu_ms))
+            return JobResult(error, min(self.cpu_ms, cpu_ms))
 
     async def close(self) -> None:
         self.is_closed = True

@@ -17,9 +17,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from sordini.broker.dispatch import bound_of
+from sordini.broker.dispatch import cost_max_of
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
-from sordini.broker.network.ports import Parts, Pending, release_parts
+from sordini.broker.network.ports import DelayedResponse, Parts, release_parts
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import WireError
@@ -77,12 +77,12 @@ async def a_busy_broker() -> AsyncIterator[UnitBroker]:
 def frame_of(shape: Shape, body_bytes: int = BODY_BYTES) -> memoryview:
     """The request with the largest body that its bound allows."""
     header = request_header(shape.api, shape.version, 77, "test")
-    message = largest(shape, body_bytes, bound_of(shape.api))
+    message = largest(shape, body_bytes, cost_max_of(shape.api))
     return memoryview(bytearray(header + schema.encode(message, shape.version)))
 
 
 async def measure(broker: UnitBroker, frame: memoryview, meter: Callable[[], float] = time.thread_time) -> Measured:
-    """Serve a request while another client waits for its turn in every round of the loop."""
+    """Serve a request while another client has a request in every round of the loop."""
     began_s = time.process_time()
     waited, outcome, answer = await _serve(broker, frame, meter)
     size = sum(len(part) if isinstance(part, bytes | bytearray | memoryview) else part.size for part in answer or ())
@@ -101,7 +101,7 @@ async def _serve(broker: UnitBroker, frame: memoryview, meter: Callable[[], floa
     except WireError as error:
         return meter() - before, f"closed: {error!s:.90}", None
     waited = meter() - before
-    if not isinstance(answer, Pending):
+    if not isinstance(answer, DelayedResponse):
         return waited, "answered at once", answer
     failures: list[Exception] = []
     answer.on_failure = failures.append

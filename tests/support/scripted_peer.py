@@ -11,7 +11,8 @@ from sordini.broker.network.ports import Network, Socket, SocketOptions
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.framing import BufferPool, FrameReader
-from sordini.protocol.headers import read_request_header, response_header
+from sordini.protocol.headers import read_request_header
+from tests.support.response_headers import response_header
 
 HOST = "127.0.0.1"
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import BatchHeader, Record, assemble_batch, build_batch
-from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD, compress, lz4_header_broken
+from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD, compress, lz4_with_format_0_checksum
 from sordini.protocol.records.varint import varint
 
 MIB = 1024 * 1024
@@ -59,7 +59,7 @@ def endless_zstd(expanded_bytes: int = 8 * 1024 * MIB) -> bytes:
 
 @lru_cache(maxsize=16)
 def tiny_records(count: int | None = None, codec: int = ZSTD, *, key: bool = False, shapes: int = 1) -> bytes:
-    """The smallest records there are, without a key unless one is asked for; as many as fit, unless a count is given.
+    """The smallest possible records, without a key unless one is given; as many as fit, unless a count is given.
 
     With more than one shape neighbours differ in size, so that no run of alike records can be checked at once.
     """
@@ -133,7 +133,7 @@ def deep_wrappers(depth: int = 4, codec: int = GZIP, magic: int = 1, messages: i
 def _wrapped(inner: bytes, codec: int, magic: int, last_offset: int) -> bytes:
     data = compress(codec, inner)
     if codec == LZ4 and magic == 0:
-        data = lz4_header_broken(data)
+        data = lz4_with_format_0_checksum(data)
     return _message(last_offset, data, magic, codec)
 
 

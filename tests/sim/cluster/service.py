@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from sordini.broker.network.ports import SocketOptions
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
-from sordini.protocol.headers import read_request_header, response_header
+from sordini.protocol.headers import read_request_header
+from tests.support.response_headers import response_header
 from tests.support.simulated_network import Address, SimListeningSocket, SimNetwork, SimSocket
 from tests.support.virtual_loop import SimLoop
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.dispatch import COST_AT_ONCE, Call, Dispatcher, Encoded, Lane, Route, bound_of
+from sordini.broker.dispatch import COST_AT_ONCE, Call, Dispatcher, EncodedBody, Route, VersionedApi, cost_max_of
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.error_responses import ROWS_PER_PIECE
 from sordini.broker.requests.slice_scheduler import STEPS_PER_SLICE, Work
 from sordini.protocol import schema
@@ -65,7 +65,9 @@ def test_a_refusal_becomes_its_code_and_is_not_logged() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), KeyError(3), OSError(5, "no"), RecursionError()])
-def test_any_other_failure_becomes_an_unknown_error_with_one_line_that_says_who_asked_what(error: Exception) -> None:
+def test_any_other_failure_becomes_an_unknown_error_with_one_line_that_names_the_peer_and_the_api(
+    error: Exception,
+) -> None:
     desk = Desk(raising(error))
     answer = read_answer(COORDINATOR, 2, desk.serve(2))
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -94,7 +96,7 @@ def test_requests_and_errors_are_counted_by_api_and_version() -> None:
     desk = Desk(raising(BrokerError(ErrorCode.NOT_COORDINATOR)))
     for version in (0, 0, 2):
         desk.serve(version)
-    counted = {(lane.api.key, lane.version): (lane.requests, lane.errors) for lane in desk.dispatcher.lanes}
+    counted = {(lane.api.key, lane.version): (lane.requests, lane.errors) for lane in desk.dispatcher.versioned_apis}
     assert counted == {(COORDINATOR, 0): (2, 2), (COORDINATOR, 2): (1, 1)}
 
 
@@ -102,11 +104,11 @@ def test_requests_and_errors_are_counted_by_api_and_version() -> None:
     ("key", "version"),
     [(999, 0), (-1, 0), (ApiKey.LEADER_AND_ISR, 0), (COORDINATOR, 7), (COORDINATOR, -1), (ApiKey.FETCH, 4)],
 )
-def test_what_nobody_serves_ends_the_connection_and_is_named(key: int, version: int) -> None:
+def test_a_request_that_is_not_served_ends_the_connection_and_is_named(key: int, version: int) -> None:
     desk = Desk(raising(AssertionError()))
     with pytest.raises(WireError, match="is not served"):
         desk.raw(struct.pack(">hhih", key, version, 1, -1) + bytes(50))
-    assert list(desk.dispatcher.lanes) == [], "a peer cannot fill the table with versions it made up"
+    assert list(desk.dispatcher.versioned_apis) == [], "a peer cannot fill the table with versions it made up"
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 4, 7, 8, 9])
@@ -130,7 +132,7 @@ def test_api_versions_from_the_future_is_answered_in_version_0_with_what_it_may_
     answer = read_answer(ApiKey.API_VERSIONS, 0, desk.raw(head + body))
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(ApiKey.API_VERSIONS, 0, 5)]
-    assert list(desk.dispatcher.lanes) == []
+    assert list(desk.dispatcher.versioned_apis) == []
 
 
 def test_the_answer_to_api_versions_has_a_classic_header_in_every_version() -> None:
@@ -147,7 +149,7 @@ def test_the_answer_to_api_versions_has_a_classic_header_in_every_version() -> N
 
 def test_what_was_encoded_before_is_framed_as_it_is() -> None:
     body = schema.encode(refuse(None, ErrorCode.NOT_COORDINATOR), 3)
-    desk = Desk(lambda call: Encoded(body))
+    desk = Desk(lambda call: EncodedBody(body))
     (frame,) = desk.serve(3)
     assert bytes(frame) == struct.pack(">iix", 5 + len(body), 77) + body
 
@@ -176,7 +178,7 @@ class Content(FakeSlice):
 def test_slices_stand_between_the_bytes_around_them_and_count_in_the_size(version: int) -> None:
     first, second = b"first records", b"second"
     pieces = [Content(first), Content(second)]
-    lane = Lane(APIS[ApiKey.FETCH], version, Route(ApiKey.FETCH, raising(AssertionError()), refuse))
+    lane = VersionedApi(APIS[ApiKey.FETCH], version, Route(ApiKey.FETCH, raising(AssertionError()), refuse))
     call = Call(lane, a_peer(), 77, None, FetchRequest())
     parts = call.frame(fetched(*pieces, b""))
     assert [part for part in parts if isinstance(part, Content)] == pieces
@@ -187,19 +189,19 @@ def test_slices_stand_between_the_bytes_around_them_and_count_in_the_size(versio
 
 @pytest.mark.parametrize("version", [4, 12])
 def test_an_answer_that_ends_with_a_slice_has_no_empty_part_behind_it(version: int) -> None:
-    lane = Lane(APIS[ApiKey.FETCH], version, Route(ApiKey.FETCH, raising(AssertionError()), refuse))
+    lane = VersionedApi(APIS[ApiKey.FETCH], version, Route(ApiKey.FETCH, raising(AssertionError()), refuse))
     parts = Call(lane, a_peer(), 77, None, FetchRequest()).frame(fetched(Content(b"records")))
     assert all(len(part) for part in parts if not isinstance(part, Content))
     assert isinstance(parts[-1], Content) is (version == 4), "flexible versions end with tags"
 
 
-async def later(desk_work: Callable[[], Any]) -> tuple[Desk, Pending]:
+async def later(desk_work: Callable[[], Any]) -> tuple[Desk, DelayedResponse]:
     async def work() -> Any:
         return desk_work()
 
-    desk = Desk(lambda call: desk.dispatcher.later(call, work()))
+    desk = Desk(lambda call: desk.dispatcher.respond_later(call, work()))
     pending = desk.serve()
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, DelayedResponse)
     assert not pending.is_answered
     await asyncio.wait(desk.tasks)
     return desk, pending
@@ -233,7 +235,7 @@ async def test_a_failure_that_comes_later_is_fenced_like_one_at_once(
     desk, pending = await later(fail)
     assert read_answer(COORDINATOR, 0, pending.parts).error_code == code
     assert len(desk.log.at("error")) == lines
-    (lane,) = desk.dispatcher.lanes
+    (lane,) = desk.dispatcher.versioned_apis
     assert (lane.requests, lane.errors) == (1, 1)
 
 
@@ -261,7 +263,7 @@ def coordinators(count: int) -> FindCoordinatorResponse:
 
 async def answered(desk: Desk, pending: Any) -> Any:
     """The answer, and how many slices of which size it took."""
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, DelayedResponse)
     while not pending.is_answered:  # noqa: ASYNC110 - each round of the loop is a slice.
         await asyncio.sleep(0)
     assert desk.dispatcher.slices.waiting == 0
@@ -271,12 +273,12 @@ async def answered(desk: Desk, pending: Any) -> Any:
 async def test_a_request_of_many_elements_is_read_and_answered_in_slices() -> None:
     desk = Desk(lambda call: coordinators(len(call.body.coordinator_keys)))
     pending = desk.serve(4, request=many_keys())
-    assert pending.holds, "nothing behind it may start"
+    assert pending.blocks_pipeline, "nothing behind it may start"
     assert len((await answered(desk, pending)).coordinators) == MANY
     slices = desk.dispatcher.slices
     assert slices.slices >= 2 * MANY // STEPS_PER_SLICE
     assert slices.steps_max <= STEPS_PER_SLICE
-    (lane,) = desk.dispatcher.lanes
+    (lane,) = desk.dispatcher.versioned_apis
     assert lane.requests == 1
 
 
@@ -302,17 +304,17 @@ async def test_a_handlers_steps_are_made_at_once_when_they_are_few_and_in_slices
 
 
 async def test_an_answer_that_comes_later_to_a_long_request_is_written_in_slices_too() -> None:
-    promises: list[tuple[Call, Pending]] = []
+    promises: list[tuple[Call, DelayedResponse]] = []
 
-    def handle(call: Call) -> Pending:
-        promises.append((call, Pending()))
+    def handle(call: Call) -> DelayedResponse:
+        promises.append((call, DelayedResponse()))
         return promises[0][1]
 
     desk = Desk(handle)
     pending = desk.serve(4, request=many_keys())
     while not promises or desk.dispatcher.slices.waiting:  # noqa: ASYNC110 - as above.
         await asyncio.sleep(0)
-    assert not pending.holds, "it only waits now"
+    assert not pending.blocks_pipeline, "it only waits now"
     before = desk.dispatcher.slices.slices
     call, promise = promises[0]
     call.complete(promise, coordinators(MANY))
@@ -340,7 +342,7 @@ async def test_a_long_request_that_is_refused_is_refused_in_slices_with_a_row_fo
 @pytest.mark.parametrize("damage", ["too many", "cut short", "not text"])
 async def test_what_is_wrong_far_behind_in_a_long_request_ends_its_connection(damage: str) -> None:
     desk = Desk(lambda call: coordinators(0))
-    count = bound_of(APIS[COORDINATOR]) // ROW_COST + 1 if damage == "too many" else MANY
+    count = cost_max_of(APIS[COORDINATOR]) // ROW_COST + 1 if damage == "too many" else MANY
     body = bytearray(schema.encode(many_keys(count), 4))
     if damage == "not text":
         body[-2] = 0xFF
@@ -359,13 +361,13 @@ async def test_what_is_wrong_far_behind_in_a_long_request_ends_its_connection(da
 
 async def test_a_larger_request_may_have_more_elements_in_proportion_and_one_between_brokers_twice_as_many() -> None:
     desk = Desk(lambda call: coordinators(0))
-    count = bound_of(APIS[COORDINATOR]) // ROW_COST + 1
+    count = cost_max_of(APIS[COORDINATOR]) // ROW_COST + 1
     request = FindCoordinatorRequest(coordinator_keys=["x" * 30] * count)  # 1.5 MiB.
     assert (await answered(desk, desk.serve(4, request=request))).coordinators == []
-    assert bound_of(APIS[ApiKey.UPDATE_METADATA]) == 2 * bound_of(APIS[COORDINATOR])
+    assert cost_max_of(APIS[ApiKey.UPDATE_METADATA]) == 2 * cost_max_of(APIS[COORDINATOR])
 
 
-async def test_a_long_request_whose_connection_dies_costs_nothing_more() -> None:
+async def test_a_long_request_whose_connection_closes_costs_nothing_more() -> None:
     handled: list[Call] = []
 
     def handle(call: Call) -> FindCoordinatorResponse:

@@ -14,9 +14,10 @@ from sordini.cli.options import Failure
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
-from sordini.protocol.headers import RequestHeader, read_rest_of_header, request_header_version, response_header
+from sordini.protocol.headers import RequestHeader, read_rest_of_header, request_header_version
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.support.response_headers import response_header
 
 Answer = Callable[[RequestHeader], bytes | None]
 

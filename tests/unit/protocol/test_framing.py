@@ -142,7 +142,7 @@ def test_a_frame_of_exactly_the_largest_size_is_taken():
     assert receive(reader, framed(b"x" * 1000)) == [b"x" * 1000]
 
 
-def test_whole_frames_are_handed_out_in_place_and_writable():
+def test_whole_frames_are_returned_in_place_and_writable():
     pool = BufferPool()
     buffer = pool.take()
     pool.give(buffer)
@@ -165,7 +165,7 @@ def test_a_long_frame_is_received_behind_its_beginning_without_a_copy():
     assert reader._buffer is first
 
 
-def test_a_buffer_is_not_used_again_while_a_view_of_a_frame_lives():
+def test_a_buffer_is_not_reused_while_a_view_of_a_frame_exists():
     pool = BufferPool()
     reader = FrameReader(MAX, pool)
     space = reader.space()

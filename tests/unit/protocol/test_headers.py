@@ -14,8 +14,8 @@ from sordini.protocol.headers import (
     read_response_header,
     request_header,
     request_header_version,
-    response_header,
 )
+from tests.support.response_headers import response_header
 
 PRODUCE, FETCH, API_VERSIONS = APIS[ApiKey.PRODUCE], APIS[ApiKey.FETCH], APIS[ApiKey.API_VERSIONS]
 SHUTDOWN = APIS[ApiKey.CONTROLLED_SHUTDOWN]

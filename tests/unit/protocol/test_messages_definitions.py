@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sordini.protocol import primitives
-from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
+from sordini.protocol.api import APIS, INTER_BROKER_APIS, Api, ApiKey
 from sordini.protocol.declare import EMPTY, NEVER, ArrayOf, Field, Kind, Struct, flexible_from
 from sordini.protocol.errors import ErrorCode
 from tests.outside.versions import APACHE_KAFKA, NEWEST_APACHE_KAFKA, OLDER_APACHE_KAFKA
@@ -163,7 +163,9 @@ def test_every_field_is_declared_as_the_definition_has_it(api: Api, release: str
 
 
 @pytest.mark.parametrize(
-    "api", [APIS[key] for key in sorted(BETWEEN_BROKERS - {ApiKey.ALLOCATE_PRODUCER_IDS})], ids=lambda api: api.key.name
+    "api",
+    [APIS[key] for key in sorted(INTER_BROKER_APIS - {ApiKey.ALLOCATE_PRODUCER_IDS})],
+    ids=lambda api: api.key.name,
 )
 def test_what_brokers_ask_of_one_another_is_declared_as_the_oldest_has_it(api: Api) -> None:
     check_fields(api, OLDEST)
@@ -174,7 +176,7 @@ def check_fields(api: Api, release: str) -> None:
         definition = definitions(release)[cls.__name__]
         assert definition["apiKey"] == api.key
         if definition["validVersions"] == "none":
-            assert api.key in BETWEEN_BROKERS, "what only brokers of a ZooKeeper cluster send is gone from 4.0 on"
+            assert api.key in INTER_BROKER_APIS, "what only brokers of a ZooKeeper cluster send is gone from 4.0 on"
             continue
         structs = {common["name"]: common["fields"] for common in definition.get("commonStructs", [])}
         flexible = definition["flexibleVersions"]
@@ -187,13 +189,13 @@ def check_fields(api: Api, release: str) -> None:
 def versions_in(definition: dict[str, Any], api: Api) -> range:
     """The versions that a release has and, of what brokers ask of one another, that 3.9 has."""
     versions = bounds(definition["validVersions"])
-    return range(versions.start, min(versions.stop, api.max_version + 1)) if api.key in BETWEEN_BROKERS else versions
+    return range(versions.start, min(versions.stop, api.max_version + 1)) if api.key in INTER_BROKER_APIS else versions
 
 
 @apis
 def test_versions_run_from_the_oldest_of_3_9_to_the_newest_of_4_4(api: Api) -> None:
     oldest = bounds(definitions(OLD)[api.request.__name__]["validVersions"])
-    last = OLD if api.key in BETWEEN_BROKERS else NEW
+    last = OLD if api.key in INTER_BROKER_APIS else NEW
     newest = bounds(definitions(last)[api.request.__name__]["validVersions"])
     assert (api.min_version, api.max_version) == (oldest[0], newest[-1])
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sordini.protocol import schema
-from sordini.protocol.api import APIS, BETWEEN_BROKERS, ApiKey
+from sordini.protocol.api import APIS, INTER_BROKER_APIS, ApiKey
 from sordini.protocol.declare import ArrayOf, Field, Struct
 from sordini.protocol.messages.api_versions import ApiVersionsResponse
 from sordini.protocol.primitives import Fixed
@@ -56,7 +56,7 @@ def converted_value(field: Field, value: Any, their_field: Any, version: int) ->
 
 
 def test_kafka_python_knows_every_message_that_a_client_sends() -> None:
-    others = [APIS[key] for key in (*BETWEEN_BROKERS, ApiKey.CONSUMER_GROUP_HEARTBEAT)]  # KIP-848 it does not speak.
+    others = [APIS[key] for key in (*INTER_BROKER_APIS, ApiKey.CONSUMER_GROUP_HEARTBEAT)]  # KIP-848 it does not speak.
     assert {cls.__name__ for cls in UNKNOWN} <= {cls.__name__ for api in others for cls in (api.request, api.response)}
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.protocol.request_pipeline import ConnectionOrder, Turn, is_produce
+from sordini.protocol.request_pipeline import RequestPipeline, ResponseSlot, is_produce
 
 PRODUCE = memoryview(b"\x00\x00\x00\x09produce")
 FETCH = memoryview(b"\x00\x01\x00\x0cfetch")
@@ -11,10 +11,10 @@ STRANGE = memoryview(b"\x00")
 
 
 def order_with(*frames, parked_max=10, parked_bytes_max=1000):
-    order = ConnectionOrder(parked_max, parked_bytes_max)
+    order = RequestPipeline(parked_max, parked_bytes_max)
     turns = []
     for frame in frames:
-        turn = Turn()
+        turn = ResponseSlot()
         order.park(turn, frame)
         turns.append(turn)
     return order, turns
@@ -70,7 +70,7 @@ def test_an_answer_made_at_once_waits_for_the_parked_ones_before_it():
     assert order.take_answers() == ["a", "b"]
 
 
-def test_a_request_without_an_answer_keeps_its_place_but_sends_nothing():
+def test_a_request_without_a_response_keeps_its_slot_but_sends_nothing():
     order, (first, second) = order_with(PRODUCE, PRODUCE)
     answer(second, "b")
     answer(first, None)
@@ -106,13 +106,13 @@ def test_what_is_abandoned_is_handed_back_oldest_first():
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=60))
 def test_whatever_is_answered_when_answers_keep_the_order_and_only_produces_overlap(script):
-    order = ConnectionOrder(parked_max=5, parked_bytes_max=10_000)
+    order = RequestPipeline(parked_max=5, parked_bytes_max=10_000)
     unanswered, sent, started = [], [], 0
     for wants_produce, which in script:
         frame = PRODUCE if wants_produce else FETCH
         if order.may_start(frame):
             assert not unanswered or (is_produce(frame) and all(turn.is_produce for turn in order.waiting))
-            turn = Turn()
+            turn = ResponseSlot()
             order.park(turn, frame)
             unanswered.append((turn, started))
             started += 1
@@ -128,17 +128,17 @@ def test_whatever_is_answered_when_answers_keep_the_order_and_only_produces_over
 
 
 def test_nothing_starts_behind_a_produce_that_is_still_to_be_written() -> None:
-    order = ConnectionOrder(10, 10**6)
-    first, second = Turn(), Turn()
-    second.holds = True
+    order = RequestPipeline(10, 10**6)
+    first, second = ResponseSlot(), ResponseSlot()
+    second.blocks_pipeline = True
     order.park(first, PRODUCE)
     assert order.may_start(PRODUCE)
     order.park(second, PRODUCE)
     assert not order.may_start_any()
-    assert order.is_held()
+    assert order.is_blocked()
     first.is_answered = True
     order.take_answers()
     assert not order.may_start(PRODUCE)
-    second.holds = False
+    second.blocks_pipeline = False
     assert order.may_start(PRODUCE)
-    assert not order.is_held()
+    assert not order.is_blocked()

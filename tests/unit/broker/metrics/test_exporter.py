@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sordini.broker.metrics.exporter import FAMILIES, ROWS_PER_TURN, render
-from sordini.broker.metrics.families import Durations, Family, Kind, Row
+from sordini.broker.metrics.exporter import FAMILIES, ROWS_PER_SLICE, render
+from sordini.broker.metrics.families import Histogram, Kind, MetricFamily, Sample
 from sordini.broker.metrics.latency import BITS
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "metrics.md"
@@ -22,11 +22,13 @@ NOTHING: Any = None
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-def family_of(rows: list[Row], labels: tuple[str, ...] = (), kind: Kind = Kind.GAUGE, name: str = "a_thing") -> Family:
-    return Family(name, kind, "What it is.", labels, lambda _: rows)
+def family_of(
+    rows: list[Sample], labels: tuple[str, ...] = (), kind: Kind = Kind.GAUGE, name: str = "a_thing"
+) -> MetricFamily:
+    return MetricFamily(name, kind, "What it is.", labels, lambda _: rows)
 
 
-async def rendered(*families: Family) -> str:
+async def rendered(*families: MetricFamily) -> str:
     return b"".join(await render(families, NOTHING)).decode()
 
 
@@ -62,7 +64,7 @@ async def test_a_label_forges_no_line(label: str) -> None:
 async def test_a_histogram_has_its_buckets_count_and_sum() -> None:
     counts = [0] * (BITS + 1)
     counts[14], counts[40] = 3, 1
-    rows: list[Row] = [(("FETCH",), Durations(counts, 2_000_000_000))]
+    rows: list[Sample] = [(("FETCH",), Histogram(counts, 2_000_000_000))]
     samples = read(await rendered(family_of(rows, ("api",), Kind.HISTOGRAM)))
     assert samples["a_thing_count", (("api", "FETCH"),)] == 4
     assert samples["a_thing_sum", (("api", "FETCH"),)] == 2.0
@@ -71,9 +73,9 @@ async def test_a_histogram_has_its_buckets_count_and_sum() -> None:
     assert samples["a_thing_bucket", (("api", "FETCH"), ("le", "+Inf"))] == 4
 
 
-@pytest.mark.parametrize("count", [0, 1, ROWS_PER_TURN - 1, ROWS_PER_TURN, ROWS_PER_TURN + 1, 3 * ROWS_PER_TURN])
+@pytest.mark.parametrize("count", [0, 1, ROWS_PER_SLICE - 1, ROWS_PER_SLICE, ROWS_PER_SLICE + 1, 3 * ROWS_PER_SLICE])
 async def test_a_family_of_any_size_is_announced_once_and_whole(count: int) -> None:
-    rows: list[Row] = [((str(number),), number) for number in range(count)]
+    rows: list[Sample] = [((str(number),), number) for number in range(count)]
     text = await rendered(family_of(rows, ("n",)))
     assert text.count("# HELP a_thing ") == text.count("# TYPE a_thing ") == 1
     assert read(text) == {("a_thing", (("n", str(number)),)): number for number in range(count)}
@@ -82,7 +84,7 @@ async def test_a_family_of_any_size_is_announced_once_and_whole(count: int) -> N
 async def test_ten_thousand_partitions_do_not_keep_the_loop_for_longer_than_one_portion() -> None:
     in_this_turn = most = 0
 
-    def rows(_: Any) -> Iterator[Row]:
+    def rows(_: Any) -> Iterator[Sample]:
         nonlocal in_this_turn, most
         for number in range(10_000):
             in_this_turn += 1
@@ -96,9 +98,9 @@ async def test_ten_thousand_partitions_do_not_keep_the_loop_for_longer_than_one_
             await asyncio.sleep(0)
 
     turning = asyncio.ensure_future(others())
-    await render([Family("a_thing", Kind.GAUGE, "What it is.", ("n",), rows)], NOTHING)
+    await render([MetricFamily("a_thing", Kind.GAUGE, "What it is.", ("n",), rows)], NOTHING)
     turning.cancel()
-    assert 0 < most <= ROWS_PER_TURN
+    assert 0 < most <= ROWS_PER_SLICE
 
 
 async def test_the_process_itself_is_described_under_the_usual_names() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sordini.broker.metrics.exporter import BUCKET_BITS, _buckets
 from sordini.broker.metrics.latency import BITS, Latencies, TimedService
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.errors import WireError
 
 PRODUCE, FETCH = 0, 1
@@ -69,7 +69,7 @@ def test_an_answer_at_once_counts_with_the_time_it_took_under_its_api() -> None:
 
 def test_a_parked_answer_counts_when_it_is_answered_with_all_its_waiting() -> None:
     timed = Timed()
-    pending = timed.inner.answer = Pending()
+    pending = timed.inner.answer = DelayedResponse()
     timed.inner.cost_ns = 100
     assert timed.service.serve(PEER, a_frame(PRODUCE)) is pending
     assert timed.durations(PRODUCE) == ({}, 0)
@@ -80,7 +80,7 @@ def test_a_parked_answer_counts_when_it_is_answered_with_all_its_waiting() -> No
 
 def test_an_answer_that_was_parked_and_complete_when_it_came_counts_once() -> None:
     timed = Timed()
-    pending = timed.inner.answer = Pending()
+    pending = timed.inner.answer = DelayedResponse()
     pending.resolve([b"x"])
     timed.inner.cost_ns = 7
     timed.service.serve(PEER, a_frame(PRODUCE))
@@ -89,7 +89,7 @@ def test_an_answer_that_was_parked_and_complete_when_it_came_counts_once() -> No
 
 def test_an_abandoned_answer_and_a_closed_connection_never_count() -> None:
     timed = Timed()
-    pending = timed.inner.answer = Pending()
+    pending = timed.inner.answer = DelayedResponse()
     timed.service.serve(PEER, a_frame(PRODUCE))
     pending.abandon()
     pending.resolve([b"nobody reads it"])

@@ -12,12 +12,11 @@ from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.state import CommittedOffset, Group, GroupState
 from sordini.broker.membership.peer_clocks import PeerClocks
 from sordini.broker.metrics.broker_families import BROKER_FAMILIES
-from sordini.broker.metrics.families import Row, Sources
+from sordini.broker.metrics.families import MetricSources, Sample
 from sordini.broker.metrics.latency import TimedService
 from sordini.broker.metrics.log_families import LOG_FAMILIES
 from sordini.broker.network.limits import Listener
 from sordini.broker.network.server import SocketServer
-from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.network.watchdog import Watchdog
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -27,7 +26,7 @@ from sordini.protocol.messages.produce import PartitionProduceData, ProduceReque
 from sordini.protocol.types import TopicPartition
 from sordini.replication.leader import Term
 from tests.support.builders import a_batch
-from tests.support.fake_ports import WarmCache
+from tests.support.fake_ports import UnconnectedNetwork, WarmCache
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker
 
 NOBODY: Any = None  # Only counted.
@@ -65,9 +64,9 @@ class Scraped:
         self.groups = GroupsOfATest()
         self.is_controller = True
         self.timed = TimedService(broker.parts.dispatcher, lambda: broker.clock.ms * 1_000_000)
-        self.sockets = SocketServer(SystemNetwork(), self.timed, broker.clock, WarmCache(), broker.log)
+        self.sockets = SocketServer(UnconnectedNetwork(), self.timed, broker.clock, WarmCache(), broker.log)
         self.watchdog = Watchdog(broker.clock, broker.log)
-        self.sources = Sources(
+        self.sources = MetricSources(
             broker.parts,
             self.sockets,
             SimpleNamespace(is_active=True),
@@ -81,7 +80,7 @@ class Scraped:
         )
 
     def __getitem__(self, name: str) -> dict[tuple[str, ...], Any]:
-        rows: list[Row] = list(FAMILIES[name].read(self.sources))
+        rows: list[Sample] = list(FAMILIES[name].read(self.sources))
         found = dict(rows)
         assert len(found) == len(rows), "the same labels twice"
         return found
@@ -139,7 +138,7 @@ async def test_a_partition_with_too_few_in_sync_replicas_refuses_writes_and_is_c
     assert scraped["sordini_partitions_under_min_isr"] == {(): 0}, "that is the next leader's to say"
 
 
-async def test_an_offline_directory_is_told_and_its_partitions_are_left_out(scraped: Scraped) -> None:
+async def test_an_offline_directory_is_reported_and_its_partitions_are_left_out(scraped: Scraped) -> None:
     await scraped.broker.lead("orders")
     assert scraped["sordini_log_directory_online"] == {("/logs",): 1}
     scraped.broker.logs.logs()[0].home.fail(OSError(5, "Input/output error"))
@@ -156,7 +155,7 @@ async def test_requests_and_failures_are_counted_by_api_and_version(scraped: Scr
     assert scraped["sordini_request_errors_total"] == {("METADATA", "9"): 0, ("METADATA", "12"): 0, ("FETCH", "12"): 1}
 
 
-async def test_durations_are_those_of_the_apis_that_were_asked(scraped: Scraped) -> None:
+async def test_durations_are_reported_for_the_requested_apis(scraped: Scraped) -> None:
     frame = scraped.broker.frame(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
     scraped.timed.serve(scraped.broker.peer, frame)
     ((labels, durations),) = scraped["sordini_request_duration_seconds"].items()

@@ -112,14 +112,14 @@ def test_a_pass_ends_with_its_request_also_when_small_requests_follow(memory):
     assert second.admitted()
 
 
-def test_the_pass_of_one_that_dies_goes_to_the_longest_waiting(memory):
+def test_the_pass_of_a_closed_connection_goes_to_the_longest_waiting(memory):
     holders = full(memory, count=5, size=300)
     holders[0].hold(0)
     assert [holder.resumed for holder in holders] == [0, 1, 0, 0, 0]
     assert holders[1].admitted()
 
 
-def test_one_that_dies_while_it_waits_is_forgotten(memory):
+def test_a_connection_that_closes_while_it_waits_is_forgotten(memory):
     first, second, third = full(memory)
     second.hold(0)
     first.hold(0)
@@ -299,7 +299,7 @@ def test_whatever_hoarders_do_memory_is_bounded_and_honest_requests_are_finished
         assert peer.longest <= 1 + MIB // (20 * KIB), "no round in which it was made to wait"
 
 
-def test_peers_that_only_hoard_do_not_stop_one_another_for_ever():
+def test_peers_that_only_hold_memory_do_not_block_one_another_forever():
     memory = RequestMemory(CAP)
     hoarders = [SimPeer(memory, REQUEST_MAX, RECEIVE, sent_max=3 * MIB) for _ in range(20)]
     for count in range(2000):

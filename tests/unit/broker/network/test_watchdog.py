@@ -9,10 +9,11 @@ from io import StringIO
 from sordini.broker.clock import SystemClock
 from sordini.broker.network.watchdog import STACK_FRAMES_MAX, Watchdog
 from sordini.broker.process.logging import Logger
-from tests.support.fake_ports import ListLog, StillClock, until
+from tests.support.fake_ports import ListLog, StillClock
+from tests.support.socket_bench import until
 
 
-async def test_lag_is_how_much_later_than_asked_the_loop_came_back():
+async def test_lag_is_how_much_later_than_scheduled_the_loop_runs():
     clock = StillClock()
     watchdog = Watchdog(clock, ListLog(), threshold_ms=0)
     watchdog.start()
@@ -25,7 +26,7 @@ async def test_lag_is_how_much_later_than_asked_the_loop_came_back():
     watchdog.stop()
 
 
-async def test_a_stall_is_logged_once_with_the_stack_that_held_the_loop():
+async def test_a_stall_is_logged_once_with_the_stack_that_caused_it():
     log = ListLog()
     watchdog = Watchdog(SystemClock(), log, threshold_ms=20)
     watchdog.start()
@@ -39,7 +40,7 @@ async def test_a_stall_is_logged_once_with_the_stack_that_held_the_loop():
 
     hold_the_loop()
     ((level, event, fields),) = log.lines
-    assert (level, event) == ("warning", "the loop is held up")
+    assert (level, event) == ("warning", "event loop stalled")
     assert fields["held_ms"] >= 20
     assert "hold_the_loop" in fields["calls"]
     watchdog.stop()

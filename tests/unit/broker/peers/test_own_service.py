@@ -11,9 +11,10 @@ from sordini.broker.peers.own_service import OwnService
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import WireError
-from sordini.protocol.headers import read_request_header, response_header
+from sordini.protocol.headers import read_request_header
 from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from sordini.replication.ports import Unreachable
+from tests.support.response_headers import response_header
 from tests.support.unit_broker import a_peer
 
 REQUEST = ControlledShutdownRequest(broker_id=1, broker_epoch=9)

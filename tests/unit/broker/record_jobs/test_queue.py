@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from sordini.broker.record_jobs.ports import Done, WorkerLost
-from sordini.broker.record_jobs.queue import CPU_MS_PER_MIB, JOBS_MAX, RETRY, WAIT_S, Allowance, JobQueue
+from sordini.broker.record_jobs.ports import JobResult, WorkerLost
+from sordini.broker.record_jobs.queue import CPU_MS_PER_MIB, JOBS_MAX, RETRY, WAIT_S, CpuAllowance, JobQueue
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.jobs import Found, Job, Search
+from sordini.protocol.records.jobs import Found, Job, SearchJob
 from tests.support.fake_ports import ListLog
 from tests.support.virtual_loop import SimLoop, elapse, run
 
@@ -22,12 +22,12 @@ class Gates:
     died = 0
 
     def __init__(self) -> None:
-        self.running: dict[bytes, asyncio.Future[Done]] = {}
+        self.running: dict[bytes, asyncio.Future[JobResult]] = {}
         self.allowed_ms: list[int] = []
         self.most = 0
 
-    async def run(self, job: Job, cpu_ms: int) -> Done:
-        assert isinstance(job, Search)
+    async def run(self, job: Job, cpu_ms: int) -> JobResult:
+        assert isinstance(job, SearchJob)
         self.allowed_ms.append(cpu_ms)
         ended = self.running[job.batch] = asyncio.get_running_loop().create_future()
         self.most = max(self.most, len(self.running))
@@ -37,7 +37,7 @@ class Gates:
             del self.running[job.batch]
 
     def end(self, name: bytes, cpu_ms: int = 1, *, error: BrokerError | None = None) -> None:
-        self.running[name].set_result(Done(OUTCOME if error is None else error, cpu_ms))
+        self.running[name].set_result(JobResult(OUTCOME if error is None else error, cpu_ms))
 
     async def close(self) -> None: ...
 
@@ -48,9 +48,9 @@ class Bench:
         self.log = ListLog()
         self.queue = JobQueue(self.worker, lambda: workers, lambda: bytes_max, self.log)
 
-    def ask(self, name: bytes, address: str = "a", allowance: Allowance | None = None) -> asyncio.Task[object]:
-        allowance = allowance or Allowance(0)
-        return asyncio.ensure_future(self.queue.run(Search(name, 0, 0), allowance, address))
+    def ask(self, name: bytes, address: str = "a", allowance: CpuAllowance | None = None) -> asyncio.Task[object]:
+        allowance = allowance or CpuAllowance(0)
+        return asyncio.ensure_future(self.queue.run(SearchJob(name, 0, 0), allowance, address))
 
     @property
     def running(self) -> list[bytes]:
@@ -66,7 +66,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_one_place_is_kept_for_other_addresses() -> None:
+async def test_one_worker_is_reserved_for_other_addresses() -> None:
     bench = Bench(workers=2)
     mine = [bench.ask(b"a%d" % number) for number in range(5)]
     await settle()
@@ -81,10 +81,10 @@ async def test_one_place_is_kept_for_other_addresses() -> None:
         bench.worker.end(b"a%d" % number)
     assert await asyncio.gather(*mine, other) == [OUTCOME] * 6
     assert bench.is_empty()
-    assert bench.queue.figures.done == 6
+    assert bench.queue.totals.done == 6
 
 
-async def test_addresses_take_turns_and_no_more_run_than_may() -> None:
+async def test_addresses_are_served_round_robin_and_at_most_the_workers_run() -> None:
     bench = Bench(workers=1)
     tasks = [bench.ask(b"%s%d" % (name.encode(), number), name) for name in "abc" for number in range(2)]
     order = []
@@ -98,14 +98,14 @@ async def test_addresses_take_turns_and_no_more_run_than_may() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_more_bytes_than_may_wait_are_refused_at_once_and_told() -> None:
+async def test_more_bytes_than_may_wait_are_refused_at_once_and_logged() -> None:
     bench = Bench(bytes_max=10)
     first = bench.ask(b"x" * 50)
     await settle()
     with pytest.raises(BrokerError, match="50 bytes wait already") as refusal:
         await bench.ask(b"y")
     assert refusal.value.code == RETRY
-    assert bench.queue.figures.refused == 1
+    assert bench.queue.totals.refused == 1
     [(level, event, fields)] = [line[:3] for line in bench.log.lines]
     assert (level, event, fields["peer"]) == ("warning", "record job refused", "a")
     bench.worker.end(b"x" * 50)
@@ -141,7 +141,7 @@ def test_a_job_that_has_waited_for_long_is_refused() -> None:
     run(SimLoop(1), main())
 
 
-async def test_a_job_that_is_cancelled_leaves_its_place_to_the_next() -> None:
+async def test_a_cancelled_job_leaves_its_worker_to_the_next() -> None:
     bench = Bench(workers=1)
     tasks = [bench.ask(b"%d" % number) for number in range(4)]
     await settle()
@@ -158,17 +158,17 @@ async def test_a_job_that_is_cancelled_leaves_its_place_to_the_next() -> None:
 
 async def test_the_jobs_of_a_request_spend_its_time() -> None:
     bench = Bench()
-    allowance = Allowance(1)
+    allowance = CpuAllowance(1)
     for cpu_ms in (CPU_MS_PER_MIB - 100, 200):
         task = bench.ask(b"1", allowance=allowance)
         await settle()
         bench.worker.end(b"1", cpu_ms)
         await task
     assert bench.worker.allowed_ms == [CPU_MS_PER_MIB, 100]
-    with pytest.raises(BrokerError, match="all the time"):
+    with pytest.raises(BrokerError, match="used up its CPU time"):
         await bench.ask(b"1", allowance=allowance)
-    assert Allowance(1024 * 1024 + 1).left_ms == 2 * CPU_MS_PER_MIB
-    assert bench.queue.figures.cpu_ms == CPU_MS_PER_MIB + 100
+    assert CpuAllowance(1024 * 1024 + 1).left_ms == 2 * CPU_MS_PER_MIB
+    assert bench.queue.totals.cpu_ms == CPU_MS_PER_MIB + 100
 
 
 async def test_a_job_whose_process_is_lost_is_refused_for_now() -> None:
@@ -189,4 +189,4 @@ async def test_a_jobs_own_refusal_is_no_refusal_of_the_queue() -> None:
     bench.worker.end(b"1", error=BrokerError(ErrorCode.CORRUPT_MESSAGE, "it is damaged"))
     with pytest.raises(BrokerError, match="it is damaged"):
         await task
-    assert (bench.queue.figures.refused, bench.queue.figures.done) == (0, 1)
+    assert (bench.queue.totals.refused, bench.queue.totals.done) == (0, 1)

@@ -8,8 +8,8 @@ import pytest
 
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.records import RecordsHandler
-from sordini.broker.requests.error_responses import ROWS_PER_PIECE, pieces, refused_in_steps
-from sordini.broker.requests.slice_scheduler import Slices
+from sordini.broker.requests.error_responses import ROWS_PER_PIECE, error_response_in_steps, split
+from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from sordini.protocol.messages.offset_for_leader_epoch import (
@@ -38,7 +38,7 @@ def rows_of(request: Any) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("counts", [(0,), (3, 0, 2), (9,), (4, 4, 4), (25, 1, 25), (1,) * 40])
 def test_pieces_are_small_and_together_the_whole(counts: tuple[int, ...]) -> None:
     request = of_topics(*counts)
-    found = list(pieces(request, 10))
+    found = list(split(request, 10))
     assert all(piece.replica_id == 7 for piece in found)
     assert [row for piece in found for row in rows_of(piece)] == rows_of(request)
     assert {topic.topic for piece in found for topic in piece.topics} == {topic.topic for topic in request.topics}
@@ -47,24 +47,24 @@ def test_pieces_are_small_and_together_the_whole(counts: tuple[int, ...]) -> Non
 
 def test_numbers_are_cut_into_pieces_as_well() -> None:
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=list(range(35)))])
-    found = list(pieces(request, 10))
+    found = list(split(request, 10))
     assert [len(piece.topics[0].partition_indexes) for piece in found] == [10, 10, 10, 5]
     assert [index for piece in found for index in piece.topics[0].partition_indexes] == list(range(35))
 
 
 async def test_a_refusal_in_steps_names_all_that_one_in_one_go_names() -> None:
     request = of_topics(*[3] * ROWS_PER_PIECE, 5 * ROWS_PER_PIECE)
-    slices = Slices()
+    slices = SliceScheduler()
     code = ErrorCode.NOT_CONTROLLER
-    refused = await slices.through(refused_in_steps(OffsetsHandler.refuse_epochs, request, code))
-    whole = OffsetsHandler.refuse_epochs(request, code)
+    refused = await slices.run(error_response_in_steps(OffsetsHandler.epochs_error_response, request, code))
+    whole = OffsetsHandler.epochs_error_response(request, code)
     assert rows_of(refused) == rows_of(whole)
     assert slices.slices > 3
 
 
 async def test_a_short_refusal_is_what_the_handler_makes_of_it() -> None:
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[1, 2])])
-    refused = await Slices().through(
-        refused_in_steps(RecordsHandler.refuse_describe, request, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    refused = await SliceScheduler().run(
+        error_response_in_steps(RecordsHandler.describe_error_response, request, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     )
-    assert refused == RecordsHandler.refuse_describe(request, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    assert refused == RecordsHandler.describe_error_response(request, ErrorCode.UNSTABLE_OFFSET_COMMIT)

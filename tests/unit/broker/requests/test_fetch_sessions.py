@@ -30,7 +30,7 @@ def a_fetch(session: int, epoch: int, offsets: dict[int, int], forget: tuple[int
 
 def wanted(sessions: FetchSessions, request: FetchRequest, now_ms: int = 0) -> dict[int, int]:
     plan = sessions.plan(request, VERSION, now_ms)
-    return {target.wish.partition: target.wish.fetch_offset for target in plan.targets}
+    return {target.requested.partition: target.requested.fetch_offset for target in plan.targets}
 
 
 def test_a_session_remembers_what_is_not_named_again() -> None:
@@ -79,7 +79,7 @@ def test_a_session_that_forgets_everything_ends() -> None:
     assert len(sessions) == 0
 
 
-def test_a_full_table_gives_a_fresh_small_session_no_place_but_a_stale_one_goes() -> None:
+def test_a_full_table_refuses_a_small_new_session_but_evicts_a_stale_one() -> None:
     sessions = some_sessions(slots=1)
     assert sessions.plan(a_fetch(0, 0, {0: 0, 1: 0}), VERSION, 0).session is not None
     assert sessions.plan(a_fetch(0, 0, {0: 0}), VERSION, 1000).session is None
@@ -123,7 +123,7 @@ def test_all_sessions_together_hold_a_bounded_number_of_partitions() -> None:
     assert len(plan.targets) == 30, "it is served all the same"
 
 
-def test_a_session_that_grows_past_the_bound_ends_and_its_reader_begins_anew() -> None:
+def test_a_session_that_grows_past_the_bound_ends_and_its_client_opens_a_new_one() -> None:
     sessions = some_sessions(partitions_max=100)
     for _ in range(2):
         sessions.plan(a_fetch(0, 0, some_partitions(40)), VERSION, 0)

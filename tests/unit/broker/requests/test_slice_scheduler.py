@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.requests.slice_scheduler import STEPS_PER_SLICE, Slices, Unfinished, Work, first_slice
+from sordini.broker.requests.slice_scheduler import STEPS_PER_SLICE, SliceExhausted, SliceScheduler, Work, first_slice
 
 
 def steps(name: str, count: int, done: list[str], *, each: int = 1) -> Work[str]:
@@ -22,7 +22,7 @@ async def a_round() -> None:
 
 
 async def test_a_round_of_the_loop_has_one_slice_of_one_piece_of_work_in_rotation() -> None:
-    slices, done, results = Slices(), list[str](), list[Any]()
+    slices, done, results = SliceScheduler(), list[str](), list[Any]()
     for name in "abc":
         slices.add(steps(name, 2 * STEPS_PER_SLICE, done), results.append, results.append)
     order = []
@@ -36,15 +36,15 @@ async def test_a_round_of_the_loop_has_one_slice_of_one_piece_of_work_in_rotatio
     assert slices.steps_max == STEPS_PER_SLICE
 
 
-async def test_a_step_may_count_for_several() -> None:
-    slices, done = Slices(), list[str]()
+async def test_one_yield_may_count_as_many_steps() -> None:
+    slices, done = SliceScheduler(), list[str]()
     slices.add(steps("a", 30, done, each=STEPS_PER_SLICE // 10), done.append, done.append)
     await a_round()
     assert len(done) == 10
 
 
 async def test_work_that_is_cancelled_is_closed_and_keeps_no_other_waiting() -> None:
-    slices, done, closed = Slices(), list[str](), list[str]()
+    slices, done, closed = SliceScheduler(), list[str](), list[str]()
 
     def closing() -> Work[None]:
         try:
@@ -64,8 +64,8 @@ async def test_work_that_is_cancelled_is_closed_and_keeps_no_other_waiting() -> 
     assert (done, slices.waiting) == (["b", "b"], 0)
 
 
-async def test_work_that_raises_is_told_of_and_the_others_go_on() -> None:
-    slices, done, failures = Slices(), list[str](), list[Exception]()
+async def test_the_error_of_work_is_reported_and_other_work_continues() -> None:
+    slices, done, failures = SliceScheduler(), list[str](), list[Exception]()
 
     def failing() -> Work[None]:
         yield 1
@@ -80,12 +80,12 @@ async def test_work_that_raises_is_told_of_and_the_others_go_on() -> None:
 
 
 async def test_a_task_waits_for_long_work_and_a_cancelled_one_ends_it() -> None:
-    slices, done = Slices(), list[str]()
-    assert await slices.through(steps("short", 3, done)) == "short"
+    slices, done = SliceScheduler(), list[str]()
+    assert await slices.run(steps("short", 3, done)) == "short"
     assert slices.slices == 0
-    assert await slices.through(steps("long", 2 * STEPS_PER_SLICE, done)) == "long"
+    assert await slices.run(steps("long", 2 * STEPS_PER_SLICE, done)) == "long"
     assert slices.slices == 2
-    task = asyncio.create_task(slices.through(steps("never", 100 * STEPS_PER_SLICE, done)))
+    task = asyncio.create_task(slices.run(steps("never", 100 * STEPS_PER_SLICE, done)))
     await a_round()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -95,7 +95,7 @@ async def test_a_task_waits_for_long_work_and_a_cancelled_one_ends_it() -> None:
 
 
 async def test_what_is_begun_for_many_items_is_begun_in_slices_and_answered_in_their_order() -> None:
-    slices, begun = Slices(), list[int]()
+    slices, begun = SliceScheduler(), list[int]()
 
     async def work(item: int) -> int:
         begun.append(item)
@@ -114,7 +114,7 @@ async def test_what_is_begun_for_many_items_is_begun_in_slices_and_answered_in_t
 def test_the_first_slice_may_be_made_at_once_and_the_rest_stays() -> None:
     done: list[str] = []
     work = steps("a", STEPS_PER_SLICE + 1, done)
-    with pytest.raises(Unfinished):
+    with pytest.raises(SliceExhausted):
         first_slice(work)
     assert len(done) == STEPS_PER_SLICE
     assert first_slice(work) == "a"
@@ -122,6 +122,6 @@ def test_the_first_slice_may_be_made_at_once_and_the_rest_stays() -> None:
 
 @pytest.mark.parametrize(("cost", "pauses"), [(1, 0), (STEPS_PER_SLICE // 2, 4), (STEPS_PER_SLICE * 3, 9)])
 async def test_items_that_cost_more_are_taken_fewer_at_a_time(cost: int, pauses: int) -> None:
-    slices = Slices()
+    slices = SliceScheduler()
     assert [item async for item in slices.paced(range(10), steps_each=lambda _: cost)] == list(range(10))
     assert slices.slices == pauses

@@ -7,8 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError
+from sordini.protocol.records import compiled_reader
 from sordini.protocol.records.batch import Record, build_batch, crc_is_right, read_header, read_records
-from sordini.protocol.records.batch_filter import delete_horizon_ms, expand, read_expanded, without_all, without_some
+from sordini.protocol.records.batch_filter import (
+    batch_with_some_records,
+    batch_without_records,
+    delete_horizon_ms,
+    expand,
+    read_expanded,
+)
 
 OPTIONAL_BYTES = st.one_of(st.none(), st.binary(max_size=200), st.just(b"x" * 9_000))
 HEADERS = st.lists(st.tuples(st.text(max_size=5), st.one_of(st.none(), st.binary(max_size=5))), max_size=2).map(tuple)
@@ -45,7 +52,7 @@ def batches(draw: st.DrawFn) -> tuple[bytes, list[bool]]:
 def test_the_records_that_stay_are_read_as_before(drawn: tuple[bytes, list[bool]], horizon_ms: int | None) -> None:
     batch, keep = drawn
     header = read_header(batch)
-    left = bytes(without_some(header, expand(memoryview(batch), header), keep, horizon_ms))
+    left = bytes(batch_with_some_records(header, expand(memoryview(batch), header), keep, horizon_ms))
     after = read_header(left)
     assert crc_is_right(left, 0, after)
     assert after.size == len(left)
@@ -66,9 +73,9 @@ def test_a_batch_with_a_delete_horizon_is_cut_like_any_other(drawn: tuple[bytes,
     batch, keep = drawn
     header = read_header(batch)
     everything = b"\1" * header.record_count
-    dated = bytes(without_some(header, expand(memoryview(batch), header), everything, horizon_ms))
+    dated = bytes(batch_with_some_records(header, expand(memoryview(batch), header), everything, horizon_ms))
     dated_header = read_header(dated)
-    left = bytes(without_some(dated_header, expand(memoryview(dated), dated_header), keep))
+    left = bytes(batch_with_some_records(dated_header, expand(memoryview(dated), dated_header), keep))
     assert delete_horizon_ms(read_header(left)) == horizon_ms
     stayed = [record for record, stays in zip(read_records(batch, header), keep, strict=True) if stays]
     assert list(read_records(left, read_header(left))) == stayed
@@ -76,9 +83,9 @@ def test_a_batch_with_a_delete_horizon_is_cut_like_any_other(drawn: tuple[bytes,
 
 @settings(max_examples=40)
 @given(batches())
-def test_an_emptied_batch_keeps_its_place_and_holds_nothing(drawn: tuple[bytes, list[bool]]) -> None:
+def test_an_emptied_batch_keeps_its_offsets_and_has_no_records(drawn: tuple[bytes, list[bool]]) -> None:
     header = read_header(drawn[0])
-    left = bytes(without_all(header))
+    left = bytes(batch_without_records(header))
     after = read_header(left)
     assert crc_is_right(left, 0, after)
     assert list(read_records(left, after)) == []
@@ -103,7 +110,7 @@ def test_both_readers_find_the_same_keys_values_and_times(drawn: tuple[bytes, li
 
     fast = seen(read_expanded(body, header))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "_reader", None)
+        patch.setattr(compiled_reader, "_reader", None)
         assert seen(read_expanded(body, header)) == fast
 
 
@@ -113,6 +120,6 @@ def test_records_that_do_not_fill_the_batch_are_refused() -> None:
     body = expand(memoryview(batch), header)
     for wrong in (body[:-1], body + b"\0", body[: len(body) // 2]):
         with pytest.raises(BrokerError, match="record"):
-            without_some(header, wrong, [True, True])
+            batch_with_some_records(header, wrong, [True, True])
         with pytest.raises(BrokerError, match="record"):
             read_expanded(wrong, header)

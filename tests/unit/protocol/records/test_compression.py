@@ -139,13 +139,13 @@ def test_a_snappy_frame_with_a_wrong_block_length_is_corrupt(length: int) -> Non
 def test_an_lz4_header_is_mended_and_broken_as_format_0_wants_it() -> None:
     for options in ({}, {"store_size": True}, {"store_size": False, "content_checksum": True}):
         frame = lz4.frame.compress(b"abc" * 101, **options)
-        broken = compression.lz4_header_broken(frame)
+        broken = compression.lz4_with_format_0_checksum(frame)
         assert broken != frame
         assert refused(LZ4, broken) == ErrorCode.CORRUPT_MESSAGE
-        assert compression.lz4_header_mended(broken) == frame
+        assert compression.lz4_with_frame_checksum(broken) == frame
     for wrong in (b"", b"\x04\x22\x4d\x18\x68", b"abcdefghijkl"):
         with pytest.raises(BrokerError):
-            compression.lz4_header_mended(wrong)
+            compression.lz4_with_frame_checksum(wrong)
 
 
 def test_the_header_checksum_is_xxhash() -> None:
@@ -155,4 +155,4 @@ def test_the_header_checksum_is_xxhash() -> None:
     assert compression._xxh32_short(b"abc") == 0x32D153FF
     for size in range(0, 60_000, 997):
         frame = lz4.frame.compress(bytes(size))
-        assert compression.lz4_header_mended(frame) == frame
+        assert compression.lz4_with_frame_checksum(frame) == frame

@@ -15,20 +15,20 @@ from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.protocol.records.compression import compress, decompress
 from sordini.protocol.records.jobs import (
     GROUP_BYTES,
-    Check,
-    Convert,
+    CheckJob,
+    ConvertJob,
     Job,
-    Search,
-    carry_out,
+    SearchJob,
     job_as_wire,
     job_from_wire,
-    placed,
+    run_job,
+    with_offsets,
 )
 from sordini.protocol.records.legacy import down_convert, write_messages
-from sordini.protocol.records.legacy_validation import Misplaced, OldMessages, PlacedMessages
+from sordini.protocol.records.legacy_validation import LegacyMessages, OffsetMessages, WrongBaseOffset
 from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
-from sordini.protocol.records.timestamp_search import first_from
-from sordini.protocol.records.work_budget import INLINE_STEPS, Effort, TooLong
+from sordini.protocol.records.timestamp_search import first_at_or_after
+from sordini.protocol.records.work_budget import INLINE_STEPS, BudgetExceeded, WorkBudget
 from tests.support import worst_batches
 from tests.support.builders import BASE_TIMESTAMP, RULES
 from tests.support.inline_record_jobs import as_if_sent
@@ -52,7 +52,7 @@ def outcome(work: Any) -> Any:
         return error.code, str(error)
     if isinstance(made, CheckedBatches):
         return bytes(made.buffer), made.batches
-    if isinstance(made, PlacedMessages):
+    if isinstance(made, OffsetMessages):
         return bytes(made.buffer), made.base_offset, made.end_offset
     return made
 
@@ -104,9 +104,9 @@ def test_what_a_child_makes_of_a_record_set_is_what_the_broker_would_have_made(
 
     def here() -> Any:
         checked = check_produced(memoryview(bytearray(data)), rules, BASE_TIMESTAMP, produce_version=version)
-        return placed(checked, 7) if isinstance(checked, OldMessages) else checked
+        return with_offsets(checked, 7) if isinstance(checked, LegacyMessages) else checked
 
-    there = Check(memoryview(bytearray(data)), rules, BASE_TIMESTAMP, version, 7)
+    there = CheckJob(memoryview(bytearray(data)), rules, BASE_TIMESTAMP, version, 7)
     assert outcome(lambda: as_if_sent(there)) == outcome(here)
 
 
@@ -120,7 +120,7 @@ def test_what_a_child_converts_is_what_the_broker_would_have_converted(
         records = [record._replace(offset=base + record.offset) for record in records_of(rows)]
         log += build_batch(records, base_offset=base, codec=codec)
         base += len(records)
-    job = Convert(log, magic, start, 500)
+    job = ConvertJob(log, magic, start, 500)
     there = outcome(lambda: as_if_sent(job).messages)  # type: ignore[union-attr]
     assert there == outcome(lambda: down_convert(log, magic, start=start, bytes_max=500))
 
@@ -129,16 +129,16 @@ def test_what_a_child_converts_is_what_the_broker_would_have_converted(
 @given(RECORDS, CODECS, st.integers(-1, 6_000), st.integers(0, 45))
 def test_what_a_child_finds_is_what_the_broker_would_have_found(rows: Any, codec: int, time: int, offset: int) -> None:
     batch = build_batch(records_of(rows), codec=codec)
-    found = as_if_sent(Search(batch, BASE_TIMESTAMP + time, offset)).record  # type: ignore[union-attr]
-    assert found == first_from(batch, read_header(batch), BASE_TIMESTAMP + time, offset)
+    found = as_if_sent(SearchJob(batch, BASE_TIMESTAMP + time, offset)).record  # type: ignore[union-attr]
+    assert found == first_at_or_after(batch, read_header(batch), BASE_TIMESTAMP + time, offset)
 
 
 @pytest.mark.parametrize(
     "job",
     [
-        Check(memoryview(b"abc"), RULES, 5, 9, 3),
-        Convert(b"abc", 1, 3, 4),
-        Search(b"abc", 3, 4),
+        CheckJob(memoryview(b"abc"), RULES, 5, 9, 3),
+        ConvertJob(b"abc", 1, 3, 4),
+        SearchJob(b"abc", 3, 4),
     ],
 )
 def test_a_job_survives_the_way_to_another_process(job: Job) -> None:
@@ -150,11 +150,11 @@ def test_a_job_survives_the_way_to_another_process(job: Job) -> None:
 def test_old_messages_come_with_one_header_for_all_that_are_indexed_together() -> None:
     data = worst_batches.old_messages(64 * 1024)
     rules = RULES._replace(magic=1)
-    made = as_if_sent(Check(memoryview(bytearray(data)), rules, 5, 2, 100))
-    assert isinstance(made, PlacedMessages)
+    made = as_if_sent(CheckJob(memoryview(bytearray(data)), rules, 5, 2, 100))
+    assert isinstance(made, OffsetMessages)
     whole = check_produced(memoryview(bytearray(data)), rules, 5, produce_version=2)
-    assert isinstance(whole, OldMessages)
-    end_offset = whole.place(100)
+    assert isinstance(whole, LegacyMessages)
+    end_offset = whole.assign_offsets(100)
     assert bytes(made.buffer) == bytes(whole.buffer)
     assert made.end_offset == end_offset == 100 + len(whole.batches)
     assert len(made.batches) < len(whole.batches) / 50
@@ -166,20 +166,20 @@ def test_old_messages_come_with_one_header_for_all_that_are_indexed_together() -
     assert (position, offset) == (len(made.buffer), end_offset)
 
 
-def test_messages_that_were_placed_for_another_end_of_the_log_say_so() -> None:
-    made = PlacedMessages(memoryview(b""), [], 5, 9)
-    assert made.place(5) == 9
-    with pytest.raises(Misplaced):
-        made.place(6)
+def test_messages_with_offsets_for_another_log_end_offset_are_refused() -> None:
+    made = OffsetMessages(memoryview(b""), [], 5, 9)
+    assert made.assign_offsets(5) == 9
+    with pytest.raises(WrongBaseOffset):
+        made.assign_offsets(6)
 
 
 @pytest.mark.parametrize("codec", worst_batches.EVERY_COMPRESSION)
 def test_a_bomb_is_expanded_only_as_far_as_the_effort_goes(codec: int) -> None:
     data = memoryview(worst_batches.bomb(codec, 16 * worst_batches.MIB))[61:]
-    effort = Effort()
-    with pytest.raises(TooLong):
-        decompress(codec, data, 64 * 1024 * 1024, effort)
-    assert 0 <= effort.left < INLINE_STEPS
+    budget = WorkBudget()
+    with pytest.raises(BudgetExceeded):
+        decompress(codec, data, 64 * 1024 * 1024, budget)
+    assert 0 <= budget.left < INLINE_STEPS
 
 
 DEAR = {
@@ -199,9 +199,13 @@ def test_what_takes_long_is_not_done_at_once_and_leaves_the_records_as_they_were
     make, rules, version = DEAR[name]
     data = bytearray(make())
     before = bytes(data)
-    with pytest.raises(TooLong):
+    with pytest.raises(BudgetExceeded):
         check_produced(
-            memoryview(data), RULES._replace(**rules), worst_batches.TIMESTAMP, produce_version=version, effort=Effort()
+            memoryview(data),
+            RULES._replace(**rules),
+            worst_batches.TIMESTAMP,
+            produce_version=version,
+            budget=WorkBudget(),
         )
     assert data == before
 
@@ -212,9 +216,9 @@ def test_an_ordinary_batch_is_checked_at_once(codec: int) -> None:
     data = memoryview(bytearray(build_batch(records, codec=codec)))
     for target in (None, 2, 3, 4):
         rules = RULES._replace(key_required=True, codec=target)
-        effort = Effort()
-        check_produced(data[:], rules, BASE_TIMESTAMP, produce_version=9, effort=effort)
-        assert effort.left > 0
+        budget = WorkBudget()
+        check_produced(data[:], rules, BASE_TIMESTAMP, produce_version=9, budget=budget)
+        assert budget.left > 0
 
 
 def test_a_thousand_bad_records_are_listed_and_the_others_counted() -> None:
@@ -226,9 +230,9 @@ def test_a_thousand_bad_records_are_listed_and_the_others_counted() -> None:
 
 
 def test_a_refusal_that_was_sent_says_the_same() -> None:
-    job = Check(memoryview(bytearray(worst_batches.tiny_records(1_500))), RULES._replace(key_required=True), 0, 9, 0)
+    job = CheckJob(memoryview(bytearray(worst_batches.tiny_records(1_500))), RULES._replace(key_required=True), 0, 9, 0)
     with pytest.raises(RecordsRefused) as here:
-        carry_out(job)
+        run_job(job)
     with pytest.raises(RecordsRefused) as there:
         as_if_sent(job)
     assert (there.value.code, str(there.value)) == (ErrorCode.INVALID_RECORD, str(here.value))

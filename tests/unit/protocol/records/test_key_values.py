@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import HEADER_SIZE, Record, assemble_batch, build_batch, read_header, read_records
-from sordini.protocol.records.key_values import read_pairs
+from sordini.protocol.records.key_values import read_key_values
 
 CONTENT = st.none() | st.binary(max_size=200)
 RECORDS = st.lists(
@@ -29,7 +29,7 @@ def test_pairs_are_those_of_the_whole_records(
     ]
     batch = memoryview(build_batch(records, codec=codec))
     header = read_header(batch)
-    assert read_pairs(batch, header) == [(record.key, record.value) for record in read_records(batch, header)]
+    assert read_key_values(batch, header) == [(record.key, record.value) for record in read_records(batch, header)]
 
 
 @given(st.binary(max_size=80), st.integers(1, 5))
@@ -38,7 +38,7 @@ def test_bytes_are_as_many_records_as_are_said_to_be_there_or_none(body: bytes, 
     batch = memoryview(assemble_batch(header, body))
     found: list[object] = []
     with suppress(BrokerError):
-        found += read_pairs(batch, read_header(batch))
+        found += read_key_values(batch, read_header(batch))
     assert len(found) in (0, count)
 
 
@@ -49,4 +49,4 @@ def test_a_record_that_ends_too_early_is_refused(cut: int) -> None:
     batch = memoryview(whole[:-cut])
     assert len(batch) >= HEADER_SIZE
     with pytest.raises(BrokerError, match="a record is damaged"):
-        read_pairs(batch, header)
+        read_key_values(batch, header)

@@ -17,8 +17,8 @@ from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, build_batch, crc_is_right, read_header
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
-from sordini.protocol.records.legacy_validation import OldMessages
-from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, check_produced, take_own
+from sordini.protocol.records.legacy_validation import LegacyMessages
+from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, accept_own_batch, check_produced
 from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, an_idempotent_batch, some_records, writable
 
 NOW = BASE_TIMESTAMP + 5000
@@ -31,7 +31,7 @@ def sent(records: Sequence[Record], magic: int, codec: int = NO_CODEC) -> bytes:
     return build_batch(numbered, codec=codec) if magic == 2 else legacy.write_messages(numbered, magic, codec=codec)
 
 
-def check(data: bytes, rules: ProduceRules, *, version: int | None = None) -> CheckedBatches | OldMessages:
+def check(data: bytes, rules: ProduceRules, *, version: int | None = None) -> CheckedBatches | LegacyMessages:
     magic = data[16]
     return check_produced(
         writable(data), rules, NOW, produce_version=(9 if magic == 2 else 2) if version is None else version
@@ -41,8 +41,8 @@ def check(data: bytes, rules: ProduceRules, *, version: int | None = None) -> Ch
 def stored(data: bytes, rules: ProduceRules, base: int = BASE) -> bytes:
     """What a log that ends at `base` would hold of it."""
     checked = check(data, rules)
-    assert isinstance(checked, OldMessages)
-    end = checked.place(base)
+    assert isinstance(checked, LegacyMessages)
+    end = checked.assign_offsets(base)
     described = [header for _, header in checked.batches]
     assert described[0].base_offset == base
     assert described[-1].next_offset == end
@@ -112,7 +112,7 @@ def test_any_records_of_any_format_and_codec_are_stored_in_any_old_format_and_re
         if again is not None:
             assert [(one.key, one.value, one.timestamp) for one in read_all(bytes(again.buffer))] == [
                 (one.key, one.value, one.timestamp)
-                for one in legacy.read_entry(piece, legacy.Entry(0, entry.size, target), 1 << 20)
+                for one in legacy.read_entry(piece, legacy.RecordSetEntry(0, entry.size, target), 1 << 20)
             ]
 
 
@@ -132,9 +132,9 @@ def test_messages_that_are_what_the_topic_stores_only_get_their_offsets(magic: i
     data = sent(some_records(3, key=b"k"), magic)
     buffer = writable(data)
     checked = check_produced(buffer, RULES._replace(magic=magic), NOW, produce_version=2)
-    assert isinstance(checked, OldMessages)
+    assert isinstance(checked, LegacyMessages)
     assert checked.buffer.obj is buffer.obj
-    checked.place(BASE)
+    checked.assign_offsets(BASE)
     for number, entry in enumerate(legacy.entries(data)):
         place = slice(entry.position + 8, entry.position + entry.size)
         assert bytes(buffer[place]) == data[place]
@@ -181,7 +181,7 @@ def test_a_wrapper_gets_the_largest_time_of_its_messages_and_only_then_a_new_crc
 
 
 @pytest.mark.parametrize("offset", [0, 100])
-def test_a_wrapper_whose_messages_do_not_count_from_0_is_written_anew(offset: int) -> None:
+def test_a_wrapper_whose_messages_do_not_count_from_0_is_rewritten(offset: int) -> None:
     at_0 = b"".join(sent([record], 1) for record in some_records(3))
     data = wrapper(at_0 if offset == 0 else sent(some_records(3), 1), offset=offset)
     after = stored(data, RULES._replace(magic=1))
@@ -268,7 +268,7 @@ def test_batches_for_an_old_format_obey_every_other_rule(magic: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_what_grows_beyond_the_limit_when_it_is_written_anew_is_too_large(magic: int) -> None:
+def test_messages_that_grow_beyond_the_limit_when_rewritten_are_too_large(magic: int) -> None:
     packed = sent([Record(0, 5, None, bytes(5000))], 1 - magic, GZIP)
     rules = RULES._replace(magic=magic, codec=NO_CODEC, message_bytes_max=1000)
     assert refused(packed, rules) == ErrorCode.MESSAGE_TOO_LARGE
@@ -327,21 +327,21 @@ def test_old_messages_for_brokers_that_do_not_know_zstd_yet_are_not_stored_in_it
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [NO_CODEC, GZIP])
 def test_the_brokers_own_records_are_stored_in_the_topics_format(magic: int, codec: int) -> None:
-    taken = take_own(
+    taken = accept_own_batch(
         bytearray(build_batch([Record(0, 7, b"k", b"v"), Record(1, 7, b"l", None)], codec=codec)),
         RULES._replace(magic=magic),
         NOW,
     )
-    assert isinstance(taken, OldMessages)
-    assert taken.place(BASE) == BASE + 2
+    assert isinstance(taken, LegacyMessages)
+    assert taken.assign_offsets(BASE) == BASE + 2
     assert [(one.key, one.value) for one in read_all(bytes(taken.buffer))] == [(b"k", b"v"), (b"l", None)]
 
 
 def test_a_request_that_cannot_be_written_to_is_copied() -> None:
     data = sent(some_records(2), 1)
     checked = check_produced(memoryview(data), RULES._replace(magic=1), NOW, produce_version=2)
-    assert isinstance(checked, OldMessages)
-    checked.place(BASE)
+    assert isinstance(checked, LegacyMessages)
+    checked.assign_offsets(BASE)
     assert data == sent(some_records(2), 1)
     assert [record.offset for record in read_all(bytes(checked.buffer))] == [BASE, BASE + 1]
 
@@ -356,8 +356,8 @@ def test_damaged_sets_are_refused_with_a_code_and_never_stored_wrong(
     broken[data.draw(st.integers(0, len(broken) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     try:
         checked = check_produced(writable(bytes(broken)), RULES._replace(magic=target), NOW, produce_version=2)
-        if isinstance(checked, OldMessages):
-            checked.place(BASE)
+        if isinstance(checked, LegacyMessages):
+            checked.assign_offsets(BASE)
     except BrokerError:
         return
     values = [record.value for record in read_all(bytes(checked.buffer))] if checked.batches else []
@@ -376,8 +376,8 @@ def test_lies_with_a_right_crc_are_refused_or_stored_as_what_can_be_read(
     sent_bytes = wrapper(bytes(lying), source) if wrapped else bytes(lying)
     try:
         checked = check_produced(writable(sent_bytes), RULES._replace(magic=target), NOW, produce_version=2)
-        if isinstance(checked, OldMessages):
-            checked.place(BASE)
+        if isinstance(checked, LegacyMessages):
+            checked.assign_offsets(BASE)
     except BrokerError:
         return
     read_all(bytes(checked.buffer))

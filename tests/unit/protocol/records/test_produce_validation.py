@@ -23,7 +23,7 @@ from sordini.protocol.records.batch import (
 from sordini.protocol.records.compression import compress
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
 from sordini.protocol.records.legacy import write_messages
-from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, check_produced, take_own
+from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, accept_own_batch, check_produced
 from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, an_idempotent_batch, some_records, writable
 
 NOW = BASE_TIMESTAMP + 5000
@@ -356,18 +356,18 @@ def test_a_closed_batch_must_begin_as_its_codec_does(codec: int) -> None:
 
 def test_a_batch_of_the_brokers_own_is_taken_as_it_is_unless_it_is_too_large() -> None:
     batch = bytearray(build_batch([Record(0, 1000, b"k", b"v")]))
-    taken = take_own(batch, RULES, 1000)
+    taken = accept_own_batch(batch, RULES, 1000)
     assert bytes(taken.buffer) == bytes(batch)
     assert [(position, header.record_count) for position, header in taken.batches] == [(0, 1)]
     with pytest.raises(BrokerError) as refusal:
-        take_own(batch, RULES._replace(message_bytes_max=len(batch) - 1), 1000)
+        accept_own_batch(batch, RULES._replace(message_bytes_max=len(batch) - 1), 1000)
     assert refusal.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_a_batch_of_the_brokers_own_follows_the_topics_codec_and_clock() -> None:
     batch = build_batch([Record(0, 1000, b"k", b"v" * 1000)])
-    gzipped = take_own(bytearray(batch), RULES._replace(codec=1), 1000)
+    gzipped = accept_own_batch(bytearray(batch), RULES._replace(codec=1), 1000)
     assert gzipped.batches[0][1].codec == 1
     assert len(gzipped.buffer) < len(batch)
-    dated = take_own(bytearray(batch), RULES._replace(log_append_time=True), 7777)
+    dated = accept_own_batch(bytearray(batch), RULES._replace(log_append_time=True), 7777)
     assert dated.batches[0][1].max_timestamp == 7777

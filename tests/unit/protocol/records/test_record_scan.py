@@ -22,7 +22,7 @@ def uniform_records(count: int, value_bytes: int = 20, key: bytes | None = None,
 
 def by_the_letter(body: bytes, count: int) -> tuple[int, int, bool] | ErrorCode:
     try:
-        return record_scan._walk_closely(body, 0, 0, count)
+        return record_scan._walk_exactly(body, 0, 0, count)
     except BrokerError as refusal:
         return refusal.code
 
@@ -240,5 +240,5 @@ def test_the_compiled_reader_keeps_inside_its_buffer() -> None:
 def test_without_the_compiled_reader_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     body = a_body([Record(index, index, None, bytes(index * 7 % 50)) for index in range(50)])
     expected = record_scan.scan(body, 50, want_keys=True)
-    monkeypatch.setattr(compiled, "_reader", None)
+    monkeypatch.setattr(compiled_reader, "_reader", None)
     assert record_scan.scan(body, 50, want_keys=True) == expected == (0, 49, True)

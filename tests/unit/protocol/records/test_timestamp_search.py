@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.protocol.records.legacy import message_header, read_any, write_messages
-from sordini.protocol.records.timestamp_search import first_from
-from sordini.protocol.records.work_budget import Effort, TooLong
+from sordini.protocol.records.timestamp_search import first_at_or_after
+from sordini.protocol.records.work_budget import BudgetExceeded, WorkBudget
 from tests.support import worst_batches
 
 TIMES = st.lists(st.integers(0, 40) | st.integers(10**12, 10**12 + 10**6), min_size=1, max_size=12)
@@ -32,14 +32,14 @@ def test_it_is_the_one_that_reading_every_record_finds(
     late = [
         (found.timestamp, found.offset) for found in read if found.timestamp >= timestamp and found.offset >= offset
     ]
-    assert first_from(data, header, timestamp, offset) == (late[0] if late else None)
+    assert first_at_or_after(data, header, timestamp, offset) == (late[0] if late else None)
 
 
 @pytest.mark.parametrize(("at", "byte"), [(61, 0x00), (61, 0x01), (61, 0xFE), (63, 0xFF)])
 def test_bytes_that_are_no_records_count_as_found_where_they_begin(at: int, byte: int) -> None:
     batch = bytearray(build_batch([Record(0, 5, b"k", b"v"), Record(1, 6, b"k", b"v")]))
     batch[at:] = bytes([byte]) * (len(batch) - at)
-    assert first_from(bytes(batch), read_header(batch), 2**62, 0) == (2**62, 0)
+    assert first_at_or_after(bytes(batch), read_header(batch), 2**62, 0) == (2**62, 0)
 
 
 @pytest.mark.parametrize("codec", worst_batches.EVERY_COMPRESSION)
@@ -48,8 +48,8 @@ def test_a_batch_that_expands_to_more_than_may_be_kept_is_searched_to_its_end(co
     data = build_batch(records, codec=codec)
     header = read_header(data)
     for number in range(4):
-        assert first_from(data, header, 1_000 + number, 0) == (1_000 + number, number)
-    assert first_from(data, header, 1_004, 0) is None
+        assert first_at_or_after(data, header, 1_000 + number, 0) == (1_000 + number, number)
+    assert first_at_or_after(data, header, 1_004, 0) is None
 
 
 def test_of_a_batch_that_is_damaged_further_on_the_records_before_are_found() -> None:
@@ -57,11 +57,13 @@ def test_of_a_batch_that_is_damaged_further_on_the_records_before_are_found() ->
     header = read_header(data)
     third = len(data) - (len(data) - 61) // 3
     data[third:] = bytes(len(data) - third)
-    assert first_from(bytes(data), header, 1_001, 0) == (1_001, 1)
-    assert first_from(bytes(data), header, 1_002, 0) == (header.max_timestamp, 2), "the first that cannot be read"
+    assert first_at_or_after(bytes(data), header, 1_001, 0) == (1_001, 1)
+    assert first_at_or_after(bytes(data), header, 1_002, 0) == (header.max_timestamp, 2), (
+        "the first that cannot be read"
+    )
 
 
 def test_a_search_that_takes_too_many_steps_is_given_up() -> None:
     data = worst_batches.tiny_records(100_000)
-    with pytest.raises(TooLong):
-        first_from(data, read_header(data), worst_batches.TIMESTAMP + 1, 0, Effort(10_000))
+    with pytest.raises(BudgetExceeded):
+        first_at_or_after(data, read_header(data), worst_batches.TIMESTAMP + 1, 0, WorkBudget(10_000))
