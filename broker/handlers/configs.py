@@ -1,6 +1,6 @@
 """DescribeConfigs: the settings of a topic or of this broker, with their sources (KIP-226, KIP-569).
 
-A request that names one of `condition_keys` for a broker is also answered with its condition, once that is known.
+A request that names one of `health_keys` for a broker is also answered with its condition, once that is known.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from functools import partial
 from itertools import dropwhile
 from typing import Any, NamedTuple, cast
 
-from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.admin import ResourceKind, check_broker_name, describe_kind
 from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, Synonym
+from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.logger_levels import LoggerLevels
-from sordini.broker.configuration.protection import find
+from sordini.broker.configuration.protection import find_protection
 from sordini.broker.configuration.protection_defaults import DEFAULTS
 from sordini.broker.configuration.protection_keys import Change
 from sordini.broker.configuration.settings import ValueKind, value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.request_checks import check_name_repeats
-from sordini.broker.membership.health import Condition
+from sordini.broker.membership.health import BrokerHealth
 from sordini.broker.membership.health_keys import MEANINGS
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import SliceScheduler, Work
@@ -84,7 +84,7 @@ class Descriptions(NamedTuple):
 class ConditionSource(NamedTuple):
     """How the broker's own condition is added to a response."""
 
-    condition: Condition
+    condition: BrokerHealth
     later: Callable[[Call, Awaitable[Any]], DelayedResponse]
     slices: SliceScheduler
 
@@ -127,7 +127,7 @@ class ConfigsHandler:
         )
 
     def _described(self, call: Call, condition: Mapping[str, str | None]) -> Work[DescribeConfigsResponse]:
-        """The response; `condition` has the values of `condition_keys` if one of them is requested."""
+        """The response; `condition` has the values of `health_keys` if one of them is requested."""
         request: DescribeConfigsRequest = call.body
         response = DescribeConfigsResponse()
         known = Descriptions({}, {}, condition)
@@ -273,7 +273,7 @@ def describe_entry(key: str, found: list[Synonym]) -> DescribedSetting:
         return DescribedSetting(
             key, found[0].value, found, declared.rule.kind, not declared.is_dynamic, declared.meaning
         )
-    protection = find(key)
+    protection = find_protection(key)
     if protection is not None:
         base = protection.key
         default = [Synonym(base, DEFAULTS[base], ConfigSource.DEFAULT)] if base in DEFAULTS else []

@@ -70,7 +70,7 @@ async def a_runtime(disk: ForgetfulDisk | None = None) -> AsyncIterator[tuple[Un
         ports = broker.parts.groups._ports
         spec = InternalTopicSpec(NUMBERS, 1, 1, 1 << 20)
         topic = InternalTopic(
-            spec, broker.config, broker.parts.topic_admin, broker.parts.metadata, ports.spawn, broker.log
+            spec, broker.config, broker.parts.admin.topics, broker.parts.metadata, ports.spawn, broker.log
         )
         runtime = CoordinatorRuntime(topic, ShardSettings(0, 5_000, 1_000, 60_000), ports, Numbers)
         broker.parts.replicas.leadership_listeners.append(runtime)
