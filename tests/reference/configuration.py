@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from sordini.broker.configuration.accepted import ACCEPTED
 from sordini.broker.configuration.cleaner_keys import CleanerSettings
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.controller_keys import ControllerSettings
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.configuration.harmless_keys import HARMLESS
+from sordini.broker.configuration.ignored_keys import ACCEPTED
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings
 from sordini.broker.configuration.network_keys import NetworkSettings

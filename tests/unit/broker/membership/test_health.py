@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedSession
-from sordini.broker.membership.condition import StoreProbe
-from sordini.broker.membership.condition_keys import (
+from sordini.broker.membership.health import StoreProbe
+from sordini.broker.membership.health_keys import (
     MEANINGS,
     NONE,
     SERVING,
@@ -22,7 +22,7 @@ from sordini.broker.membership.condition_keys import (
     StoreFinding,
 )
 from sordini.broker.membership.store_contact import StoreContact
-from sordini.broker.wiring.peering import Myself
+from sordini.broker.wiring.inter_broker import Myself
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from sordini.protocol.types import BrokerId
