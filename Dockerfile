@@ -28,6 +28,7 @@ FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE __init__.py py.typed ./
 COPY broker broker
+COPY cli cli
 COPY config config
 COPY protocol protocol
 COPY replication replication

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from sordini.broker.coordination.znode_tree import Tree
+from sordini.broker.coordination.znode_tree import ZnodeTree
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     ANY_CONVENTIONS,
@@ -75,7 +75,7 @@ class World:
     """`said` collects one line for each thing that happened since it was last taken."""
 
     def __init__(self) -> None:
-        self.tree = Tree()
+        self.tree = ZnodeTree()
         self.cluster: Cluster | None = None
         self.said: list[str] = []
         self.answers: deque[tuple[BrokerId, Command]] = deque()
