@@ -253,7 +253,7 @@ def test_sighup_goes_on_in_a_new_log_file_and_does_nothing_else(daemon: Daemon) 
     with Client("127.0.0.1", daemon.port) as client:
         assert client.create("orders") == [0]
     assert daemon.stop("--override", "log.dirs=data").returncode == 0
-    assert '"event": "stopped"' in log.read_text().splitlines()[-1]
+    assert '"event": "broker stopped"' in log.read_text().splitlines()[-1]
 
 
 def test_sighup_without_a_log_file_changes_nothing(start_sordini: Start) -> None:
