@@ -395,7 +395,7 @@ def test_a_broker_that_may_open_few_files_says_so_and_what_to_do(tmp_path: Path)
         (warning,) = [line for line in broker.output().splitlines() if "[warning" in line]
         assert "open file limit too low" in warning
         assert "limit=600" in warning
-        assert "wanted=5224" in warning
+        assert "needed=5224" in warning
         assert "LimitNOFILE" in warning
     broker.overrides |= {"sordini.open.segments.max": 64, "max.connections": 100}
     command = SordiniProcess.command(broker)
