@@ -26,7 +26,7 @@ SMALL = {"matplotlib": "matplotlib>=3.9", "kafka": "kafka-python>=3.0.12,<4"}
 _EVERY_SECONDS = 1.0
 _QUIET_SECONDS = 30.0
 
-_PROBE = """
+_INSPECT = """
 import importlib.metadata, importlib.util, json, sys
 version = lambda name: importlib.metadata.version(name) if importlib.util.find_spec(name) else ""
 print(json.dumps([version("pyspark"), [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]]))
@@ -50,12 +50,12 @@ class Found(NamedTuple):
 def main(arguments: list[str]) -> None:
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         sys.exit("the demo needs Java 17 or newer, for Spark: put it on the PATH, or set JAVA_HOME")
-    found = next((one for one in map(probe, candidates()) if one is not None and one.serves), None)
+    found = next((one for one in map(inspect, candidates()) if one is not None and one.serves), None)
     if found is None:
         say("no Python here has PySpark: installing it and the plotting packages into .venv")
         say("about 600 MB come from the package index; two to five minutes, once")
         install([sys.executable, str(ROOT / "scripts" / "venv.py"), "demo"])
-        found = probe(VENV_PYTHON)
+        found = inspect(VENV_PYTHON)
         if found is None or not found.serves:
             sys.exit("the installation is incomplete: see above")
     elif found.missing:
@@ -78,9 +78,9 @@ def candidates() -> list[Path]:
     return list(dict.fromkeys(path for path in found if path.exists()))
 
 
-def probe(python: Path) -> Found | None:
+def inspect(python: Path) -> Found | None:
     """The packages of a Python; None for one that does not run."""
-    command = [str(python), "-c", _PROBE, *LARGE, *SMALL]
+    command = [str(python), "-c", _INSPECT, *LARGE, *SMALL]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
         return None

@@ -57,7 +57,7 @@ def _bounded(
 ) -> Rule:
     def parse(text: str) -> Any:
         if not text.isascii() or "_" in text:
-            raise ValueError(text)  # Accepted by Python only; other readers of the store could not parse it.
+            raise ValueError(text)  # Valid in Python only; other readers of the store could not parse it.
         value = convert(text)
         if not low <= value <= high:
             raise ValueError(text)

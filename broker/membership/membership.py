@@ -1,4 +1,4 @@
-"""A broker's membership of its cluster: its registration and its controller candidate, renewed in every session.
+"""A broker's membership of its cluster: its registration and its controller, renewed in every session.
 
     a session -> registered: the broker epoch -> settings read -> a controller of this session stands for election
     the session expired -> commands for the former registration are refused -> a new session, from the top

@@ -237,7 +237,7 @@ async def _run(given: LoadedConfig, process: ProcessContext, descriptors: Descri
 
 
 def _ready(server: Server, manager: ServiceManager, process: ProcessContext, clock: SystemClock) -> None:
-    """Report it to the starter, the service manager and the log."""
+    """Notify the starter, the service manager and the log."""
     identity = server.identity
     assert identity is not None
     seconds = (clock.monotonic_ms() - process.launch.started_ms) / 1000

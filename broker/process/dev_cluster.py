@@ -214,7 +214,7 @@ class _DevCluster:
         return Server(config, explicit, ports, BrokerLog(self._log, number, stop))
 
     async def _report_when_ready(self, up: Sequence[asyncio.Event]) -> None:
-        """Report once each broker serves and knows all others, so that a new topic can be placed on all of them."""
+        """Write the ready line once each broker serves and knows all others: a new topic can be placed on all."""
         for event in up:
             await event.wait()
         all_ids = set(self._plan.broker_ids)
