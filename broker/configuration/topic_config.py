@@ -80,6 +80,11 @@ def _declare() -> Iterator[TopicSetting]:
         "log.cleaner.min.cleanable.ratio",
         "Minimum ratio of dirty log to total log for compaction.",
     )
+    yield from _declare_messages()
+    yield from _declare_retention()
+
+
+def _declare_messages() -> Iterator[TopicSetting]:
     yield _same("max.message.bytes", "message.max.bytes", "Maximum size of a record batch.")
     yield _same(
         "message.downconversion.enable",
@@ -106,6 +111,9 @@ def _declare() -> Iterator[TopicSetting]:
         "log.message.format.version",
         "The message format stored, while inter.broker.protocol.version is below 3.0.",
     )
+
+
+def _declare_retention() -> Iterator[TopicSetting]:
     for key in ("remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"):
         yield TopicSetting(key, boolean, (), "Tiered storage; only false is allowed.", default=False)
     for key in ("local.retention.bytes", "local.retention.ms"):

@@ -149,9 +149,9 @@ def test_no_broker_id_is_drawn_a_second_time(ends: Ends) -> None:
 def test_a_dry_run_says_what_would_be_and_changes_nothing(ends: Ends, tmp_path: Path) -> None:
     done = ends.move("--dry-run", "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert (told["topics"], told["partitions"], told["brokers"], told["note"]) == (1, 2, [7], None)
-    assert told["copied"] == told["nodes"] > 20
+    reported = json.loads(done.stdout)
+    assert (reported["topics"], reported["partitions"], reported["brokers"], reported["note"]) == (1, 2, [7], None)
+    assert reported["copied"] == reported["nodes"] > 20
     assert not list((tmp_path / "target").iterdir()) if "embedded" in ends.target else True
     if "zookeeper" in ends.target:
         assert at(ends.target, lambda place: place.session.exists(place.root)) is None
@@ -160,8 +160,8 @@ def test_a_dry_run_says_what_would_be_and_changes_nothing(ends: Ends, tmp_path: 
 
 def test_a_move_repeated_finds_all_there(ends: Ends) -> None:
     assert ends.move().exit_code == 0
-    told = json.loads(ends.move("--json").stdout)
-    assert (told["copied"], told["dry_run"]) == (0, False)
+    reported = json.loads(ends.move("--json").stdout)
+    assert (reported["copied"], reported["dry_run"]) == (0, False)
 
 
 def test_another_tree_is_never_overwritten(ends: Ends) -> None:
