@@ -15,7 +15,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.topic_names import why_no_partition
 from sordini.protocol.types import TopicPartition
 from sordini.replication.cluster_model import (
-    EPOCH_OF_DELETION,
+    EPOCH_DURING_DELETION,
     Broker,
     Command,
     LeaderAndIsr,
@@ -120,5 +120,5 @@ def _invalid_state(info: PartitionInfo) -> ErrorCode:
 
 
 def _invalid_stop(replica: StoppedReplica) -> ErrorCode:
-    is_valid = replica.leader_epoch >= EPOCH_OF_DELETION
+    is_valid = replica.leader_epoch >= EPOCH_DURING_DELETION
     return _invalid_name(replica) or (ErrorCode.NONE if is_valid else ErrorCode.INVALID_REQUEST)

@@ -20,7 +20,7 @@ from sordini.broker.coordination.znode_tree import parent_of
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.paths import parents
-from sordini.replication.metadata_store.store_format import refuse_unknown
+from sordini.replication.metadata_store.store_format import check_known_format
 from sordini.replication.ports import Create, NodeExists, NoNode, Operation, Session, Set
 
 T = TypeVar("T")
@@ -210,7 +210,7 @@ def _summary(source: StoreTree, found: TreeContents) -> MigrationSummary:
     if paths.CLUSTER_ID not in found.nodes:
         raise MigrationRefused(f"{source.name} holds no cluster: {paths.CLUSTER_ID} is missing")
     if paths.SORDINI in found.nodes:
-        refuse_unknown(found.nodes[paths.SORDINI].data)
+        check_known_format(found.nodes[paths.SORDINI].data)
     cluster_id = znodes.decode_cluster_id(found.nodes[paths.CLUSTER_ID].data)
     if isinstance(cluster_id, Malformed):
         raise MigrationRefused(f"{source.name}: {cluster_id.path} cannot be read: {cluster_id.reason}")

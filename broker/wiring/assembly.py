@@ -86,7 +86,7 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     receiver.on_deleted = groups.partitions_deleted
     config_receiver = ConfigReceiver(broker_id, dynamic, topic_configs, replicas, log)
     partition_admin = PartitionAdmin(metadata, dispatcher.slices)
-    config_receiver.unclean_changed = partition_admin.unclean_changed
+    config_receiver.unclean_changed = partition_admin.unclean_settings_changed
     config_changes = ConfigChanges(session, config_receiver.changed, clock, log)
     loggers, timeout_ms = LoggerLevels(log), config.zookeeper_session_timeout_ms
     config_admin = ConfigAdmin(broker_id, session, metadata, config_changes, loggers, dynamic, timeout_ms)

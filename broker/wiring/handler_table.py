@@ -8,7 +8,7 @@ from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.closest import ClosestReplicas
 from sordini.broker.handlers.cluster import ClusterHandler
-from sordini.broker.handlers.configs import ConfigsHandler, Itself
+from sordini.broker.handlers.configs import ConditionSource, ConfigsHandler
 from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
@@ -126,7 +126,7 @@ def _admin_routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
             metadata,
             parts.topic_configs.config_of,
             admin.loggers,
-            Itself(parts.health, later, slices),
+            ConditionSource(parts.health, later, slices),
         ).route(),
         *AlterConfigsHandler(admin.configs, metadata, later, slices).routes(),
     ]

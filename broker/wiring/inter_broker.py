@@ -12,6 +12,7 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.replica_quotas import ReplicaQuotas, replica_quotas
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.control_wire import ControlWire
+from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.network.ports import Network, Peer, SocketOptions
@@ -21,14 +22,13 @@ from sordini.broker.peers.controller import ControllerLink, ServeLocally
 from sordini.broker.peers.isr_in_store import IsrInStore
 from sordini.broker.peers.links import LinkLimits, PeerLinks
 from sordini.broker.peers.own_service import OwnService
-from sordini.broker.peers.producer_ids import BlocksOfController
+from sordini.broker.peers.producer_ids import ControllerBlockSource
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.deps import Runtime
 from sordini.broker.wiring.replica_fetchers import wire_fetchers
 from sordini.protocol.types import BrokerId
 from sordini.replication.fetching.fetchers import Fetchers
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
-from sordini.broker.coordinators.producer_id_manager import BlocksInStore, ProducerIdBlocks
 from sordini.replication.ports import IsrChanges
 from sordini.replication.terms import Peers
 
@@ -54,7 +54,7 @@ class InterBroker(NamedTuple):
     quotas: ReplicaQuotas
     fetchers: Fetchers
     peers: Peers
-    producer_ids: ProducerIdBlocks
+    producer_ids: ProducerIdManager
     controller_links: tuple[ControllerLink, ...]
     """One connection to the controller for each kind of request."""
 
@@ -104,9 +104,9 @@ def wire_inter_broker(
     else:
         changes = AlterPartitions(local.broker_id, local.epoch, controller_link(), versions, runtime.spawn, runtime.log)
     if versions.allocates_producer_ids:
-        take_block = BlocksOfController(local.broker_id, local.epoch, controller_link()).take
+        take_block = ControllerBlockSource(local.broker_id, local.epoch, controller_link()).take
     else:
-        take_block = BlocksInStore(local.session, local.broker_id).take
+        take_block = StoreBlockSource(local.session, local.broker_id).take
     return InterBroker(
         transport=InterBrokerTransport(
             listener, local_peer, versions, ControlWire(versions, listener), dial, serve_locally
@@ -114,6 +114,6 @@ def wire_inter_broker(
         quotas=quotas,
         fetchers=wire_fetchers(dynamic, local, quotas.follower, links, runtime),
         peers=Peers(changes, lambda broker_id: broker_id in metadata.brokers, config.replica_lag_time_max_ms),
-        producer_ids=ProducerIdBlocks(take_block, runtime.spawn, runtime.log),
+        producer_ids=ProducerIdManager(take_block, runtime.spawn, runtime.log),
         controller_links=tuple(controller_links),
     )

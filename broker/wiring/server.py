@@ -45,10 +45,10 @@ from sordini.broker.wiring.startup import (
     warn_of_unknown_topics,
 )
 from sordini.replication import cluster_model
-from sordini.replication.metadata_store.notifications import FailureNotes
+from sordini.replication.metadata_store.notifications import LogDirFailureNotifier
 from sordini.replication.metadata_store.paths import TOPICS
 from sordini.replication.metadata_store.registration import ensure_base_paths
-from sordini.replication.metadata_store.store_format import claim_format
+from sordini.replication.metadata_store.store_format import ensure_format
 from sordini.replication.ports import CoordinationStore, Session, SessionState
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
@@ -67,7 +67,7 @@ class Running(NamedTuple):
 
     session: CurrentSession
     contact: StoreContact
-    notes: FailureNotes
+    notes: LogDirFailureNotifier
     parts: BrokerParts
     sockets: SocketServer
     cluster: ClusterParts
@@ -143,7 +143,7 @@ class Server:
         """Read what must be known before the logs are opened: a log's recovery depends on its topic's configuration."""
         owner = owner_of(self._ports.disk, self._config.log_directories)
         await refuse_other_tree(self._config, owner, session)
-        await claim_format(session)
+        await ensure_format(session)
         await ensure_base_paths(session)
         self.identity = await find_identity(self._config, self._ports.disk, session)
         await load_layers(session, self.identity.broker_id, self._dynamic, self._log)
@@ -171,7 +171,7 @@ class Server:
         parts = assemble(deps, topic_configs, logs)
         self.metadata = parts.metadata
         parts.health.activity = self._unless_serving
-        notes = FailureNotes(session, self.identity.broker_id, self._spawn)
+        notes = LogDirFailureNotifier(session, self.identity.broker_id, self._spawn)
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, notes)
         metrics = await listen_for_metrics(self._config, parts.dispatcher, log)
         service = parts.dispatcher if metrics is None else metrics.service
@@ -188,7 +188,7 @@ class Server:
             await warn_of_unknown_topics(logs, session, log)
         except STORE_LOST as error:
             raise store_lost(error) from error
-        parts.metadata.expects_topics = self._is_clustered and self._has_topics
+        parts.metadata.awaits_first_topics = self._is_clustered and self._has_topics
         cluster = wire_cluster(deps, session, store, parts, broker)
         return Running(session, contact, notes, parts, sockets, cluster, metrics)
 
@@ -237,11 +237,11 @@ class Server:
         metadata, timeout_ms = running.parts.metadata, self._config.zookeeper_session_timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await metadata.until(lambda: self._is_in(metadata) and not metadata.expects_topics, timeout_ms)
+                await metadata.until(lambda: self._is_in(metadata) and not metadata.awaits_first_topics, timeout_ms)
                 await running.cluster.channel.drained()
         except TimeoutError:
             pass
-        metadata.expects_topics = False
+        metadata.awaits_first_topics = False
         if not self._is_in(metadata):
             self._log.warning(
                 "no metadata received from a controller yet; Metadata answers are incomplete", waited_ms=timeout_ms
@@ -314,13 +314,13 @@ class Server:
         """Whether other brokers can exist: the embedded store belongs to one process."""
         return bool(self._config.zookeeper_connect) or self._ports.is_store_shared
 
-    def _directory_failed(self, failure: StorageError, parts: BrokerParts, notes: FailureNotes) -> None:
+    def _directory_failed(self, failure: StorageError, parts: BrokerParts, notes: LogDirFailureNotifier) -> None:
         self._log.error("log directory is offline", directory=failure.directory, reason=str(failure))
         parts.replicas.directory_failed(failure)
         if not parts.logs.online_directories:
             self._spawn(_end(failure))
         elif self._is_clustered:
-            notes.tell()
+            notes.notify()
 
     async def _tick(self, running: Running) -> None:
         clock = self._ports.clock
@@ -328,7 +328,7 @@ class Server:
             await asyncio.sleep(TICK_S)
             await running.parts.logs.tick(clock.now_ms())
             if running.parts.receiver.deferred.is_due(clock.monotonic_ms()):
-                running.notes.tell()
+                running.notes.notify()
 
     async def _check_isr(self, replicas: ReplicaSet) -> None:
         while True:
