@@ -12,8 +12,8 @@ from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.command_receiver import CommandReceiver
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.groups.coordinator import GroupCoordinator
-from sordini.broker.groups.internal_topic import OffsetsTopic
-from sordini.broker.groups.ports import Ports
+from sordini.broker.coordinators.internal_topic import OffsetsTopic
+from sordini.broker.coordinators.ports import Ports
 from sordini.broker.membership.health import BrokerHealth, StoreProbe
 from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.network.ports import Log

@@ -13,7 +13,7 @@ from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
 from sordini.broker.handlers.conversions import Conversions
-from sordini.broker.handlers.coordinators import TRANSACTIONS_TOPIC, CoordinatorsHandler
+from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, CoordinatorsHandler
 from sordini.broker.handlers.fetch import FetchHandler, Readers
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler

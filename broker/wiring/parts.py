@@ -10,7 +10,7 @@ from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.command_receiver import CommandReceiver
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.groups.coordinator import GroupCoordinator
-from sordini.broker.groups.internal_topic import OffsetsTopic
+from sordini.broker.coordinators.internal_topic import OffsetsTopic
 from sordini.broker.membership.health import BrokerHealth
 from sordini.broker.record_jobs.queue import JobQueue
 from sordini.broker.requests.fetch_sessions import FetchSessions
