@@ -10,10 +10,10 @@ from sordini.broker.configuration.logger_levels import LoggerLevels
 from sordini.broker.configuration.receiver import ConfigReceiver, read_settings, warn_of_format
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.command_receiver import CommandReceiver
+from sordini.broker.coordinators.internal_topic import InternalTopic
+from sordini.broker.coordinators.ports import Ports
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.groups.coordinator import GroupCoordinator
-from sordini.broker.coordinators.internal_topic import OffsetsTopic
-from sordini.broker.coordinators.ports import Ports
 from sordini.broker.membership.health import BrokerHealth, StoreProbe
 from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.network.ports import Log
@@ -79,7 +79,7 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     )
     new_topic_id = topic_ids(draw) if uses_topic_ids else lambda: NO_TOPIC_ID
     topic_admin = TopicAdmin(broker_id, session, metadata, topic_configs, config, new_topic_id, runtime.spawn)
-    offsets_topic = OffsetsTopic(config, topic_admin, metadata, runtime.spawn, log)
+    offsets_topic = InternalTopic(config, topic_admin, metadata, runtime.spawn, log)
     ports = Ports(clock, runtime.call_later, runtime.spawn, runtime.randomness, log)
     groups = replicas.listener = GroupCoordinator(config, offsets_topic, ports)
     receiver = CommandReceiver(replicas, metadata, topic_configs, log)

@@ -13,8 +13,8 @@ from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
 from sordini.broker.handlers.conversions import Conversions
-from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, CoordinatorsHandler
 from sordini.broker.handlers.fetch import FetchHandler, Readers
+from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, FindCoordinatorHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
 from sordini.broker.handlers.guard import BetweenBrokers, guarded
@@ -51,7 +51,7 @@ def routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
         *_controller_routes(deps, parts, brokers),
         *_admin_routes(deps, parts),
         ProducerIdHandler(parts.inter_broker.producer_ids, parts.dispatcher.later, coordinates_transactions).route(),
-        CoordinatorsHandler(
+        FindCoordinatorHandler(
             parts.offsets_topic, parts.metadata, coordinates_transactions=coordinates_transactions
         ).route(),
         ConsumerGroupsHandler().route(),

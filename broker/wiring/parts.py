@@ -8,9 +8,9 @@ from sordini.broker.configuration.admin import ConfigAdmin
 from sordini.broker.configuration.logger_levels import LoggerLevels
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.command_receiver import CommandReceiver
+from sordini.broker.coordinators.internal_topic import InternalTopic
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.groups.coordinator import GroupCoordinator
-from sordini.broker.coordinators.internal_topic import OffsetsTopic
 from sordini.broker.membership.health import BrokerHealth
 from sordini.broker.record_jobs.queue import JobQueue
 from sordini.broker.requests.fetch_sessions import FetchSessions
@@ -45,7 +45,7 @@ class BrokerParts(NamedTuple):
     admin: AdminParts
     replicas: ReplicaSet
     fetch_sessions: FetchSessions
-    offsets_topic: OffsetsTopic
+    offsets_topic: InternalTopic
     groups: GroupCoordinator
     receiver: CommandReceiver
     inter_broker: InterBroker
