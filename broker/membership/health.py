@@ -27,7 +27,7 @@ from sordini.broker.membership.health_keys import (
 )
 from sordini.broker.membership.identity import LocalBroker, broker_id_of
 from sordini.broker.membership.store_contact import StoreContact
-from sordini.broker.requests.slices import Slices
+from sordini.broker.requests.slice_scheduler import Slices
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
