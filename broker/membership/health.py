@@ -27,7 +27,7 @@ from sordini.broker.membership.health_keys import (
 )
 from sordini.broker.membership.identity import LocalBroker, broker_id_of
 from sordini.broker.membership.store_contact import StoreContact
-from sordini.broker.requests.slice_scheduler import Slices
+from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
@@ -128,7 +128,9 @@ class StoreProbe:
 class BrokerHealth:
     """Answers requests for the health of this broker."""
 
-    def __init__(self, probe: StoreProbe, metadata: MetadataCache, replicas: ReplicaSet, slices: Slices) -> None:
+    def __init__(
+        self, probe: StoreProbe, metadata: MetadataCache, replicas: ReplicaSet, slices: SliceScheduler
+    ) -> None:
         self._broker_id = probe.local.broker_id
         self._probe = probe
         self._metadata = metadata

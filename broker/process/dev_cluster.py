@@ -32,7 +32,7 @@ from sordini.broker.process.log_writer import write_before_exit
 from sordini.broker.process.logging import Logger
 from sordini.broker.process.pid_file import PidFileRefused
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
-from sordini.broker.record_jobs.children import RecordChildren
+from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
 from sordini.replication.ports import CoordinationStore, StoreUnusable
@@ -207,7 +207,7 @@ class _DevCluster:
             page_cache=SystemPageCache(self._clock, self._disk.offload),
             open_store=lease,
             worker=CleaningChildren(),
-            record_worker=RecordChildren(),
+            record_worker=RecordWorkerProcesses(),
             descriptors=self._descriptors,
             is_store_shared=True,
         )

@@ -58,7 +58,7 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     uses_topic_ids = versions_for(protocol.release, protocol.step).uses_topic_ids
     metadata = MetadataCache(identity.cluster_id, uses_topic_ids=uses_topic_ids)
     dispatcher = Dispatcher(runtime.spawn, log)
-    session.on_state(dispatcher.store_refusals.session_changed)
+    session.on_state(dispatcher.store_error_codes.session_changed)
     local = LocalBroker(broker_id, lambda: receiver.broker_epoch, session)
     inter_broker = wire_inter_broker(local, dynamic, topic_configs, metadata, dispatcher, deps.network, runtime)
     logs.cordon(config.cordoned_directories)

@@ -17,7 +17,6 @@ from sordini.broker.handlers.fetch import FetchHandler, Readers
 from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, FindCoordinatorHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
-from sordini.broker.handlers.request_checks import BetweenBrokers, guarded
 from sordini.broker.handlers.log_dirs import LogDirsHandler
 from sordini.broker.handlers.markers import MarkersHandler
 from sordini.broker.handlers.metadata import MetadataHandler
@@ -27,6 +26,7 @@ from sordini.broker.handlers.produce import ProduceHandler
 from sordini.broker.handlers.producer_ids import ProducerIdHandler
 from sordini.broker.handlers.records import RecordsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
+from sordini.broker.handlers.request_checks import InterBrokerGuard, guarded
 from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
@@ -39,7 +39,7 @@ from sordini.replication.controller.requests import ControllerRequests
 def routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
     """Every route of the broker."""
     cluster, transport = deps.cluster, parts.inter_broker.transport
-    brokers = BetweenBrokers(transport.listener, transport.local_peer, is_clustered=cluster.is_clustered)
+    brokers = InterBrokerGuard(transport.listener, transport.local_peer, is_clustered=cluster.is_clustered)
 
     def coordinates_transactions() -> bool:
         """Whether another broker may: on ZooKeeper one can be an Apache Kafka broker, on an embedded store none is."""
@@ -50,7 +50,9 @@ def routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
         *_record_routes(deps, parts, brokers),
         *_controller_routes(deps, parts, brokers),
         *_admin_routes(deps, parts),
-        ProducerIdHandler(parts.inter_broker.producer_ids, parts.dispatcher.later, coordinates_transactions).route(),
+        ProducerIdHandler(
+            parts.inter_broker.producer_ids, parts.dispatcher.respond_later, coordinates_transactions
+        ).route(),
         FindCoordinatorHandler(
             parts.offsets_topic, parts.metadata, coordinates_transactions=coordinates_transactions
         ).route(),
@@ -67,10 +69,10 @@ def routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
     ]
 
 
-def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: BetweenBrokers) -> list[Route]:
+def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGuard) -> list[Route]:
     """Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, log directories, transaction markers."""
     config, clock, call_later = deps.config, deps.runtime.clock, deps.runtime.call_later
-    metadata, replicas, later = parts.metadata, parts.replicas, parts.dispatcher.later
+    metadata, replicas, later = parts.metadata, parts.replicas, parts.dispatcher.respond_later
     followers = ReplicaFetches(
         brokers.check_listener, parts.inter_broker.quotas.leader, privileged=deps.cluster.is_clustered
     )
@@ -100,11 +102,11 @@ def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: BetweenBrokers
     ]
 
 
-def _controller_routes(deps: BrokerDeps, parts: BrokerParts, brokers: BetweenBrokers) -> list[Route]:
+def _controller_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGuard) -> list[Route]:
     """Commands of the controller to this broker, and requests of brokers to the controller."""
     origin = CommandOrigin(deps.cluster.session, deps.cluster.identity.broker_id)
     requests = ControllerRequests(lambda: parts.admin.partitions.controller)
-    later, slices = parts.dispatcher.later, parts.dispatcher.slices
+    later, slices = parts.dispatcher.respond_later, parts.dispatcher.slices
     return [
         *ControlHandler(parts.receiver, origin, brokers, later, slices, deps.runtime.log).routes(),
         *guarded(ControllerRequestsHandler(requests, later, slices).routes(), brokers.check),
@@ -113,7 +115,12 @@ def _controller_routes(deps: BrokerDeps, parts: BrokerParts, brokers: BetweenBro
 
 def _admin_routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
     """Metadata, topics, partitions and settings."""
-    metadata, admin, later, slices = parts.metadata, parts.admin, parts.dispatcher.later, parts.dispatcher.slices
+    metadata, admin, later, slices = (
+        parts.metadata,
+        parts.admin,
+        parts.dispatcher.respond_later,
+        parts.dispatcher.slices,
+    )
     return [
         *ClusterHandler(metadata).routes(),
         MetadataHandler(metadata, parts.offsets_topic.auto_create).route(),
