@@ -2,32 +2,33 @@
 #   docker build -t sordini .
 #   docker run -p 9092:9092 -v sordini:/var/lib/sordini sordini
 #
-# A broker sends its clients to the address that it advertises: here localhost, because that is where the published port
-# is. The line `sordini is ready` says so. For clients elsewhere, or another port, say where they reach it:
+# Clients connect to the advertised address: here localhost, because that is where the published port is. The line
+# `sordini is ready` names it. For clients elsewhere, or another port, set it:
 #   docker run -p 9092:9092 -e KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://broker.example.org:9092 sordini
 #
-# It writes nothing but its data and needs no privilege (docker-compose.yml runs it so):
+# It writes only its data and needs no privilege (docker-compose.yml runs it so):
 #   docker run --read-only --cap-drop ALL --security-opt no-new-privileges -p 9092:9092 -v sordini:/var/lib/sordini sordini
 #
-# The target `pipeline` is an image with Java, Spark and `sordini pipeline` (some 1.5 GB), and without a broker's defaults:
+# The target `pipeline` is an image with Java, Spark and `sordini pipeline` (about 1.5 GB), without the broker's defaults:
 #   docker build --target pipeline -t sordini-pipeline .
 #   docker run -v ./jobs:/jobs -v tables:/tables sordini-pipeline load /jobs/views.yaml
 #
-# Any key of server.properties comes in by the environment, as KAFKA_ or SORDINI_ and the key in capitals:
+# Any key of server.properties can be set in the environment, as KAFKA_ or SORDINI_ and the key in capitals:
 #   docker run -p 9092:9092 -e KAFKA_NUM_PARTITIONS=3 sordini
-# Where clients in the image find the broker, the health check included, is SORDINI_BOOTSTRAP.
+# Commands in the image, the health check included, connect to SORDINI_BOOTSTRAP.
 #
 # Licences: Sordini is under Apache-2.0. Among its libraries crc32c is under the LGPL-2.1-or-later; it is installed
 # unchanged, as a package of its own that can be replaced (pip install crc32c==...). Its text, and those of the
-# others, stand in the .dist-info folders beside them.
+# others, are in their .dist-info folders.
 
-# The one place that names it. `python3 scripts/base_images.py` says whether the tag has moved on; --write takes that over.
+# The only place that names this image. `python3 scripts/base_images.py` compares it with the tag; --write updates it.
 ARG PYTHON_IMAGE=python:3.11-slim@sha256:90744cff8f32887f075c47d747a173ff333e9e98801667af93c357fa9f5e28ff
 
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE __init__.py py.typed ./
 COPY broker broker
+COPY cli cli
 COPY config config
 COPY protocol protocol
 COPY replication replication
@@ -71,7 +72,7 @@ USER 10001
 WORKDIR /var/lib/sordini
 VOLUME /var/lib/sordini
 EXPOSE 9092
-# SIGTERM drains and writes checkpoints, within sordini.shutdown.deadline.ms: give `docker stop` as long (-t 40).
+# SIGTERM stops cleanly within sordini.shutdown.deadline.ms: give `docker stop` more time than that (-t 40).
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["sordini", "ping", "--serving", "--timeout", "4"]
 ENTRYPOINT ["sordini"]

@@ -1,21 +1,21 @@
 # make run    a broker on 127.0.0.1:9092 with its data in ./data
 # make cluster  ZooKeeper and three brokers on 127.0.0.1:9092 to 9094, their data in ./data/cluster, until Ctrl-C
 # make test   everything the tests need, then the tests; ARGS="-k idempotent" narrows them
-# make crash  the log crashed in 20,000 seeds; ARGS="--seeds 5-5" for some, ARGS=--planted for the bugs it must find
-# make model  the replication protocol explored whole, and what its former rules lose; ARGS=--planted for planted bugs
-# make interchange  our files in Apache Kafka 2.7.2 and 3.9.1 and theirs in ours, stopped and killed; ten minutes
-# make mixed  clusters of ours and Apache Kafka 2.7.2 and 3.9.1, each governing the other, killed, frozen; half an hour
+# make crash  crash tests of the log with 20,000 seeds; ARGS="--seeds 5-5" for some, ARGS=--planted for planted bugs
+# make model  the replication protocol explored exhaustively, and older rules that lose records; ARGS=--planted for bugs
+# make interchange  log directories of Sordini and Apache Kafka 2.7.2 and 3.9.1 opened by each other; ten minutes
+# make mixed  clusters of Sordini and Apache Kafka 2.7.2 and 3.9.1 brokers, either as controller; half an hour
 # make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
-# make hostile  what strangers may send, to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
-# make chaos  three brokers under 37 faults in ten minutes, two of them ZooKeeper away; all is judged; ARGS="--minutes 2"
-# make pipeline  Spark's own Kafka source and ours in all scenarios, tables killed while written; half an hour
-# make demo   visitors of a site, from topics through Spark to tables and a report with plots; five to fifteen minutes
+# make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
+# make chaos  three brokers under 37 faults in ten minutes, two of them outages of ZooKeeper; ARGS="--minutes 2"
+# make pipeline  Spark's Kafka source and Sordini's in all scenarios, jobs killed while they write; half an hour
+# make demo   activity of a web site, from topics through Spark to tables and a report; five to fifteen minutes
 # make sim    100 seeds of a simulated broker, 1,000 of a cluster; ARGS, CLUSTER_ARGS="--seeds 0-9999" for more
-# make faults  every command at every answer of a broker that does wrong; five minutes
-# make soak   every API and version by chance for ten minutes, beside an honest client; ARGS="--minutes 2 --seed 7"
+# make faults  every command against faulty responses of a broker; five minutes
+# make soak   random requests of every API and version for ten minutes, beside a regular client; ARGS="--minutes 2"
 # make lint   style, types, import contracts
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
-# make clean  forget the environment and all caches; ./data stays
+# make clean  remove the environment and all caches; ./data stays
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -96,7 +96,7 @@ bench: .venv/.installed-dev
 clean:
 	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist
 
-# Each stamp is older than what it was made from when there is something to install again.
+# A stamp older than its sources means that the installation is out of date.
 .venv/.installed-serve: pyproject.toml scripts/venv.py
 	$(PYTHON) scripts/venv.py
 	@touch $@

@@ -1,7 +1,7 @@
-"""The only reader of time, and the port through which everything else asks for it.
+"""The only reader of time, and the ports through which everything else gets it.
 
-Deciders take the time as an argument; the shells ask a `Clock` that came in through their constructor, so a
-simulation can run the whole broker on a clock of its own. The calendar is here, too: how people write a time.
+Deciders take the time as an argument; the shells read a `Clock` that is passed to their constructor, so a simulation
+can run the whole broker on virtual time. The text form of a time is here, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two clocks: one for people's dates, one that never goes back."""
+    """Two clocks: the wall clock, and one that never goes back."""
 
     def now_ms(self) -> int:
         """Wall-clock time in milliseconds since 1970, for record timestamps and file ages."""
@@ -20,6 +20,15 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int:
         """Milliseconds on a clock that only moves forward, for deadlines and durations."""
 
+
+class Timer(Protocol):
+    """A call that is scheduled."""
+
+    def cancel(self) -> None: ...
+
+
+CallLater = Callable[[float, Callable[[], None]], Timer]
+"""Schedules a call on the loop, after a delay in seconds."""
 
 monotonic_ns: Callable[[], int] = time.monotonic_ns
 """As `Clock.monotonic_ms`, in nanoseconds, for single requests. A bare function: its cost is paid twice for each."""
@@ -36,7 +45,7 @@ class SystemClock:
 
 
 def utc_text(time_ms: int) -> str:
-    """A time as ISO 8601 in UTC: `2026-11-21T18:30:59.123Z`; what is in no calendar stays a number."""
+    """A time as ISO 8601 in UTC: `2026-11-21T18:30:59.123Z`; a time outside the calendar stays a number."""
     from datetime import UTC, datetime, timedelta  # Late: a broker's start does not need it.
 
     try:
@@ -53,7 +62,9 @@ def utc_ms(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no time: 2026-11-21, 2026-11-21T18:30 or 2026-11-21T18:30:59.5Z are") from None
+        raise ValueError(
+            f"{text!r} is not a time: allowed is 2026-11-21, 2026-11-21T18:30 or 2026-11-21T18:30:59.5Z"
+        ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -213,7 +213,7 @@ async def _moved(
 
 
 async def _comes_back(places: StoreLocations, origin: StoreTree, target: StoreLocation) -> bool:
-    """Whether the target is a file from which this cluster was moved. Raises MigrationRefused when it was another one."""
+    """Whether this cluster was moved from the target before. Raises MigrationRefused when another cluster was."""
     from sordini.broker.coordination.store_migration import MigrationRefused, cluster_id_at
 
     if places.moved_to(target) is None:

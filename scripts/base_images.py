@@ -3,9 +3,9 @@
     python3 scripts/base_images.py            each pinned digest, and where its tag points now; needs Docker with buildx
     python3 scripts/base_images.py --write    pin what the tags point to now
 
-An image is pinned as NAME:TAG@DIGEST in one line of one file: the digest decides what is pulled, the tag says what to
-follow. Exit codes: 0 every tag still points to what is pinned; 1 a tag has moved on (with --write: the files are
-changed); 2 a pinned image is not there, or the registry cannot be asked.
+An image is pinned as NAME:TAG@DIGEST in one line of one file: the digest decides what is pulled, the tag is for
+updates. Exit codes: 0 every tag points to its pinned digest; 1 a tag points to another one (with --write: the files
+are changed); 2 a pinned image does not exist, or the registry does not answer.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ def digest_of(image: str) -> str:
     """The digest of an image's index in its registry. Raises LookupError."""
     command = ["docker", "buildx", "imagetools", "inspect", image, "--format", "{{.Manifest.Digest}}"]
     try:
-        asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=INSPECT_SECONDS_MAX)  # noqa: S603 - our own words.
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=INSPECT_SECONDS_MAX)  # noqa: S603 - a fixed command.
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LookupError(str(error)) from None
-    found = asked.stdout.strip()
-    if asked.returncode != 0 or not DIGEST.fullmatch(found):
-        raise LookupError(asked.stderr.strip() or f"unexpected answer {found!r}")
+    found = ended.stdout.strip()
+    if ended.returncode != 0 or not DIGEST.fullmatch(found):
+        raise LookupError(ended.stderr.strip() or f"unexpected answer {found!r}")
     return found
 
 
 def outcome(pin: Pin, root: Path, *, writes: bool) -> int:
-    """Look one up, say what was found, and write the new digest where that is wanted."""
+    """Check one image, print the result, and with `writes` write the new digest."""
     try:
-        there, now = digest_of(str(pin)), digest_of(pin.tag)
+        pinned, now = digest_of(str(pin)), digest_of(pin.tag)
     except LookupError as error:
         print(f"{pin.file}: {pin}: {error}", file=sys.stderr)
         return UNKNOWN
-    if there != pin.digest:
-        print(f"{pin.file}: {pin} is {there} in the registry", file=sys.stderr)
+    if pinned != pin.digest:
+        print(f"{pin.file}: {pin} is {pinned} in the registry", file=sys.stderr)
         return UNKNOWN
     if now == pin.digest:
         print(f"{pin.file}: {pin} is what the tag points to")

@@ -2,14 +2,13 @@
 
     python3 scripts/cluster.py                                 what docker-compose.yml starts, without containers
     python3 scripts/cluster.py --zookeepers 3                  with an ensemble
-    python3 scripts/cluster.py --zookeeper zk-1:2181/kafka     with a ZooKeeper that is there already
+    python3 scripts/cluster.py --zookeeper zk-1:2181/kafka     with an existing ZooKeeper
     python3 scripts/cluster.py --directory data/try --port 19092 --zookeeper-port 12181    beside another one
 
-Brokers are started with config/cluster/broker-N.properties, and get their addresses from the environment, as containers
-are. ZooKeeper's jars are those that `python3 scripts/outside.py cluster` brings. Everything is kept in the directory;
-what a process says is in its .log there. A process that ends, or is killed, does not end the others: this script names
-the command that starts it again. It stops all of them in order: brokers one after another, each while the next can
-lead, and ZooKeeper last.
+Brokers are started with config/cluster/broker-N.properties, and get addresses and directories from the environment,
+as containers do. ZooKeeper's jars are fetched by `python3 scripts/outside.py cluster`. All data is in the directory,
+and each process writes its output to its .log there. A process that ends does not end the others: this script prints
+the command that starts it again. At the end it stops the brokers one after another, and ZooKeeper last.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = Path("config") / "cluster"
 ZOOKEEPER_JARS = ROOT / ".cache" / "kafka" / "3.9.1" / "lib"
-"""Apache Kafka's release comes with the ZooKeeper that it uses."""
+"""Apache Kafka's release contains ZooKeeper."""
 QUIET = Path("tests") / "outside" / "log4j.properties"
 BROKERS = (1, 2, 3)
 CHROOT = "/sordini"
@@ -40,17 +39,17 @@ STOP_SECONDS_MAX = 40.0
 POLL_SECONDS = 0.05
 
 
-class Places(NamedTuple):
-    """Where everything is."""
+class Options(NamedTuple):
+    """Directory, ports and ZooKeeper of the cluster."""
 
     directory: Path
     port: int
-    """The first broker's for clients; the others' follow it. Among themselves they use ports 10,000 above."""
+    """The first broker's client port; the others have the next ones. The inter-broker port is 10,000 above."""
     zookeeper_port: int
-    """The first ZooKeeper's; the others' follow it."""
+    """The first ZooKeeper's; the others have the next ones."""
     zookeepers: int
     zookeeper: str
-    """The address of one that is there already; empty to start some."""
+    """The address of an existing one; empty to start some."""
 
     @property
     def zookeeper_connect(self) -> str:
@@ -65,24 +64,24 @@ class Places(NamedTuple):
 
 
 class Process(NamedTuple):
-    """How one of them is started."""
+    """How one process is started."""
 
     name: str
     command: list[str]
     environment: dict[str, str]
-    """Beside this script's own."""
+    """In addition to this script's."""
 
 
 def main() -> int:
-    places = places_of(sys.argv[1:])
-    # Whoever ends this script in order gets all of it ended in order; a shell's background job has SIGINT ignored.
-    for asked in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(asked, signal.default_int_handler)
+    options = options_of(sys.argv[1:])
+    # Both signals stop the cluster cleanly; in a background job of a shell SIGINT is ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        start(places, running)
-        say(f"three brokers are ready at {places.bootstrap}; Ctrl-C stops them")
-        watch(places, running)
+        start(options, running)
+        say(f"three brokers are ready at {options.bootstrap}; Ctrl-C stops them")
+        watch(options, running)
     except KeyboardInterrupt:
         say("stopping")
         return 0 if stop(running) else 1
@@ -91,75 +90,73 @@ def main() -> int:
     return 1
 
 
-def places_of(arguments: list[str]) -> Places:
+def options_of(arguments: list[str]) -> Options:
     """Read the command line; ends the program when it is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--directory", type=Path, default=Path("data") / "cluster", help="everything is kept here")
-    parser.add_argument("--port", type=int, default=9092, help="the first broker's; the others' follow it")
+    parser.add_argument("--directory", type=Path, default=Path("data") / "cluster", help="of all data and logs")
+    parser.add_argument("--port", type=int, default=9092, help="the first broker's; the others have the next ones")
     parser.add_argument("--zookeeper-port", type=int, default=2181, help="the first ZooKeeper's")
-    parser.add_argument("--zookeepers", type=int, choices=(1, 3), default=1, help="so many are started")
+    parser.add_argument("--zookeepers", type=int, choices=(1, 3), default=1, help="how many to start")
     parser.add_argument("--zookeeper", default="", metavar="HOST:PORT/CHROOT", help="start none; use this one")
-    return Places(**vars(parser.parse_args(arguments)))
+    return Options(**vars(parser.parse_args(arguments)))
 
 
-def zookeeper(places: Places, number: int) -> Process:
+def zookeeper(options: Options, number: int) -> Process:
     """One ZooKeeper; its settings file is `write_zookeeper_settings`'s."""
     flags = ["-Xmx256m", "-XX:+UseSerialGC", f"-Dlog4j.configuration=file:{QUIET}"]
     program = ["-cp", f"{ZOOKEEPER_JARS}/*", "org.apache.zookeeper.server.quorum.QuorumPeerMain"]
-    settings = str(places.directory / f"zookeeper-{number}.properties")
+    settings = str(options.directory / f"zookeeper-{number}.properties")
     return Process(f"zookeeper-{number}", ["java", *flags, *program, settings], {})
 
 
-def broker(places: Places, number: int) -> Process:
-    """One broker; the environment says what depends on places."""
-    port = places.port + number - 1
+def broker(options: Options, number: int) -> Process:
+    """One broker; addresses and directories are in its environment."""
+    port = options.port + number - 1
     environment = {
-        "KAFKA_ZOOKEEPER_CONNECT": places.zookeeper_connect,
+        "KAFKA_ZOOKEEPER_CONNECT": options.zookeeper_connect,
         "KAFKA_LISTENERS": f"CLIENTS://127.0.0.1:{port},BROKERS://127.0.0.1:{port + 10_000}",
-        "KAFKA_LOG_DIRS": str(places.directory / f"broker-{number}"),
+        "KAFKA_LOG_DIRS": str(options.directory / f"broker-{number}"),
     }
     command = ["sordini", "serve", str(SETTINGS / f"broker-{number}.properties")]
     return Process(f"broker-{number}", command, environment)
 
 
-def write_zookeeper_settings(places: Places, number: int) -> None:
-    """What all have in common, and then what this one has for itself."""
-    data = places.directory / f"zookeeper-{number}"
+def write_zookeeper_settings(options: Options, number: int) -> None:
+    """Write the common settings and those of one ZooKeeper."""
+    data = options.directory / f"zookeeper-{number}"
     (ROOT / data).mkdir(parents=True, exist_ok=True)
-    port = places.zookeeper_port + number - 1
+    port = options.zookeeper_port + number - 1
     own = [f"dataDir={data}", f"clientPort={port}", "clientPortAddress=127.0.0.1"]
-    if places.zookeepers > 1:
+    if options.zookeepers > 1:
         (ROOT / data / "myid").write_text(f"{number}\n", encoding="ascii")
-        for other in range(1, places.zookeepers + 1):
-            first = places.zookeeper_port + other - 1
+        for other in range(1, options.zookeepers + 1):
+            first = options.zookeeper_port + other - 1
             own.append(f"server.{other}=127.0.0.1:{first + 707}:{first + 1707}")
     common = (ROOT / SETTINGS / "zookeeper.properties").read_text(encoding="utf-8")
-    file = ROOT / places.directory / f"zookeeper-{number}.properties"
+    file = ROOT / options.directory / f"zookeeper-{number}.properties"
     file.write_text("\n".join([common, *own, ""]), encoding="utf-8")
 
 
-def start(places: Places, running: dict[str, subprocess.Popen[bytes]]) -> None:
+def start(options: Options, running: dict[str, subprocess.Popen[bytes]]) -> None:
     """Start everything and wait until it is ready. Ends the program when a process ends first."""
-    ensemble = [] if places.zookeeper else list(range(1, places.zookeepers + 1))
+    ensemble = [] if options.zookeeper else list(range(1, options.zookeepers + 1))
     if ensemble and (shutil.which("java") is None or not any(ZOOKEEPER_JARS.glob("zookeeper-3*.jar"))):
-        sys.exit(
-            "ZooKeeper is not here: `python3 scripts/outside.py cluster` fetches it, --zookeeper names another one"
-        )
-    (ROOT / places.directory).mkdir(parents=True, exist_ok=True)
+        sys.exit("ZooKeeper is missing: `python3 scripts/outside.py cluster` fetches it, --zookeeper names another one")
+    (ROOT / options.directory).mkdir(parents=True, exist_ok=True)
     for number in ensemble:
-        write_zookeeper_settings(places, number)
-        launch(zookeeper(places, number), places, running)
+        write_zookeeper_settings(options, number)
+        launch(zookeeper(options, number), options, running)
     for number in ensemble:
-        wait(f"zookeeper-{number}", running, places, partial(zookeeper_serves, places.zookeeper_port + number - 1))
-    begins = {number: launch(broker(places, number), places, running) for number in BROKERS}
+        wait(f"zookeeper-{number}", running, options, partial(zookeeper_serves, options.zookeeper_port + number - 1))
+    begins = {number: launch(broker(options, number), options, running) for number in BROKERS}
     for number, begin in begins.items():
         name = f"broker-{number}"
-        wait(name, running, places, partial(says_ready, log_of(places, name), begin))
+        wait(name, running, options, partial(says_ready, log_of(options, name), begin))
 
 
-def launch(process: Process, places: Places, running: dict[str, subprocess.Popen[bytes]]) -> int:
-    """Start one, its output added to its log; where in the log that begins."""
-    log = log_of(places, process.name)
+def launch(process: Process, options: Options, running: dict[str, subprocess.Popen[bytes]]) -> int:
+    """Start one, its output appended to its log; returns where in the log it begins."""
+    log = log_of(options, process.name)
     with log.open("ab") as output:
         begin = output.tell()
         running[process.name] = subprocess.Popen(  # noqa: S603 - our own commands.
@@ -169,29 +166,29 @@ def launch(process: Process, places: Places, running: dict[str, subprocess.Popen
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is for this script, which stops the others in order.
+            start_new_session=True,  # Ctrl-C is handled by this script, which stops the others.
         )
-    say(f"{process.name} is process {running[process.name].pid} and writes {places.directory / log.name}")
+    say(f"{process.name} is process {running[process.name].pid} and writes {options.directory / log.name}")
     return begin
 
 
 def program_of(process: Process) -> Path | str:
-    """Our own command is that of this checkout."""
+    """The path of the program; `sordini` is that of this checkout."""
     name = process.command[0]
     return ROOT / ".venv" / "bin" / name if name == "sordini" else name
 
 
-def log_of(places: Places, name: str) -> Path:
-    return ROOT / places.directory / f"{name}.log"
+def log_of(options: Options, name: str) -> Path:
+    return ROOT / options.directory / f"{name}.log"
 
 
 def says_ready(log: Path, begin: int) -> bool:
-    """Whether a broker has said so since."""
+    """Whether a broker has reported it since `begin`."""
     return b"sordini is ready" in log.read_bytes()[begin:]
 
 
 def zookeeper_serves(port: int) -> bool:
-    """Whether a ZooKeeper is there, and one of a quorum where it has to be."""
+    """Whether a ZooKeeper serves; in an ensemble that needs a quorum."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
             connection.sendall(b"srvr")
@@ -200,32 +197,34 @@ def zookeeper_serves(port: int) -> bool:
         return False
 
 
-def wait(name: str, running: Mapping[str, subprocess.Popen[bytes]], places: Places, ready: Callable[[], bool]) -> None:
-    """Until a process is ready; ends the program when it is not in time, or has ended."""
+def wait(
+    name: str, running: Mapping[str, subprocess.Popen[bytes]], options: Options, ready: Callable[[], bool]
+) -> None:
+    """Wait until a process is ready; ends the program at a timeout, or when the process has ended."""
     deadline = time.monotonic() + START_SECONDS_MAX
     while not ready():
-        log = log_of(places, name)
+        log = log_of(options, name)
         if running[name].poll() is not None or time.monotonic() > deadline:
             end = log.read_text(encoding="utf-8", errors="replace")[-2_000:]
-            sys.exit(f"{end}\n{name} did not start; {log} says why")
+            sys.exit(f"{end}\n{name} did not start; see {log}")
         time.sleep(POLL_SECONDS)
 
 
-def watch(places: Places, running: dict[str, subprocess.Popen[bytes]]) -> None:
-    """Tell of processes that end by themselves, until none is left. KeyboardInterrupt passes."""
+def watch(options: Options, running: dict[str, subprocess.Popen[bytes]]) -> None:
+    """Report processes that end, until none is left. KeyboardInterrupt passes."""
     while running:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)  # Left for Popen to take note of.
         for name, process in list(running.items()):
             if process.poll() is not None:
                 del running[name]
-                say(f"{name} has ended with status {process.returncode}; the others continue. To start it again:")
-                say(f"  {command_line(places, name)}")
+                say(f"{name} has ended with status {process.returncode}; the others keep running. To start it again:")
+                say(f"  {command_line(options, name)}")
 
 
-def command_line(places: Places, name: str) -> str:
-    """What starts a process again, for a shell in this directory."""
+def command_line(options: Options, name: str) -> str:
+    """The shell command that starts a process again."""
     kind, _, number = name.partition("-")
-    process = (broker if kind == "broker" else zookeeper)(places, int(number))
+    process = (broker if kind == "broker" else zookeeper)(options, int(number))
     settings = (f"{key}={shlex.quote(text)}" for key, text in process.environment.items())
     return (
         shlex.join(["cd", str(ROOT)])
@@ -235,8 +234,8 @@ def command_line(places: Places, name: str) -> str:
 
 
 def stop(running: dict[str, subprocess.Popen[bytes]]) -> bool:
-    """Stop all that run, the brokers first; whether each ended by itself. A second Ctrl-C kills them."""
-    in_order = True
+    """Stop all processes, the brokers first; whether each stopped cleanly. A second Ctrl-C kills them."""
+    is_clean = True
     for name in sorted(running):
         process = running[name]
         process.terminate()
@@ -245,11 +244,11 @@ def stop(running: dict[str, subprocess.Popen[bytes]]) -> bool:
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             process.kill()
             status = process.wait()
-        # A JVM that is stopped by a signal exits with that signal's status.
-        in_order = in_order and status in (0, 128 + signal.SIGTERM)
+        # A JVM exits with 128 + the signal.
+        is_clean = is_clean and status in (0, 128 + signal.SIGTERM)
         del running[name]
         say(f"{name} has ended with status {status}")
-    return in_order
+    return is_clean
 
 
 def say(line: str) -> None:

@@ -2,9 +2,9 @@
 
     python3 scripts/demo.py [OPTIONS of examples.activity]
 
-Looked at are, in this order: `.venv`, the environment that is active, the Python that runs this, and those on the PATH.
-One that lacks nothing but small packages gets these. Where none has PySpark, `.venv` is made. Needs nothing but
-Python's standard library.
+Searched in this order: `.venv`, the active environment, the Python that runs this script, and those on the PATH. One
+that lacks only small packages gets these. If none has PySpark, `.venv` is created. Needs only Python's standard
+library.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ print(json.dumps([version("pyspark"), [name for name in sys.argv[1:] if importli
 
 
 class Found(NamedTuple):
-    """A Python, and what it lacks for the demo."""
+    """A Python, and the packages that it lacks for the demo."""
 
     python: Path
     pyspark: str
@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
     @property
     def serves(self) -> bool:
-        """Whether it has all that is large."""
+        """Whether it has all large packages."""
         numbers = tuple(int(part) for part in self.pyspark.split(".")[:2] if part.isdecimal())
         return numbers >= PYSPARK_MIN and not set(self.missing) - set(SMALL)
 
@@ -52,16 +52,16 @@ def main(arguments: list[str]) -> None:
         sys.exit("the demo needs Java 17 or newer, for Spark: put it on the PATH, or set JAVA_HOME")
     found = next((one for one in map(inspect, candidates()) if one is not None and one.serves), None)
     if found is None:
-        say("no Python here has PySpark: installing it, with what the demo draws with, into .venv")
+        say("no Python here has PySpark: installing it and the plotting packages into .venv")
         say("about 600 MB come from the package index; two to five minutes, once")
         install([sys.executable, str(ROOT / "scripts" / "venv.py"), "demo"])
         found = inspect(VENV_PYTHON)
         if found is None or not found.serves:
-            sys.exit("the installation is not whole: see above")
+            sys.exit("the installation is incomplete: see above")
     elif found.missing:
-        wanted = [SMALL[name] for name in found.missing]
+        packages = [SMALL[name] for name in found.missing]
         say(f"installing {' and '.join(found.missing)} beside PySpark {found.pyspark} in {found.python.parents[1]}")
-        install([str(found.python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install", *wanted])
+        install([str(found.python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install", *packages])
     else:
         say(f"PySpark {found.pyspark} is in {found.python.parents[1]}: nothing is installed")
     python = str(found.python)
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> None:
 
 
 def candidates() -> list[Path]:
-    """Pythons that may have what is needed, each once; an environment's is not resolved to what it was made of."""
+    """Pythons to check, each once; the Python of an environment is not resolved to its base."""
     active = os.environ.get("VIRTUAL_ENV")
     folders = [Path(each) for each in os.environ.get("PATH", "").split(os.pathsep) if each]
     found = [VENV_PYTHON, *([Path(active, "bin", "python")] if active else []), Path(sys.executable)]
@@ -79,7 +79,7 @@ def candidates() -> list[Path]:
 
 
 def inspect(python: Path) -> Found | None:
-    """What a Python has; None for one that does not run."""
+    """The packages of a Python; None for one that does not run."""
     command = [str(python), "-c", _INSPECT, *LARGE, *SMALL]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
@@ -89,7 +89,7 @@ def inspect(python: Path) -> Found | None:
 
 
 def install(command: list[str]) -> None:
-    """Run an installation and say that it goes on."""
+    """Run an installation and report that it is in progress."""
     began = reported = time.monotonic()
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:  # noqa: S603
         while process.poll() is None:

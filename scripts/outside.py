@@ -1,18 +1,18 @@
-"""Bring the programs that tests run beside Sordini: kcat, strace, Java, Apache Kafka's jars, and Spark.
+"""Fetch the programs that tests run beside Sordini: kcat, strace, Java, Apache Kafka's jars, and Spark.
 
     python3 scripts/outside.py tests            all that `make test` uses
     python3 scripts/outside.py cluster          a ZooKeeper for `make cluster`, with Apache Kafka's jars
     python3 scripts/outside.py kafka 3.9.1      one Apache Kafka release with its tools
     python3 scripts/outside.py newest           the newest Apache Kafka without its tools; 45 MB
     python3 scripts/outside.py clients 1.1.1    the jar of one release's Java client
-    python3 scripts/outside.py python-clients   the oldest Python clients, in an environment of their own; 20 MB
+    python3 scripts/outside.py python-clients   the oldest Python clients, in their own environment; 20 MB
     python3 scripts/outside.py spark 4.2.0      an older PySpark with its Kafka source; about a minute and 500 MB
     python3 scripts/outside.py connector        the Kafka source of the PySpark in .venv, as pipeline/jars locks it
 
 Programs come from Debian (only root may install them), jars from Maven's configured repository into
-`.cache/kafka/<version>/lib`, PySpark from pip's configured index into an environment of its own. What is there
-already is not touched, so a second call costs nothing. Without root nothing here fails: tests that miss a program
-skip and say how to get it. In CI they may not, and neither may this script.
+`.cache/kafka/<version>/lib`, PySpark from pip's configured index into its own environment. What exists already is not
+fetched again. Without root this script does not fail: tests that lack a program are skipped, with the command that
+fetches it. In CI they fail, and so does this script.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PIP = [str(ROOT / ".venv" / "bin" / "python"), "-m", "pip", "--disable-pip-versi
 CODECS = ("lz4", "python-snappy", "zstandard", "crc32c")
 COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
-# Beginnings of the jars whose presence says that a folder is whole.
+# Prefixes of the jars that are moved last, and mark a folder as complete.
 MARKS = ("kafka_2.13", "spark-sql-kafka")
 
 PACKAGES = {"kcat": "kcat", "java": "default-jre-headless", "mvn": "maven", "strace": "strace", "ip": "iproute2"}
@@ -83,7 +83,7 @@ def install_programs(wanted: Iterable[str] = PACKAGES) -> None:
     if not missing:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        advice = f"missing: {', '.join(missing)}; what needs them does without (apt-get install them as root)"
+        advice = f"missing: {', '.join(missing)}; tests that need them are skipped (apt-get install them as root)"
         sys.exit(advice) if os.environ.get("CI") else print(advice, file=sys.stderr)
         return
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -129,7 +129,7 @@ def fetch_python_clients() -> None:
 
 
 def fetch_spark(version: str) -> None:
-    """PySpark, which holds Spark itself, in an environment of its own, and after it the jars of its Kafka source."""
+    """PySpark, which holds Spark itself, in its own environment, then the jars of its Kafka source."""
     folder = SPARK / version / "lib"
     if (folder / f"spark-sql-kafka-0-10_2.13-{version}.jar").exists():
         return
@@ -139,7 +139,7 @@ def fetch_spark(version: str) -> None:
 
 
 def install(environment: Path, *requirements: str) -> None:
-    """Packages in an environment of their own."""
+    """Install packages into their own environment."""
     print(f"installing {' '.join(requirements)} into {environment.relative_to(ROOT)}", file=sys.stderr)
     run([sys.executable, "-m", "venv", "--without-pip", str(environment)], dict(os.environ))
     python = str(environment / "bin" / "python")
@@ -158,12 +158,12 @@ def fetch_connector() -> None:
 
 def maven() -> list[str]:
     if shutil.which("mvn") is None:
-        sys.exit("Maven is not here: `apt-get install maven` brings it")
+        sys.exit("Maven is missing: `apt-get install maven` installs it")
     return ["mvn", "--batch-mode", "--no-transfer-progress", "--quiet", "-Dstyle.color=never"]
 
 
 def fetch(folder: Path, command: list[str], sha256: str = "") -> None:
-    """Let Maven fill a folder beside the final one, then rename: half a download never counts as whole."""
+    """Let Maven fill a folder beside the final one, then rename, so that no partial download is used."""
     arriving = folder.with_name(f"{folder.name}.arriving-{os.getpid()}")
     print(f"fetching {folder.relative_to(ROOT)}", file=sys.stderr)
     try:
@@ -171,8 +171,8 @@ def fetch(folder: Path, command: list[str], sha256: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for jar in sorted(arriving.iterdir(), key=lambda jar: jar.name.startswith(MARKS)):
             if sha256 and hashlib.sha256(jar.read_bytes()).hexdigest() != sha256:
-                sys.exit(f"{jar.name} is not the file that pipeline/jars/lock.py means: its SHA-256 differs")
-            jar.replace(folder / jar.name)  # The mark of a whole folder goes last.
+                sys.exit(f"{jar.name} is not the file in pipeline/jars/lock.py: its SHA-256 differs")
+            jar.replace(folder / jar.name)  # The marking jars last.
     finally:
         shutil.rmtree(arriving, ignore_errors=True)
 

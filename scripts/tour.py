@@ -1,12 +1,11 @@
-"""README.md's tour against a broker that is there already, and is stopped and started by other means than the tour's.
+"""README.md's tour against an existing broker, which is stopped and started by given commands.
 
     python3 scripts/tour.py "docker compose stop" "docker compose up --detach --wait"
     python3 scripts/tour.py "sordini stop server.properties" "sordini serve server.properties --daemon" 127.0.0.1:19092
 
-The first argument stops it, the second starts it again, the third is its address, 127.0.0.1:9092 otherwise. The lines
-of the tour that start, await and stop a broker of their own are replaced by these; all others are run as they stand
-there, in one shell that ends at the first command that fails. The tour leaves the broker stopped. Programs are looked
-for on the path, so that has to lead to `sordini`, and `kcat` has to be installed.
+The first argument stops it, the second starts it, the third is its address (default 127.0.0.1:9092). They replace the
+lines of the tour that start, await and stop a broker; all others are run unchanged, in one shell that ends at the first
+failing command. The tour leaves the broker stopped. `sordini` and `kcat` have to be on the path.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Make `.venv` and install Sordini into it: `python3 scripts/venv.py [GROUP...]`.
+"""Create `.venv` and install Sordini into it: `python3 scripts/venv.py [GROUP...]`.
 
-Needs nothing but Python's standard library, and not all of that: Debian's python3 comes without
-`ensurepip`, so pip is looked for in this order:
+Needs only Python's standard library. Debian's python3 has no `ensurepip`, so pip is searched in
+this order:
 
 1. `ensurepip`, where the Python has it;
-2. a pip that the machine has already, with our environment as its target;
+2. an installed pip, with `--python` of the new environment;
 3. the package index this machine's pip settings name (`PIP_INDEX_URL`, or a pip.conf), whose page
-   states the checksum of the wheel;
-4. Debian's own package of pip's wheel, fetched and checked by apt into a folder of ours. This works
-   without root and changes nothing on the system.
+   has the checksum of the wheel;
+4. Debian's own package of pip's wheel, fetched and checked by apt into a temporary folder. This works
+   without root and does not change the system.
 
-GROUP is a dependency group of pyproject.toml, e.g. `tests`. Run it again at any time: what is there
-stays, what is missing comes.
+GROUP is a dependency group of pyproject.toml, e.g. `tests`. It can be run again at any time, and installs what
+is missing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PIP_WANTED = "pip>=25.1"
 
 
 def main(groups: list[str]) -> None:
-    if sys.version_info < (3, 11):  # noqa: UP036 - an older Python gets its error message here.
+    if sys.version_info < (3, 11):  # noqa: UP036 - the check for older Pythons.
         sys.exit(f"Sordini needs Python 3.11 or newer, and {sys.executable} is {sys.version.split()[0]}")
     print(f"installing Sordini into {VENV.name}", file=sys.stderr)
     if not VENV_PYTHON.exists():
@@ -107,14 +107,14 @@ def download_wheel(index: str, folder: Path) -> Path:
     with urllib.request.urlopen(address, context=context, timeout=180) as response:  # noqa: S310
         content = response.read()
     if hashlib.sha256(content).hexdigest() != checksum:
-        sys.exit(f"{address} is not what the index says it is: its SHA-256 differs")
+        sys.exit(f"{address} does not match the index: its SHA-256 differs")
     wheel = folder / f"pip-{version}-py3-none-any.whl"
     wheel.write_bytes(content)
     return wheel
 
 
 def configured_index() -> str | None:
-    """What pip's own environment variable or settings files say; pip itself is not there to be asked."""
+    """The index of pip's environment variable or settings files, read without pip."""
     if index := os.environ.get("PIP_INDEX_URL"):
         return index
     settings = configparser.RawConfigParser()
@@ -141,7 +141,7 @@ class WheelLinks(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         address = dict(attrs).get("href") or ""
         found = re.search(r"/?pip-([0-9.]+)-py3-none-any\.whl#sha256=[0-9a-f]{64}$", address)
-        # An index marks withdrawn files; those are not for new installations.
+        # An index marks withdrawn files; they are not used.
         if tag == "a" and found and "data-yanked" not in dict(attrs):
             self.links.append((found.group(1), address))
 
@@ -150,7 +150,7 @@ def wheel_from_debian(folder: Path) -> Path:
     """The pip wheel inside Debian's python3-pip-whl, fetched with apt's own settings and signatures."""
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True)
-    # Lists of our own: those of the system may be missing or old, and only root may renew them.
+    # Separate package lists: the system's may be missing or old, and only root may update them.
     apt = ["apt-get", "-qq", "-o", f"Dir::State::lists={folder}/lists", "-o", f"Dir::Cache={folder}/cache"]
     apt += ["-o", "APT::Sandbox::User=root"]
     try:

@@ -1,7 +1,7 @@
-"""Changing settings: requests become writes to the coordination store, and this broker's own news of them.
+"""Changes of settings: requests become writes to the coordination store, which notifies every broker.
 
-A change is answered once this broker acts on it, so that whoever asks for the settings next is told the new ones.
-Any broker may be asked for any topic and for the defaults of all brokers, and each for its own settings.
+A change is answered once this broker has applied it, so that a following DescribeConfigs returns the new values. Any
+broker changes any topic and the defaults of all brokers; each broker changes its own settings only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EditEntries = Callable[[Mapping[str, str], Sequence[Edit]], dict[str, str]]
 
 
 class ResourceKind(IntEnum):
-    """What has settings, as requests number it."""
+    """Resource types, as numbered in requests."""
 
     TOPIC = 2
     BROKER = 4
@@ -38,14 +38,14 @@ class ResourceKind(IntEnum):
 
 
 class Resource(NamedTuple):
-    """Whose settings: `kind` is a ResourceKind, or a number that stands for nothing."""
+    """A resource with settings; `kind` is a ResourceKind, or an unknown number."""
 
     kind: int
     name: str
 
 
 class Target(NamedTuple):
-    """Where a resource's settings stand, how they are edited, and the node that has to be there."""
+    """The entity path of a resource's settings, how they are edited, and the znode that must exist."""
 
     entity_path: str
     edit: EditEntries
@@ -63,23 +63,23 @@ class ConfigAdmin:
         changes: ConfigChanges,
         loggers: LoggerLevels,
         dynamic: DynamicConfig,
-        patience_ms: int,
+        timeout_ms: int,
     ) -> None:
-        """`patience_ms` bounds the wait for this broker's own news of a change."""
+        """`timeout_ms` bounds the wait for the write and for this broker's notification of it."""
         self._broker_id = broker_id
         self._loggers = loggers
         self._dynamic = dynamic
         self._session = session
         self._metadata = metadata
         self._changes = changes
-        self._patience_s = patience_ms / 1000
-        self._turn = asyncio.Lock()
+        self._timeout_s = timeout_ms / 1000
+        self._lock = asyncio.Lock()
 
     async def alter(self, resource: Resource, edits: Sequence[Edit], *, replace: bool, validate_only: bool) -> None:
-        """Edit a resource's settings, or (`replace`) replace them by what the edits make of none.
+        """Edit a resource's settings, or (`replace`) apply the edits to empty settings.
 
         Raises BrokerError: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION; REQUEST_TIMED_OUT when the
-        store or the news of the change stays away (the change may come into being all the same).
+        store or the notification is late (the change may still be applied).
         """
         check_edits(edits)
         if resource.kind == ResourceKind.BROKER_LOGGER and not replace:
@@ -93,9 +93,9 @@ class ConfigAdmin:
                 found = await read_config(self._session, target.entity_path)
                 decide({} if isinstance(found, Malformed) else found)
                 return
-            async with asyncio.timeout(self._patience_s):
-                # One by one, so that this broker's writers do not wait for each other by trying again and again.
-                async with self._turn:
+            async with asyncio.timeout(self._timeout_s):
+                # One at a time, so that this broker's writers do not conflict with each other.
+                async with self._lock:
                     number = await change_config(self._session, target.entity_path, decide, guard=target.guard)
                 await self._changes.applied(number)
         except SettingsTooLarge as error:
@@ -103,10 +103,10 @@ class ConfigAdmin:
         except (CoordinationError, TimeoutError) as error:
             if isinstance(error, NoNode) and target.guard is not None:
                 raise _unknown_topic(resource.name) from None
-            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"not known to be done: {error}") from error
+            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"the change may not be applied: {error}") from error
 
     def _target(self, resource: Resource) -> Target:
-        """Raises BrokerError for what has no settings that could be changed."""
+        """Raises BrokerError for a resource whose settings cannot be changed."""
         if resource.kind == ResourceKind.TOPIC:
             if not resource.name:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "defaults of all topics are those of the brokers")
@@ -134,16 +134,16 @@ def check_broker_name(name: str, broker_id: BrokerId) -> None:
     """Raise BrokerError INVALID_REQUEST unless `name` is this broker's number."""
     if not (name.isascii() and name.isdigit()):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"a broker is named by its number, not by {name!r}")
-    if name.lstrip("0") != str(broker_id).lstrip("0"):  # Digits without end are a number that Python will not read.
-        raise BrokerError(ErrorCode.INVALID_REQUEST, f"this is broker {broker_id}; ask broker {name} for its own")
+    if name.lstrip("0") != str(broker_id).lstrip("0"):  # As text: Python does not parse numbers with very many digits.
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"this is broker {broker_id}; send the request to broker {name}")
 
 
 def describe_kind(kind: int) -> str:
-    """A resource type in words, for whoever asked in vain."""
+    """A resource type in words, for an error text."""
     try:
         return f"settings of resource type {kind} ({ResourceKind(kind).name.lower().replace('_', ' ')})"
     except ValueError:
-        return f"settings of resource type {kind}, which there is not,"
+        return f"settings of the unknown resource type {kind}"
 
 
 def _edited(edit: EditEntries, edits: Sequence[Edit], entries: Mapping[str, str], *, replace: bool) -> dict[str, str]:

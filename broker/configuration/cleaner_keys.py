@@ -1,4 +1,4 @@
-"""The keys of the cleaner: what compacted topics inherit, and how much of the machine compaction may take."""
+"""The keys of the log cleaner: defaults of compacted topics, and the resources of compaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THREAD_BUFFER_BYTES_MIN = 1024 * 1024
 
 @dataclasses.dataclass(frozen=True)
 class CleanerSettings:
-    """What the cleaner is told, and by inheritance every compacted topic. Defaults are Apache Kafka's."""
+    """The cleaner's settings, also the defaults of compacted topics. Defaults are Apache Kafka's."""
 
     log_cleaner_enable: bool = setting(
         "log.cleaner.enable", boolean, True, "Whether topics with cleanup.policy compact are compacted."
@@ -29,14 +29,14 @@ class CleanerSettings:
         "log.cleaner.threads",
         integer(1),
         1,
-        "Logs compacted at once, each in a process of its own that ends when it is idle.",
+        "Logs compacted concurrently, each in its own process, which ends when idle.",
         dynamic=True,
     )
     log_cleaner_dedupe_buffer_size: int = setting(
         "log.cleaner.dedupe.buffer.size",
         long(THREAD_BUFFER_BYTES_MIN + 1),
         134217728,
-        "Bytes for the keys of the parts being compacted, over all log.cleaner.threads; more than 1 MiB for each.",
+        "Memory for key maps during compaction, over all log.cleaner.threads; more than 1 MiB for each.",
         dynamic=True,
     )
     log_cleaner_io_buffer_size: int = setting(
@@ -50,7 +50,7 @@ class CleanerSettings:
         "log.cleaner.io.buffer.load.factor",
         ratio(0.1, 1.0),
         0.9,
-        "Share of log.cleaner.dedupe.buffer.size that is filled before what was read so far is compacted.",
+        "Fill level of the key map at which a compaction pass stops reading.",
         dynamic=True,
     )
     log_cleaner_io_max_bytes_per_second: float = setting(
@@ -64,7 +64,7 @@ class CleanerSettings:
         "log.cleaner.backoff.ms",
         long(0),
         15000,
-        "How long to wait before logs are looked at again when none was to be compacted.",
+        "Pause after a check that found no log to compact.",
         dynamic=True,
     )
     log_cleaner_delete_retention_ms: int = setting(
@@ -78,21 +78,21 @@ class CleanerSettings:
         "log.cleaner.min.cleanable.ratio",
         ratio(),
         0.5,
-        "Share of a log that must be uncleaned before it is compacted.",
+        "Minimum ratio of dirty log to total log for a log to be compacted.",
         dynamic=True,
     )
     log_cleaner_min_compaction_lag_ms: int = setting(
         "log.cleaner.min.compaction.lag.ms",
         long(0),
         0,
-        "Age below which a record is never compacted away.",
+        "Minimum age of a record before it can be compacted.",
         dynamic=True,
     )
     log_cleaner_max_compaction_lag_ms: int = setting(
         "log.cleaner.max.compaction.lag.ms",
         long(1),
         INT64_MAX,
-        "Age above which a record must have been compacted.",
+        "Maximum age of a record before it becomes eligible for compaction.",
         dynamic=True,
     )
 
@@ -108,7 +108,7 @@ def check_cleaner(settings: CleanerSettings) -> None:
 
 
 def check_cleaner_change(now: CleanerSettings, then: CleanerSettings) -> None:
-    """As `check_cleaner`, for a broker that runs: its threads may at most be doubled or halved at a time."""
+    """As `check_cleaner`, for a running broker: its threads can be doubled or halved at most by one change."""
     if (now.log_cleaner_threads, now.log_cleaner_dedupe_buffer_size) == (
         then.log_cleaner_threads,
         then.log_cleaner_dedupe_buffer_size,

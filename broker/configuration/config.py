@@ -1,4 +1,4 @@
-"""The broker's configuration: one typed object out of server.properties and overrides.
+"""The broker's configuration: one typed object from server.properties, environment and overrides.
 
 Names and defaults are Apache Kafka's wherever it has the key; keys of our own begin with `sordini.`. Each key is
 declared once, here, with its rule and one line of meaning; config/server.properties lists the same and a test compares
@@ -48,83 +48,89 @@ class Config(
     CleanerSettings,
     GroupSettings,
 ):
-    """Every key this broker honours; see `meaning` of each."""
+    """Every key with an effect; see `meaning` of each."""
 
     inter_broker_protocol_version: ProtocolVersion = setting(  # noqa: RUF009 - a frozen value, as the others'
         "inter.broker.protocol.version",
         protocol_version,
         read_version("3.9-IV0"),
-        "The oldest protocol that brokers of this cluster speak among themselves.",
+        "The protocol version that brokers of this cluster use between each other.",
     )
 
     # Topics and replication.
-    num_partitions: int = setting("num.partitions", integer(1), 1, "Partitions of a topic that does not say.")
+    num_partitions: int = setting(
+        "num.partitions", integer(1), 1, "Partitions of a topic that is created without a number."
+    )
     default_replication_factor: int = setting(
-        "default.replication.factor", integer(1), 1, "Replicas of a topic that does not say."
+        "default.replication.factor", integer(1), 1, "Replicas of a topic that is created without a number."
     )
     auto_create_topics_enable: bool = setting(
-        "auto.create.topics.enable", boolean, True, "Make a topic when a client asks for its metadata."
+        "auto.create.topics.enable", boolean, True, "Create a topic when a client requests its metadata."
     )
     delete_topic_enable: bool = setting("delete.topic.enable", boolean, True, "Whether topics can be deleted.")
     min_insync_replicas: int = setting(
         "min.insync.replicas",
         integer(1),
         1,
-        "Replicas that must have a record before acks=all is answered.",
+        "In-sync replicas that a produce request with acks=all needs.",
         dynamic=True,
     )
     unclean_leader_election_enable: bool = setting(
-        "unclean.leader.election.enable", boolean, False, "Let a replica outside the in-sync set lead.", dynamic=True
+        "unclean.leader.election.enable",
+        boolean,
+        False,
+        "Allow a replica outside the ISR to become leader.",
+        dynamic=True,
     )
     create_topic_partitions_max: int = setting(
         "sordini.create.partitions.max",
         integer(1),
         10000,
-        "Partitions that one CreateTopics or CreatePartitions request may ask for.",
+        "Partitions that one CreateTopics or CreatePartitions request may create.",
     )
     max_request_partition_size_limit: int = setting(
         "max.request.partition.size.limit",
         integer(1),
         2000,
-        "Partitions that one page of DescribeTopicPartitions may hold.",
+        "Partitions in one page of DescribeTopicPartitions.",
     )
-    fetch_max_bytes: int = setting("fetch.max.bytes", integer(1024), 57671680, "Bytes one fetch answer may hold.")
+    fetch_max_bytes: int = setting("fetch.max.bytes", integer(1024), 57671680, "Maximum bytes of a fetch response.")
     max_incremental_fetch_session_cache_slots: int = setting(
         "max.incremental.fetch.session.cache.slots",
         integer(0),
         1000,
-        "Incremental fetch sessions kept at once.",
+        "Incremental fetch sessions that the broker keeps.",
     )
     fetch_session_partitions_max: int = setting(
         "sordini.fetch.session.partitions.max",
         integer(0),
         500000,
-        "Partitions that all incremental fetch sessions may hold together.",
+        "Partitions in all incremental fetch sessions together.",
     )
 
     def __post_init__(self) -> None:
         check_membership(self)
         check_replica(self)
-        # Parsed once here so that a wrong listener stops the start with the other wrong values.
+        # Parsed here, so that a wrong listener refuses the start like other wrong values.
         endpoints = self.endpoints
         advertised = self.advertised(endpoints)
-        # A registration without it would stop every controller of the cluster.
+        # A registration without it would make every controller of the cluster fail.
         if self.inter_broker_listener_name not in {endpoint.name for endpoint in advertised}:
             names = ", ".join(endpoint.name for endpoint in advertised)
             raise ConfigError(
                 f"inter.broker.listener.name={self.inter_broker_listener_name!r} is not valid: "
                 f"allowed is a name from {'advertised.' if self.advertised_listeners else ''}listeners ({names})"
             )
-        protocol, wanted = self.inter_broker_protocol_version, read_version(self.log_message_format_version)
-        if wanted.magic > protocol.magic:
+        protocol, version = self.inter_broker_protocol_version, read_version(self.log_message_format_version)
+        if version.magic > protocol.magic:
             raise ConfigError(
-                f"log.message.format.version={wanted} is not valid: allowed is, with inter.broker.protocol.version="
+                f"log.message.format.version={version} is not valid: allowed is, with inter.broker.protocol.version="
                 f"{protocol}, a version of message format {protocol.magic} or less"
             )
 
     @property
     def is_format_overruled(self) -> bool:
-        """Whether an old message format is asked for that the brokers' protocol has no longer."""
+        """Whether an old message format is configured that inter.broker.protocol.version overrules."""
         is_old = read_version(self.log_message_format_version).magic < ONE_FORMAT.magic
         return is_old and self.inter_broker_protocol_version >= ONE_FORMAT
 
@@ -139,7 +145,7 @@ class Config(
         return read_endpoints("listeners", self.listeners, self.protocols)
 
     def advertised(self, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        """What clients are told of these listeners. Raises ConfigError."""
+        """The endpoints that clients receive for these listeners. Raises ConfigError."""
         return advertised_endpoints(self.advertised_listeners, listeners, self.protocols, self.advertised_host)
 
     @property
@@ -149,7 +155,7 @@ class Config(
 
     @property
     def cordoned_directories(self) -> frozenset[str]:
-        """Those of `log_directories` that take no new partitions; other names in cordoned.log.dirs have no effect."""
+        """Those of `log_directories` that get no new partitions; other names in cordoned.log.dirs have no effect."""
         named = {os.path.abspath(path) for path in self.cordoned_log_dirs.split(",") if path}  # noqa: PTH100 - text.
         return frozenset(path for path in self.log_directories if os.path.abspath(path) in named)  # noqa: PTH100
 
@@ -164,12 +170,12 @@ SETTINGS: dict[str, tuple[str, Setting]] = settings_of(Config)
 
 
 def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
-    """Make the configuration out of key and text, and name the keys nobody knows.
+    """Parse the configuration; returns it and the unknown keys.
 
-    Keys of Apache Kafka's that are known to do nothing here (`accepted`, `protection`) are not named.
+    Keys of Apache Kafka without effect here (`ignored_keys`, `protection`) do not count as unknown.
 
-    Raises ConfigError at the first wrong value, and at the first that asks for protection which is not given here,
-    saying its key, the value and what is allowed.
+    Raises ConfigError at the first wrong value, and at the first that requests protection which this broker does not
+    have; the text names the key, the value and what is allowed.
     """
     values: dict[str, Any] = {}
     unknown: list[str] = []
@@ -189,10 +195,10 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
 
 
 def check_cordoned(config: Config) -> None:
-    """Refuse a cordon around what is no log directory, or around all of them; raises ConfigError.
+    """Raise ConfigError when a cordoned directory is no log directory, or when all are cordoned.
 
-    Apache Kafka takes a broker whose directories are all cordoned out of the placement of replicas, in the whole
-    cluster. Here a cordon is a broker's own affair, and its new partitions need a directory.
+    Apache Kafka places no replicas on a broker whose directories are all cordoned. Here the controller does not know
+    of cordoned directories, so a broker needs one for new partitions.
     """
     named, own = config.cordoned_log_dirs.split(","), config.cordoned_directories
     directories = ", ".join(config.log_directories)

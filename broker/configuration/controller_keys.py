@@ -1,4 +1,4 @@
-"""The keys of the controller: how it evens out who leads what."""
+"""The keys of the controller: preferred leader election."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class ControllerSettings:
         "auto.leader.rebalance.enable",
         boolean,
         True,
-        "Whether the controller gives brokers back what they are preferred to lead.",
+        "Whether the controller elects preferred leaders periodically.",
     )
     leader_imbalance_check_interval_seconds: int = setting(
         "leader.imbalance.check.interval.seconds",
         long(1),
         300,
-        "How often it looks; for the first time five seconds after its election.",
+        "How often the leader imbalance is checked; first five seconds after the controller's election.",
     )
     leader_imbalance_per_broker_percentage: int = setting(
         "leader.imbalance.per.broker.percentage",
         integer(0),
         10,
-        "Share of the partitions that prefer a broker which others may lead before they are given back.",
+        "Percentage of a broker's preferred partitions led by others above which preferred leaders are elected.",
     )

@@ -1,7 +1,7 @@
 """Delete policies by name: those built in, and those that installed packages bring as entry points.
 
-Only who can install packages and write server.properties chooses what code decides over deletion: the key is read at
-the start, and nobody sets it over the wire.
+The key is read at the start and cannot be changed over the wire, so that only an operator chooses the code that decides
+on deletion.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ KEY = "sordini.log.delete.policy"
 
 
 def load_policies(names: str) -> tuple[DeletePolicy, ...]:
-    """The policies named, comma-separated. Raises ConfigError, saying what there is, when one cannot be had."""
+    """The policies named, comma-separated. Raises ConfigError, naming those available, when one cannot be loaded."""
     return tuple(_load(name) for name in (part.strip() for part in names.split(",")) if name)
 
 
 def _load(name: str) -> DeletePolicy:
     if name in BUILT_IN:
         return BUILT_IN[name]
-    from importlib.metadata import entry_points  # Late: it costs more than the rest of the start's imports of ours.
+    from importlib.metadata import entry_points  # Late: it is slow to import.
 
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in found:
-        there = ", ".join([*BUILT_IN, *sorted(found)])
-        raise ConfigError(f"{KEY}={name!r} is not valid: allowed are {there} (entry points of the group {GROUP})")
+        available = ", ".join([*BUILT_IN, *sorted(found)])
+        raise ConfigError(f"{KEY}={name!r} is not valid: allowed are {available} (entry points of the group {GROUP})")
     value = found[name].value
     try:
         policy = found[name].load()()
-    except Exception as error:  # All - importing somebody else's module may raise anything.
+    except Exception as error:  # All - importing another package's module may raise anything.
         raise ConfigError(f"{KEY}={name!r} cannot be used: {value} raised {error!r}") from error
     if not callable(getattr(policy, "due", None)):
-        raise ConfigError(f"{KEY}={name!r} cannot be used: what {value} makes has no method `due`")
+        raise ConfigError(f"{KEY}={name!r} cannot be used: the object from {value} has no method `due`")
     chosen: DeletePolicy = policy
     return chosen

@@ -1,16 +1,16 @@
-"""The broker's configuration in force: what was given at the start, and over it what was changed since (KIP-226).
+"""The broker's configuration in force: static values, and the dynamic layers over them (KIP-226).
 
 Four layers, the first that has a key wins:
 
     this broker's own entries     /config/brokers/<id>         dynamic
     all brokers' entries          /config/brokers/<default>    dynamic
-    what the broker was started with                           static
+    the configuration at the start                             static
     the default
 
-The dynamic layers stand in the coordination store and are handed in as they are read. Each change makes one new
-frozen `Config` and tells the listeners; whoever needs a value at every request is a listener and keeps it. What
-cannot be used of a layer (somebody else's key, a wrong value) is passed over and told, by its key and never by its
-value, which may be secret.
+The dynamic layers are in the coordination store, and are set here when they have been read. Each change makes one new
+frozen `Config` and notifies the listeners; a part that needs a value at every request listens and keeps it. An unusable
+entry of a layer (an unknown key, a wrong value) is ignored and reported, by its key and never by its value, which may
+be secret.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sordini.broker.configuration.settings import ConfigError, value_text
 
 
 class ConfigSource(IntEnum):
-    """Where a value came from, as DescribeConfigs reports it (KIP-226)."""
+    """The source of a value, as in DescribeConfigs (KIP-226)."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -39,11 +39,11 @@ class ConfigSource(IntEnum):
 
 CORDON = "cordoned.log.dirs"
 LAYERS = (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
-"""The dynamic layers, the one that wins first."""
+"""The dynamic layers, the one with precedence first."""
 
 
 class Synonym(NamedTuple):
-    """A key that could give another its value, with the value it gives and where that stands."""
+    """A key that can provide another key's value, with that value and its source."""
 
     name: str
     value: str | None
@@ -51,17 +51,17 @@ class Synonym(NamedTuple):
 
 
 class IgnoredEntry(NamedTuple):
-    """An entry of the store that has no effect, and why."""
+    """An entry of the store that is ignored, and why."""
 
     key: str
     reason: str
 
 
 class DynamicConfig:
-    """The layers, and what they come to. Listeners run in the turn that brings the change."""
+    """The layers and the resulting configuration. Listeners run synchronously with the change."""
 
     def __init__(self, static: Config, explicit: frozenset[str] = frozenset()) -> None:
-        """`explicit` names the keys that `static` was given, as opposed to left at their defaults."""
+        """`explicit` names the keys that are set in `static`; the others have their defaults."""
         self.explicit = explicit
         self.config = static
         """The values in force."""
@@ -71,15 +71,15 @@ class DynamicConfig:
         self._listeners: list[Callable[[Config], None]] = []
 
     def on_change(self, listener: Callable[[Config], None]) -> None:
-        """Call `listener` with the values in force whenever one of them has changed."""
+        """Call `listener` with the new values at every change."""
         self._listeners.append(listener)
 
     def entries(self, source: ConfigSource) -> Mapping[str, str]:
-        """A dynamic layer as it stands in the store."""
+        """A dynamic layer, as in the store."""
         return self._entries[source]
 
     def set_layer(self, source: ConfigSource, entries: Mapping[str, str]) -> list[IgnoredEntry]:
-        """Take a dynamic layer as it stands in the store now; what of it has no effect."""
+        """Set a dynamic layer, as read from the store; returns the ignored entries."""
         ignored = unusable(entries) + _of_one_broker(source, entries)
         self._entries[source] = dict(entries)
         self._usable[source] = _usable(entries, ignored)
@@ -91,20 +91,20 @@ class DynamicConfig:
         return ignored
 
     def check(self, source: ConfigSource, entries: Mapping[str, str]) -> None:
-        """Raise ConfigError when a layer must not become what `entries` say while the broker runs."""
+        """Raise ConfigError when a layer cannot be set to `entries` while the broker runs."""
         usable = _usable(entries, unusable(entries))
-        then = self._combine({**self._usable, source: usable})
-        check_cleaner_change(self.config, then)
+        changed = self._combine({**self._usable, source: usable})
+        check_cleaner_change(self.config, changed)
         if entries.get(CORDON) != self._entries[source].get(CORDON):
             for entry in _of_one_broker(source, entries):
                 raise ConfigError(f"{entry.key} cannot be set for all brokers: {entry.reason}")
-            check_cordoned(then)
+            check_cordoned(changed)
 
     def synonyms(self, keys: Sequence[str]) -> list[Synonym]:
-        """Every value given to one of several keys that mean the same, the one in force first.
+        """Every value of several synonymous keys, the one in force first.
 
-        They are named from the finest (milliseconds) to the coarsest (hours). As with Apache Kafka, the default of a
-        coarser one is only told beside a value that was set.
+        `keys` are ordered from the finest unit (milliseconds) to the coarsest (hours). As in Apache Kafka, defaults of
+        coarser keys are returned only if one of the keys is set.
         """
         found = [
             Synonym(key, self._usable[source][key], source)
@@ -117,8 +117,8 @@ class DynamicConfig:
             for key in keys
             if key in self.explicit
         ]
-        told = keys if found else keys[:1]
-        defaults = [(key, SETTINGS[key][1].default_text) for key in told]
+        with_default = keys if found else keys[:1]
+        defaults = [(key, SETTINGS[key][1].default_text) for key in with_default]
         return found + [Synonym(key, text, ConfigSource.DEFAULT) for key, text in defaults if text is not None]
 
     def _combine(self, layers: Mapping[ConfigSource, Mapping[str, str]]) -> Config:
@@ -142,9 +142,9 @@ def _of_one_broker(source: ConfigSource, entries: Mapping[str, str]) -> list[Ign
 
 
 def unusable(entries: Mapping[str, str]) -> list[IgnoredEntry]:
-    """What of a dynamic layer has no effect, and why.
+    """The entries of a dynamic layer that are ignored, and why.
 
-    Keys that are known to have none are not named, unless they ask for protection that is not given here.
+    Keys of Apache Kafka without effect are not named, unless they request protection that this broker does not have.
     """
     found = []
     for key, text in entries.items():

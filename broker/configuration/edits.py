@@ -1,4 +1,4 @@
-"""What a request to change settings asks for, and what it may ask: pure, and the same whether it is carried out.
+"""Validation and application of the edits in a request to change settings. Pure; also used for validate_only.
 
 Checks and their codes are those of Apache Kafka's brokers in ZooKeeper mode: a wrong value of a topic is
 INVALID_CONFIG, a wrong value of a broker INVALID_REQUEST.
@@ -25,7 +25,7 @@ from sordini.broker.configuration.topic_config import (
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.primitives import STRING_BYTES_MAX
 
-# Nobody loads code, trusts a key or opens a door because a request over the wire said so.
+# A request over the wire must not load code, change credentials or open listeners.
 SECURITY_KEY = re.compile(
     r"(.*\.)?(ssl|sasl|security|password|delegation\.token)\..*|.*\.(class|class\.name|reporters|password|secret|key)",
     re.DOTALL,
@@ -33,7 +33,7 @@ SECURITY_KEY = re.compile(
 
 
 class Operation(IntEnum):
-    """What is done to one key (KIP-339)."""
+    """The operation on one key (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -42,7 +42,7 @@ class Operation(IntEnum):
 
 
 class Edit(NamedTuple):
-    """One key to change; the value counts unless the key is deleted."""
+    """One key to change; the value is ignored if the key is deleted."""
 
     key: str
     operation: int
@@ -64,7 +64,7 @@ def check_edits(edits: Sequence[Edit]) -> None:
 def edit_topic(overrides: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
     """A topic's overrides after the edits; raises BrokerError INVALID_CONFIG.
 
-    Overrides that somebody wrote past us into the store and that are of no use stay, and do not stand in the way.
+    Unusable overrides that another tool wrote into the store stay, and do not prevent the change.
     """
     defaults = {key: value_text(default_of(key)) for key in TOPIC_SETTINGS}
     edited = _apply(overrides, edits, {key: known.rule for key, known in TOPIC_SETTINGS.items()}, defaults)
@@ -80,8 +80,8 @@ def edit_topic(overrides: Mapping[str, str], edits: Sequence[Edit]) -> dict[str,
 def edit_broker(entries: Mapping[str, str], edits: Sequence[Edit], *, is_default: bool) -> dict[str, str]:
     """A dynamic layer of brokers' settings after the edits; raises BrokerError INVALID_REQUEST, INVALID_CONFIG.
 
-    `is_default` is true of the layer of all brokers. Keys that nobody here knows are taken, as Apache Kafka does: they
-    may be another broker's. Keys that ask for protection which this broker does not give are refused.
+    `is_default` is true of the layer of all brokers. Unknown keys are accepted, as in Apache Kafka: they may be for
+    another broker. Keys that request protection which this broker does not have are refused.
     """
     rules = {key: row.rule for key, row in TABLE.items()} | {key: one.rule for key, (_, one) in SETTINGS.items()}
     defaults = DEFAULTS | {key: known.default_text for key, (_, known) in SETTINGS.items()}
@@ -99,7 +99,10 @@ def _check_broker_key(key: str, text: str, *, is_default: bool) -> None:
     if protection is not None:
         _check_protection(key, text, protection, is_default=is_default)
     elif not key or SECURITY_KEY.fullmatch(key) or FAMILY.fullmatch(key.lower()):
-        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is not changed over the wire, only where brokers start")
+        raise BrokerError(
+            ErrorCode.INVALID_REQUEST,
+            f"{key} cannot be changed over the wire, only at the start",
+        )
     if known is not None:
         try:
             known[1].rule.read(key, text)
@@ -108,18 +111,18 @@ def _check_broker_key(key: str, text: str, *, is_default: bool) -> None:
 
 
 def _check_protection(key: str, text: str, found: Protection, *, is_default: bool) -> None:
-    """Apache Kafka's checks and codes, and the refusal of what it would give and this broker does not."""
+    """Apache Kafka's checks and codes, and the refusal of protection that this broker does not have."""
     has_listener = key.startswith(LISTENER_PREFIX)
     if found.change is Change.LISTENER and not has_listener:
-        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is changed only as listener.name.<name>.{key}")
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} can be changed only as listener.name.<name>.{key}")
     if is_default and found.change is not Change.ANYWHERE:
-        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is changed of one broker only, not of all")
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} can be changed for one broker only, not for all")
     if found.rule.kind is ValueKind.PASSWORD:
         raise BrokerError(
-            ErrorCode.INVALID_CONFIG, f"{key} is not taken: no password is kept in the coordination store"
+            ErrorCode.INVALID_CONFIG, f"{key} is not accepted: no password is stored in the coordination store"
         )
     if found.verdict is Verdict.HARMLESS and found.rule.kind is ValueKind.CLASS:
-        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is not taken: this broker loads no classes")
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is not accepted: this broker loads no classes")
     try:
         found.rule.read(key, text)
     except ConfigError as error:
@@ -143,13 +146,13 @@ def _apply(
 
 
 def _edit_list(key: str, operation: int, text: str, former: str, rule: Rule | None) -> str:
-    """A list with members more or fewer. What was not set begins as the key's default, not as what is inherited."""
+    """Append to a list or subtract from it. An unset list begins as the key's default, not as the inherited value."""
     if rule is None or rule.kind is not ValueKind.LIST:
-        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{key} is not a list: nothing is appended or subtracted")
+        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{key} is not a list: append and subtract are not allowed")
     members, named = _members(former), dict.fromkeys(_members(text))
     if operation == Operation.APPEND:
-        there = set(members)
-        edited = ",".join(members + [name for name in named if name not in there])
+        existing = set(members)
+        edited = ",".join(members + [name for name in named if name not in existing])
     else:
         edited = ",".join(name for name in members if name not in named)
     if len(edited.encode()) > STRING_BYTES_MAX:

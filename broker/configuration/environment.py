@@ -1,8 +1,8 @@
-"""Configuration from the environment, as containers get it: KAFKA_LOG_RETENTION_HOURS=1 is log.retention.hours=1.
+"""Configuration from environment variables: KAFKA_LOG_RETENTION_HOURS=1 is log.retention.hours=1.
 
-The convention is that of the images people know: the prefix is taken off, and the rest in lower case has `_` for a
-dot, `__` for an underscore and `___` for a hyphen. SORDINI_ goes before KAFKA_. Only names of known keys count: an
-environment holds a lot that is nobody's configuration.
+The convention is that of common container images: the prefix is removed, and the rest in lower case has `_` for a dot,
+`__` for an underscore and `___` for a hyphen. SORDINI_ takes precedence over KAFKA_. Only names of known keys count,
+because an environment has many unrelated variables.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sordini.broker.configuration.protection_keys import CLIENTS_KEYS
 from sordini.broker.configuration.settings import ConfigError
 
 PREFIXES = ("KAFKA_", "SORDINI_")
-"""The later goes before the earlier."""
+"""The later one takes precedence."""
 
 FOREIGN_PREFIX = "KAFKA_CFG_"
-"""Of images whose own scripts make keys of such names."""
+"""Of images whose start scripts turn such names into keys."""
 
 OUR_KEYS = "sordini."
 _MARKS = {"_": ".", "__": "_", "___": "-"}
@@ -30,7 +30,7 @@ NOT_CONFIGURATION = re.compile(
     r"HOME|VERSION|SCALA_VERSION|USER|GROUP|UID|GID|DATA|DATA_DIR|CONF_DIR|CONFIG|CLUSTER_ID|MODE|DEBUG"
     r"|(HEAP_|GC_LOG_|JMX_|LOG4J_|JVM_PERFORMANCE_)?OPTS"
     r"|(LOG4J|JMX|JAVA|TOOLS|REST|SCHEMA|CONNECT|KSQL)_.*"
-    # What Kubernetes and Docker set for a service or a link named kafka.
+    # Set by Kubernetes and Docker for a service or a link named kafka.
     r"|PORT|PORT_\d+_.*|SERVICE_.*|NAME|ENV_.*"
     r")"
 )
@@ -38,7 +38,7 @@ NOT_CONFIGURATION = re.compile(
 
 
 def key_of(name: str) -> str | None:
-    """The configuration key that a variable's name stands for; None where it stands for none that is known."""
+    """The known configuration key that a variable's name stands for, or None."""
     for prefix in PREFIXES:
         if name.startswith(prefix):
             rest = name.removeprefix(prefix)
@@ -61,8 +61,8 @@ def _is_known(key: str) -> bool:
 def environment_entries(environment: Mapping[str, str]) -> dict[str, str]:
     """Key and text of every variable that names a known key.
 
-    Raises ConfigError for a variable of an image with another convention (`KAFKA_CFG_`) that asks for protection:
-    such variables are not read, and this one must not be passed over.
+    Raises ConfigError for a variable with another convention (`KAFKA_CFG_`) that requests protection: such variables
+    are not read, and this one must not be ignored.
     """
     entries: dict[str, str] = {}
     for name, text in environment.items():
@@ -77,7 +77,7 @@ def environment_entries(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def unknown_names(environment: Mapping[str, str]) -> list[str]:
-    """Variables that look like a key that nobody knows: misspelt, perhaps."""
+    """Variables that look like an unknown key, perhaps misspelt."""
     return sorted(
         name
         for name in environment

@@ -1,8 +1,8 @@
-"""Keys of Apache Kafka's about encryption, authentication and quotas that ask for no protection by themselves.
+"""Keys of Apache Kafka about encryption, authentication and quotas that request no protection by themselves.
 
-Each tunes something that only a key of `protection_keys.REFUSED` or a TLS or SASL listener switches on, so that a
-configuration which has it is as safe here as the operator can expect. `rule` is for the type alone: a value is read
-when it is changed at run time, as Apache Kafka does.
+Each tunes something that only a key of `protection_keys.REFUSED` or a TLS or SASL listener enables, so that ignoring it
+makes a configuration no less safe. The rule is for the type only: a value is parsed when it is changed at run time, as
+in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PASSWORD = string._replace(kind=ValueKind.PASSWORD)
 
 
 class Harmless(NamedTuple):
-    """Keys that ask for no protection by themselves, for one reason."""
+    """Keys that request no protection by themselves, for one reason."""
 
     why: str
     keys: dict[str, Rule]
@@ -53,7 +53,7 @@ HARMLESS = (
         },
     ),
     Harmless(
-        "Container images make the TLS keys above of them.",
+        "Container images derive the TLS keys above from them.",
         {
             "ssl.key.credentials": string,
             "ssl.keystore.credentials": string,
@@ -87,7 +87,7 @@ HARMLESS = (
         },
     ),
     Harmless(
-        "They say how OAuth tokens are fetched and checked, and no mechanism asks for one.",
+        "They configure OAuth tokens, and no SASL mechanism is served.",
         {
             "sasl.oauthbearer.allow.unverified.audience": boolean,
             "sasl.oauthbearer.allow.unverified.issuer": boolean,
@@ -121,7 +121,7 @@ HARMLESS = (
         },
     ),
     Harmless(
-        "They time delegation tokens, and a key to make tokens with is refused.",
+        "They time delegation tokens, and the key to create tokens is refused.",
         {
             "delegation.token.expiry.check.interval.ms": long(1),
             "delegation.token.expiry.time.ms": long(1),
@@ -129,7 +129,7 @@ HARMLESS = (
         },
     ),
     Harmless(
-        "They say where an authorizer keeps its rules, and an authorizer is refused.",
+        "They configure the store of an authorizer, and an authorizer is refused.",
         {
             "authorizer.zookeeper.connection.timeout.ms": integer(),
             "authorizer.zookeeper.max.in.flight.requests": integer(1),
@@ -137,9 +137,9 @@ HARMLESS = (
             "authorizer.zookeeper.url": string,
         },
     ),
-    Harmless("No cryptography is done here that a provider could do otherwise.", {"security.providers": string}),
+    Harmless("No cryptography is done here.", {"security.providers": string}),
     Harmless(
-        "They encrypt passwords in the coordination store, and no password is taken over the wire to be kept there.",
+        "They encrypt passwords in the coordination store, and no password is accepted over the wire.",
         {
             "password.encoder.cipher.algorithm": string,
             "password.encoder.iterations": integer(1024),
@@ -150,7 +150,7 @@ HARMLESS = (
         },
     ),
     Harmless(
-        "They say over which time quotas are measured; a limit itself is served or refused.",
+        "They are windows of quotas; a limit itself is served or refused.",
         {
             "alter.log.dirs.replication.quota.window.num": integer(1),
             "alter.log.dirs.replication.quota.window.size.seconds": integer(1),
@@ -161,7 +161,7 @@ HARMLESS = (
         },
     ),
     Harmless(
-        "It slows the moving of replicas between directories, which the broker does not do itself yet.",
+        "It throttles moves of replicas between directories, which are not implemented yet.",
         {"replica.alter.log.dirs.io.max.bytes.per.second": long()},
     ),
     Harmless(

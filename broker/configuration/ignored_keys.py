@@ -1,9 +1,8 @@
-"""Keys of Apache Kafka's that may stand in a configuration and do nothing here, and why not.
+"""Keys of Apache Kafka that are accepted in a configuration without effect, and why.
 
-A usual server.properties, or the environment of a container, names many of them. They are taken without a warning
-each, so that a warning about a misspelt key is not lost among them. What is not listed is unknown and warned of, and
-so is all that makes a KRaft node. Keys of encryption, authentication, authorization, quotas and policies are in
-`protection_keys.py`.
+A typical server.properties, or the environment of a container, has many of them. They are accepted without a warning
+for each, so that a warning about a misspelt key is noticed. Any other key is unknown and logged with a warning, those
+of KRaft included. Keys of encryption, authentication, authorization, quotas and policies are in `protection_keys.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 
 class IgnoredKeys(NamedTuple):
-    """Keys that do nothing for one reason; Apache Kafka changes the `dynamic` ones of them at run time."""
+    """Keys without effect for one reason; Apache Kafka changes the `dynamic` ones at run time."""
 
     why: str
     dynamic: tuple[str, ...]
@@ -21,7 +20,7 @@ class IgnoredKeys(NamedTuple):
 
 IGNORED = (
     IgnoredKeys(
-        "One loop does the work of the threads.",
+        "One event loop does the work of these threads.",
         ("background.threads", "num.io.threads", "num.recovery.threads.per.data.dir"),
         ("group.coordinator.threads", "num.replica.alter.log.dirs.threads", "queued.max.requests"),
     ),
@@ -51,7 +50,7 @@ IGNORED = (
         ),
     ),
     IgnoredKeys(
-        "Requests that wait, groups and the store are looked after in another way.",
+        "Delayed requests, groups and the store are implemented differently.",
         (),
         (
             "delete.records.purgatory.purge.interval.requests",
@@ -72,7 +71,7 @@ IGNORED = (
         ),
     ),
     IgnoredKeys(
-        "Metrics are not Java's.",
+        "Metrics are served for Prometheus, not by JMX.",
         (),
         (
             "auto.include.jmx.reporter",

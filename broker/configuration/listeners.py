@@ -1,4 +1,4 @@
-"""Listeners as text: `NAME://host:port`, what is advertised for them, and which security protocol each speaks."""
+"""Listeners as text: `NAME://host:port`, their advertised addresses, and their security protocols."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sordini.broker.configuration.settings import ConfigError
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS = ("PLAINTEXT",)
 OPEN_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to.
-"""Hosts of a listener on all addresses of the machine."""
+"""Hosts that stand for all addresses of the machine."""
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 
 
@@ -50,10 +50,10 @@ def read_endpoints(key: str, text: str, protocols: dict[str, str]) -> tuple[Endp
         raise ConfigError(f"{key}={text!r} is not valid: allowed is at least one NAME://host:port")
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) != len(names):
-        raise ConfigError(f"{key}={text!r} is not valid: each listener name may stand there once")
+        raise ConfigError(f"{key}={text!r} is not valid: each listener name is allowed once")
     addresses = [(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port]
     if key == "listeners" and len(set(addresses)) != len(addresses):
-        raise ConfigError(f"{key}={text!r} is not valid: each address may stand there once")
+        raise ConfigError(f"{key}={text!r} is not valid: each address is allowed once")
     return endpoints
 
 
@@ -80,12 +80,11 @@ def _read_endpoint(key: str, entry: str, protocols: dict[str, str]) -> Endpoint:
 def advertised_endpoints(
     text: str | None, listeners: tuple[Endpoint, ...], protocols: dict[str, str], host: str | None = None
 ) -> tuple[Endpoint, ...]:
-    """What clients are told: `advertised.listeners`, or the listeners with `host` for a listener on all addresses.
+    """The advertised endpoints: `advertised.listeners`, or the listeners with `host` in place of all addresses.
 
-    Without `host` (`sordini.advertised.host`) that is the machine's name, as with Apache Kafka.
+    Without `host` (`sordini.advertised.host`) it is the machine's name, as with Apache Kafka.
 
-    Raises ConfigError for an advertised name that does not listen, for the address 0.0.0.0, and for a host that is
-    none.
+    Raises ConfigError for an advertised name without a listener, for the address 0.0.0.0, and for an invalid host.
     """
     if host and not is_host(host):
         raise ConfigError(
@@ -93,8 +92,8 @@ def advertised_endpoints(
             "connect to, without a port"
         )
     if not text or not text.strip():
-        told = host or os.uname().nodename
-        return tuple(end._replace(host=told) if end.host in OPEN_HOSTS else end for end in listeners)
+        default = host or os.uname().nodename
+        return tuple(end._replace(host=default) if end.host in OPEN_HOSTS else end for end in listeners)
     advertised = read_endpoints("advertised.listeners", text, protocols)
     known = {endpoint.name for endpoint in listeners}
     for endpoint in advertised:
@@ -111,7 +110,7 @@ def advertised_endpoints(
 
 
 def is_host(text: str) -> bool:
-    """Whether a text is a host's name or address, and not one that stands for all addresses."""
+    """Whether a text is a host name or an address, and does not stand for all addresses."""
     if text in OPEN_HOSTS:
         return False
     try:

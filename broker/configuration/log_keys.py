@@ -1,4 +1,4 @@
-"""The keys of the logs: where they are, how they roll, what they take and how long they keep it.
+"""The keys of logs: directories, segments, retention, messages.
 
 Most are the broker-wide defaults of topic configurations (see `topic_config`).
 """
@@ -23,18 +23,18 @@ from sordini.broker.configuration.settings import (
 
 @dataclasses.dataclass(frozen=True)
 class LogSettings:
-    """What the store, the checks on produced batches and, by inheritance, every topic are told."""
+    """Settings of storage and of produced batches, also the defaults of topics."""
 
-    # Storage. Apache Kafka keeps its logs in /tmp by default; a broker that is to be trusted must not.
+    # Storage. Apache Kafka's default is in /tmp, which many systems clear.
     log_dir: str = setting("log.dir", string, "data", "The directory of the logs, when log.dirs is not set.")
     log_dirs: str | None = setting(
-        "log.dirs", string, None, "Directories of the logs, comma-separated; empty takes log.dir."
+        "log.dirs", string, None, "Directories of the logs, comma-separated; empty uses log.dir."
     )
     cordoned_log_dirs: str = setting(
         "cordoned.log.dirs",
         names,
         "",
-        "Directories of the logs that take no new partitions, comma-separated (KIP-1066); not all of them.",
+        "Log directories that get no new partitions, comma-separated (KIP-1066); not all of them.",
         dynamic=True,
     )
     log_segment_bytes: int = setting(
@@ -42,34 +42,42 @@ class LogSettings:
     )
     log_roll_hours: int = setting("log.roll.hours", integer(1), 168, "A segment older than this is rolled.")
     log_roll_ms: int | None = setting(
-        "log.roll.ms", long(1), None, "As log.roll.hours, in milliseconds; goes first.", dynamic=True
+        "log.roll.ms", long(1), None, "As log.roll.hours, in milliseconds; takes precedence.", dynamic=True
     )
     log_roll_jitter_hours: int = setting(
-        "log.roll.jitter.hours", integer(0), 0, "Random time taken off log.roll.hours."
+        "log.roll.jitter.hours", integer(0), 0, "Random time subtracted from log.roll.hours."
     )
     log_roll_jitter_ms: int | None = setting(
-        "log.roll.jitter.ms", long(0), None, "As log.roll.jitter.hours; goes first.", dynamic=True
+        "log.roll.jitter.ms",
+        long(0),
+        None,
+        "As log.roll.jitter.hours, in milliseconds; takes precedence.",
+        dynamic=True,
     )
     log_retention_hours: int = setting(
-        "log.retention.hours", integer(-1), 168, "Older segments are deleted; -1 keeps them."
+        "log.retention.hours", integer(-1), 168, "Age at which segments are deleted; -1 keeps them."
     )
     log_retention_minutes: int | None = setting(
-        "log.retention.minutes", integer(-1), None, "As log.retention.hours, in minutes; goes before it."
+        "log.retention.minutes", integer(-1), None, "As log.retention.hours, in minutes; takes precedence over it."
     )
     log_retention_ms: int | None = setting(
-        "log.retention.ms", long(-1), None, "As log.retention.hours, in milliseconds; goes first.", dynamic=True
+        "log.retention.ms", long(-1), None, "As log.retention.hours, in milliseconds; takes precedence.", dynamic=True
     )
     log_retention_bytes: int = setting(
-        "log.retention.bytes", long(-1), -1, "Bytes kept of each partition; -1 is no bound.", dynamic=True
+        "log.retention.bytes",
+        long(-1),
+        -1,
+        "Size of each partition above which old segments are deleted; -1 is no limit.",
+        dynamic=True,
     )
     log_retention_check_interval_ms: int = setting(
-        "log.retention.check.interval.ms", long(1), 300000, "How often retention is looked at."
+        "log.retention.check.interval.ms", long(1), 300000, "How often retention is checked."
     )
     log_delete_policy: str = setting(
         "sordini.log.delete.policy",
         string,
         "time,size",
-        "What makes old segments go: time, size, and entry points of the group sordini.delete_policies.",
+        "Policies that delete old segments: time, size, and entry points of the group sordini.delete_policies.",
     )
     log_cleanup_policy: str = setting(
         "log.cleanup.policy", some_of("compact", "delete"), "delete", "What happens to old segments.", dynamic=True
@@ -91,18 +99,21 @@ class LogSettings:
         "log.flush.interval.messages",
         long(1),
         INT64_MAX,
-        "Messages after which a log is forced to the disk.",
+        "Messages after which a log is flushed to disk.",
         dynamic=True,
     )
     log_flush_interval_ms: int | None = setting(
         "log.flush.interval.ms",
         long(0),
         None,
-        "Time after which a log is forced to the disk; unset leaves it to the system.",
+        "Time after which a log is flushed to disk; unset leaves it to the operating system.",
         dynamic=True,
     )
     log_flush_scheduler_interval_ms: int = setting(
-        "log.flush.scheduler.interval.ms", long(1), INT64_MAX, "How often logs due by time are looked for."
+        "log.flush.scheduler.interval.ms",
+        long(1),
+        INT64_MAX,
+        "How often logs are checked for a flush that is due by time.",
     )
     log_flush_offset_checkpoint_interval_ms: int = setting(
         "log.flush.offset.checkpoint.interval.ms", integer(0), 60000, "How often recovery points are written."
@@ -123,26 +134,30 @@ class LogSettings:
         "log.preallocate",
         boolean,
         False,
-        "Take a segment's room on the disk at once, up to an eighth of what is free.",
+        "Preallocate a segment's disk space, up to an eighth of the free space.",
         dynamic=True,
     )
     open_segments_max: int = setting(
-        "sordini.open.segments.max", integer(16), 4096, "Segment files open at once, beside those being read."
+        "sordini.open.segments.max", integer(16), 4096, "Segment files kept open, in addition to those being read."
     )
     producer_id_expiration_ms: int = setting(
-        "producer.id.expiration.ms", integer(1), 86400000, "A producer silent for longer is forgotten.", dynamic=True
+        "producer.id.expiration.ms",
+        integer(1),
+        86400000,
+        "Idle time after which the state of a producer id is removed.",
+        dynamic=True,
     )
     partition_producers_max: int = setting(
         "sordini.partition.producers.max",
         integer(16),
         20000,
-        "Idempotent producers that one partition remembers; past it a new one waits until another was silent for ten "
+        "Producer ids that one partition keeps; beyond it a new one is refused until another has been idle for ten "
         "minutes.",
     )
 
     # Messages.
     message_max_bytes: int = setting(
-        "message.max.bytes", integer(0), 1048588, "The largest record batch taken.", dynamic=True
+        "message.max.bytes", integer(0), 1048588, "Maximum size of a record batch.", dynamic=True
     )
     log_message_format_version: str = setting(
         "log.message.format.version",
@@ -154,28 +169,28 @@ class LogSettings:
         "log.message.timestamp.type",
         one_of("CreateTime", "LogAppendTime"),
         "CreateTime",
-        "Whose clock dates a record.",
+        "Whether a record has the producer's time or the time of the append.",
         dynamic=True,
     )
     log_message_timestamp_difference_max_ms: int = setting(
         "log.message.timestamp.difference.max.ms",
         long(0),
         INT64_MAX,
-        "Largest distance of a record's date from now.",
+        "Maximum difference between a record's timestamp and the broker's clock.",
         dynamic=True,
     )
     log_message_timestamp_before_max_ms: int = setting(
         "log.message.timestamp.before.max.ms",
         long(0),
         INT64_MAX,
-        "How far in the past a record may be dated.",
+        "Maximum age of a record's timestamp.",
         dynamic=True,
     )
     log_message_timestamp_after_max_ms: int = setting(
         "log.message.timestamp.after.max.ms",
         long(0),
         INT64_MAX,
-        "How far in the future a record may be dated.",
+        "How far a record's timestamp may be in the future.",
         dynamic=True,
     )
     log_message_downconversion_enable: bool = setting(
@@ -189,11 +204,11 @@ class LogSettings:
         "compression.type",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         "producer",
-        "The codec batches are stored with; producer keeps what came.",
+        "The codec of stored batches; producer keeps the producer's codec.",
         dynamic=True,
     )
     compression_gzip_level: int = setting(
-        "compression.gzip.level", integer(-1, 9), -1, "Level for gzip; -1 is its own.", dynamic=True
+        "compression.gzip.level", integer(-1, 9), -1, "Level for gzip; -1 is the library's default.", dynamic=True
     )
     compression_lz4_level: int = setting("compression.lz4.level", integer(1, 17), 9, "Level for lz4.", dynamic=True)
     compression_zstd_level: int = setting(
@@ -203,34 +218,34 @@ class LogSettings:
         "sordini.validate.compressed",
         boolean,
         False,
-        "Open every compressed batch to check the records inside.",
+        "Decompress every batch to validate its records.",
         dynamic=True,
     )
     expanded_bytes_max: int = setting(
         "sordini.expanded.bytes.max",
         integer(1024),
         67108864,
-        "Bytes a compressed batch may expand to, where it is opened.",
+        "Maximum size of a compressed batch after decompression, where it is decompressed.",
         dynamic=True,
     )
     record_workers: int = setting(
         "sordini.record.workers",
         integer(1, 64),
         2,
-        "Child processes at most that open, check and convert records which take long; they start on first need. "
-        "Of two and more, one always has room for another client address.",
+        "Maximum child processes that decompress, validate and convert large batches; started on demand. "
+        "With two or more, one client address cannot occupy all of them.",
         dynamic=True,
     )
     record_waiting_bytes_max: int = setting(
         "sordini.record.waiting.bytes.max",
         long(1),
         67108864,
-        "Bytes of records that wait for these processes or are in them; what comes then is refused for now.",
+        "Bytes of records queued for or held by these processes; further requests get a retriable error.",
         dynamic=True,
     )
     fetch_converted_bytes_max: int = setting(
         "sordini.fetch.converted.bytes.max",
         integer(1024),
         4194304,
-        "Bytes of an answer to Fetch v0 to v3 that are converted to an old message format, beyond the first batch.",
+        "Bytes of a response to Fetch v0 to v3 that are down-converted, beyond the first batch.",
     )

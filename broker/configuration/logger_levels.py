@@ -1,6 +1,6 @@
-"""The log level as a setting: one logger, `root`, whose level holds until the broker ends (KIP-412).
+"""The log level as a setting: one logger, `root`, whose level is not kept across restarts (KIP-412).
 
-Levels have Apache Kafka's names. TRACE is as much as there is, as DEBUG; FATAL as little, as ERROR.
+Levels have Apache Kafka's names. TRACE equals DEBUG, and FATAL equals ERROR.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Levelled(Protocol):
 
 
 class LoggerLevels:
-    """The levels of the loggers of this process. A log without levels has no loggers."""
+    """The loggers of this process and their levels. A log without levels has no loggers."""
 
     def __init__(self, log: object) -> None:
         self._log = log if isinstance(log, Levelled) else None
@@ -41,7 +41,7 @@ class LoggerLevels:
         return {} if self._log is None else {ROOT: SHOWN[self._log.level]}
 
     def alter(self, edits: Sequence[Edit], *, validate_only: bool) -> None:
-        """Set levels; raises BrokerError INVALID_CONFIG, INVALID_REQUEST, and then none is set."""
+        """Set levels, all or none. Raises BrokerError INVALID_CONFIG, INVALID_REQUEST."""
         for edit in edits:
             self._check(edit)
         if self._log is not None and not validate_only:

@@ -18,13 +18,13 @@ from sordini.broker.configuration.settings import (
 
 @dataclasses.dataclass(frozen=True)
 class NetworkSettings:
-    """What the acceptor, the processors and the loop's watchdog are told."""
+    """Settings of the acceptor, the processors and the loop's watchdog."""
 
     listeners: str = setting(
         "listeners", string, "PLAINTEXT://:9092", "Where to listen: name://host:port, comma-separated."
     )
     advertised_listeners: str | None = setting(
-        "advertised.listeners", string, None, "What clients are told to connect to; empty repeats `listeners`."
+        "advertised.listeners", string, None, "Addresses that clients connect to; empty repeats `listeners`."
     )
     advertised_host: str | None = setting(
         "sordini.advertised.host",
@@ -39,97 +39,100 @@ class NetworkSettings:
         "The security protocol of each listener name: NAME:PROTOCOL, comma-separated.",
     )
     inter_broker_listener_name: str = setting(
-        "inter.broker.listener.name", string, "PLAINTEXT", "The listener that brokers use among themselves."
+        "inter.broker.listener.name", string, "PLAINTEXT", "The listener for connections between brokers."
     )
     num_network_threads: int = setting(
         "num.network.threads",
         integer(1, 1024),
         3,
-        "Processor coroutines; connections are dealt out among them.",
+        "Processor coroutines; connections are distributed over them.",
     )
     socket_listen_backlog_size: int = setting(
         "socket.listen.backlog.size",
         integer(1),
         50,
-        "Connections the kernel may hold before they are accepted.",
+        "Connections that the kernel queues before they are accepted.",
     )
     socket_send_buffer_bytes: int = setting(
         "socket.send.buffer.bytes",
         integer(-1),
         102400,
-        "SO_SNDBUF of accepted sockets; -1 leaves the system's.",
+        "SO_SNDBUF of accepted sockets; -1 is the system's default.",
     )
     socket_receive_buffer_bytes: int = setting(
         "socket.receive.buffer.bytes",
         integer(-1),
         102400,
-        "SO_RCVBUF of accepted sockets; -1 leaves the system's.",
+        "SO_RCVBUF of accepted sockets; -1 is the system's default.",
     )
     socket_request_max_bytes: int = setting(
-        "socket.request.max.bytes", integer(1), 104857600, "A larger request closes its connection."
+        "socket.request.max.bytes",
+        integer(1),
+        104857600,
+        "Maximum size of a request; a larger one closes its connection.",
     )
     queued_max_request_bytes: int = setting(
         "queued.max.request.bytes",
         long(-1),
         -1,
-        "Bytes of unanswered requests over all connections before reading pauses; -1 is no bound.",
+        "Bytes of unanswered requests over all connections before reading pauses; -1 is no limit.",
     )
     tcp_user_timeout_ms: int = setting(
         "sordini.tcp.user.timeout.ms",
         integer(0),
         600000,
-        "Time that sent bytes may stay unacknowledged before the connection is dropped; 0 leaves the system's.",
+        "Time that sent bytes may stay unacknowledged before the connection is dropped; 0 is the system's default.",
     )
     connections_max_idle_ms: int = setting(
-        "connections.max.idle.ms", long(-1), 600000, "A connection silent for longer is closed; -1 never."
+        "connections.max.idle.ms", long(-1), 600000, "Idle time after which a connection is closed; -1 never."
     )
     max_connections: int = setting(
         "max.connections",
         integer(0),
         INT32_MAX,
-        "Connections over all listeners; further ones wait unaccepted.",
+        "Maximum connections over all listeners; further ones are not accepted yet.",
         dynamic=True,
     )
     max_connections_per_ip: int = setting(
         "max.connections.per.ip",
         integer(0),
         INT32_MAX,
-        "Connections from one address; further ones are closed.",
+        "Maximum connections from one address; further ones are closed.",
         dynamic=True,
     )
     max_connections_per_ip_overrides: str = setting(
         "max.connections.per.ip.overrides",
         bounds_by_address,
         "",
-        "Other bounds for single addresses: address:count, comma-separated.",
+        "Limits for single addresses: address:count, comma-separated.",
         dynamic=True,
     )
     processor_connections_max: int = setting(
         "sordini.processor.connections.max",
         integer(1),
         100000,
-        "Connections one processor holds at the most.",
+        "Maximum connections of one processor.",
     )
     connection_parked_max: int = setting(
         "sordini.connection.parked.requests.max",
         integer(1),
         64,
-        "Unanswered produce requests of one connection.",
+        "Maximum unanswered produce requests of one connection.",
     )
     first_request_ms: int = setting(
         "sordini.first.request.timeout.ms",
         long(-1),
         -1,
-        "Time a new connection has to send a whole request; -1 is no bound.",
+        "Time within which a new connection must send a complete request; -1 is no limit.",
     )
     request_bytes_per_s_min: int = setting(
         "sordini.request.bytes.per.second.min",
         integer(-1),
         -1,
-        "Rate at which a request that was begun has to arrive; -1 is no bound.",
+        "Minimum rate at which a request must arrive once it has begun; -1 is no limit.",
     )
     sendfile_enable: bool = setting(
-        "sordini.sendfile.enable", boolean, True, "Send records straight from the file; false copies them."
+        "sordini.sendfile.enable", boolean, True, "Send records with sendfile(2); false copies them."
     )
     event_loop: str = setting(
         "sordini.event.loop",
@@ -141,19 +144,19 @@ class NetworkSettings:
         "sordini.stall.threshold.ms",
         integer(-1),
         500,
-        "A turn of the loop longer than this is logged with its stack; -1 never.",
+        "A callback that blocks the event loop for longer is logged with its stack; -1 never.",
     )
     shutdown_deadline_ms: int = setting(
         "sordini.shutdown.deadline.ms",
         integer(1000),
         30000,
-        "Time that a stop may take before it is forced; open requests get half of it to be answered.",
+        "Time that a stop may take before it is forced; open requests get half of it.",
     )
     metrics_port: int = setting(
         "sordini.metrics.port",
         integer(-1, 65535),
         -1,
-        "Port of the Prometheus endpoint (GET /metrics and /health); 0 takes a free one, -1 has none.",
+        "Port of the Prometheus endpoint (GET /metrics and /health); 0 chooses a free one, -1 disables it.",
     )
     metrics_host: str = setting(
         "sordini.metrics.host", string, "127.0.0.1", "Address of the Prometheus endpoint; empty is every address."

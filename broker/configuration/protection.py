@@ -1,9 +1,9 @@
-"""What becomes of a key that is about protection: refused at the start, refused over the wire, or taken.
+"""What happens to a key about protection: refused at the start, refused over the wire, or accepted.
 
-The rule is to fail closed. A value that asks for protection which this broker does not give stops the start, wherever
-it stands: in the file, in --override or in the environment; with a listener's name in front
-(`listener.name.<name>.<key>`, `listener.name.<name>.<mechanism>.<key>`) as without; in small letters or in others. So
-does a key that belongs to such a family and that no release of Apache Kafka has: it may be misspelt.
+The rule is to fail closed. A value that requests protection which this broker does not have refuses the start, from
+the file, from --override or from the environment; with a listener prefix (`listener.name.<name>.<key>`,
+`listener.name.<name>.<mechanism>.<key>`) or without; in lower or upper case. So does an unknown key of such a family,
+because it may be misspelt.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FAMILY = re.compile(
     r"|zookeeper\.ssl\..*|.*\.policy\.class(\.name)?",
     re.DOTALL,
 )
-"""Names by which only protection is asked for; a plugin's own keys begin with the plugin's name."""
+"""Families of keys about protection only; a plugin's own keys begin with the plugin's name."""
 
 _BY_LOWER_CASE = {key.lower(): row for key, row in TABLE.items()}
 _PARTS_MAX = max(key.count(".") for key in TABLE) + 1
@@ -31,12 +31,12 @@ _OF_LISTENERS = {
 
 
 def find_protection(key: str) -> Protection | None:
-    """What is known of a refused or harmless key, with or without a listener's name in front."""
+    """The entry of a refused or harmless key, with or without a listener prefix; None for any other key."""
     lowered = key.lower()
     if not lowered.startswith(LISTENER_PREFIX):
         return _BY_LOWER_CASE.get(lowered)
     parts = lowered.removeprefix(LISTENER_PREFIX).split(".")
-    # Of several ends that are keys the longest counts; a listener's name and a mechanism go before it.
+    # The longest suffix that is a key counts; a listener name and a mechanism precede it.
     for begin in range(max(1, len(parts) - _PARTS_MAX), len(parts)):
         end = ".".join(parts[begin:])
         found = _BY_LOWER_CASE.get(end) or _OF_LISTENERS.get(end)
@@ -46,12 +46,12 @@ def find_protection(key: str) -> Protection | None:
 
 
 def is_without_effect(key: str) -> bool:
-    """Whether a key is Apache Kafka's and does nothing here: it may stand in a configuration."""
+    """Whether a key of Apache Kafka is accepted in a configuration without effect."""
     return key in WITHOUT_EFFECT or find_protection(key) is not None
 
 
 def is_static(key: str) -> bool:
-    """Whether it is a key without effect here that Apache Kafka does not change while it runs, in any form."""
+    """Whether Apache Kafka never changes this key, which has no effect here, at run time."""
     if key in IGNORED_STATIC:
         return True
     found = find_protection(key)
@@ -59,7 +59,7 @@ def is_static(key: str) -> bool:
 
 
 def requested_protection(key: str, text: str) -> str | None:
-    """Which protection a value asks for that this broker does not give; None where it asks for nothing."""
+    """The protection that a value requests and this broker does not have; None if it requests none."""
     found = find_protection(key)
     if found is None or found.verdict is not Verdict.REFUSED or not text.strip():
         return None
@@ -71,7 +71,7 @@ def requested_protection(key: str, text: str) -> str | None:
 
 
 def check_start(key: str, text: str) -> None:
-    """Raise ConfigError for an entry with which this broker must not start. Keys that are served are not its matter."""
+    """Raise ConfigError for an entry that refuses the start; not for keys that are served."""
     what = requested_protection(key, text)
     if what is not None:
         found = find_protection(key)
@@ -80,6 +80,6 @@ def check_start(key: str, text: str) -> None:
         raise ConfigError(f"{key}={shown} asks for {what}; allowed is {found.rule.allowed}, or to leave it out")
     if find_protection(key) is None and FAMILY.fullmatch(key.lower()) is not None:
         raise ConfigError(
-            f"{key} is not known: a key that may ask for protection is not passed over; allowed are those of "
+            f"{key} is not known: a key that may ask for protection is not ignored; allowed are those of "
             f"docs/configuration.md, section Protection"
         )

@@ -1,6 +1,6 @@
-"""Apache Kafka 3.9.1's defaults of the keys in `protection_keys.TABLE`; those that are not here have none.
+"""Apache Kafka 3.9.1's defaults of the keys in `protection_keys.TABLE`; the other keys there have none.
 
-They are what lists are appended to and what DescribeConfigs names behind a value that was set. None is in force here.
+Lists are appended to these defaults, and DescribeConfigs returns them as synonyms. None is in force here.
 """
 
 DEFAULTS = {

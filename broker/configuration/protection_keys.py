@@ -1,15 +1,15 @@
-"""Keys of Apache Kafka's about encryption, authentication, authorization, quotas and policies: what each means here.
+"""Keys of Apache Kafka about encryption, authentication, authorization, quotas and policies, and their verdicts.
 
 Three verdicts, as data; `protection.py` applies them, docs/configuration.md prints them, and a test compares the names
 and types with those that Apache Kafka's own jars declare.
 
     served     the key works (it is declared with the other keys, in `SETTINGS`)
-    refused    a value that asks for protection refuses the start: this broker would serve every client regardless
-    harmless   the key asks for no protection by itself: it tunes something that only a refused key switches on
+    refused    a value that requests protection refuses the start: this broker would serve every client regardless
+    harmless   the key requests no protection by itself: it tunes something that only a refused key enables
 
-A key alone asks for protection if it says that a peer without credentials is turned away, that bytes are encrypted,
-that requests are limited, or that requests are vetted. A keystore, a TLS version or a Kerberos command does not: with
-plaintext listeners Apache Kafka ignores them, too, and a TLS or SASL listener is refused in `listeners`.
+A key requests protection if it rejects peers without credentials, encrypts, limits requests, or applies a policy to
+requests. A keystore, a TLS version or a Kerberos command does not: with plaintext listeners Apache Kafka ignores them,
+too, and a TLS or SASL listener is refused in `listeners`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _UNLIMITED_LONG = _only(INT64_MAX, ValueKind.LONG, f"{INT64_MAX} (no limit)")
 
 
 class Verdict(Enum):
-    """What becomes of a key here."""
+    """What happens to a key here."""
 
     SERVED = "served"
     REFUSED = "refused"
@@ -58,18 +58,18 @@ class Verdict(Enum):
 
 
 class Change(Enum):
-    """Where Apache Kafka 3.9.1 takes the key while a broker runs (KIP-226)."""
+    """Where Apache Kafka 3.9.1 changes the key at run time (KIP-226)."""
 
     NOWHERE = "no"
     LISTENER = "per listener"
     """As `listener.name.<name>.<key>` of one broker only."""
     BROKER = "one broker"
-    """Of one broker, with and without a listener's name in front; never as a default of all brokers."""
+    """Of one broker, with or without a listener prefix; never as a default of all brokers."""
     ANYWHERE = "yes"
 
 
 class Protection(NamedTuple):
-    """One key. `rule` says for a refused key which values ask for nothing, for a harmless one which are valid."""
+    """One key. `rule` accepts, for a refused key, values that request nothing; for a harmless one, valid values."""
 
     key: str
     verdict: Verdict
@@ -79,7 +79,7 @@ class Protection(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Keys that ask for one kind of protection."""
+    """Keys that request one kind of protection."""
 
     what: str
     keys: dict[str, Rule]
@@ -167,10 +167,10 @@ BY_LISTENER = Refused(
         "max.connections.per.ip.overrides": _NO_TEXT,
     },
 )
-"""Keys that are served, but not with a listener's name in front (KIP-402, KIP-612)."""
+"""Keys that are served, but not with a listener prefix (KIP-402, KIP-612)."""
 
 CLIENTS_KEYS = frozenset({"sasl.mechanism", "security.protocol"})
-"""Client applications read them, also from variables named KAFKA_..., so that there they say nothing about a broker."""
+"""Client applications read them from variables named KAFKA_..., too; such a variable is not taken for a broker's."""
 
 _ANYWHERE = frozenset({"max.connection.creation.rate", "replica.alter.log.dirs.io.max.bytes.per.second"})
 _LISTENER = frozenset(

@@ -1,7 +1,7 @@
-"""Versions of the protocol between brokers, which message formats are named by as well.
+"""Versions of the protocol between brokers, which also name message formats.
 
-Each is a release's, or a step on the way to one (`-IV0`, `-IV1`...); they are ordered. A release's name alone means
-its last step, and a patch release's means its release's, as Apache Kafka reads them.
+Each is a release, or an intermediate version before it (`-IV0`, `-IV1`...); they are ordered. A release alone means its
+last intermediate version, and a patch release means its release, as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STEPS: Final = {
     "1.0": 1, "1.1": 1, "2.0": 2, "2.1": 3, "2.2": 2, "2.3": 2, "2.4": 2, "2.5": 1, "2.6": 1, "2.7": 3, "2.8": 2,
     "3.0": 2, "3.1": 1, "3.2": 1, "3.3": 4, "3.4": 1, "3.5": 3, "3.6": 3, "3.7": 5, "3.8": 1, "3.9": 1,
 }  # fmt: skip
-"""How many steps each release has; 0: only the release itself has a name."""
+"""The number of intermediate versions of each release; 0 if only the release itself is a version."""
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -50,13 +50,13 @@ def read_version(text: str) -> ProtocolVersion:
 
 
 TIMESTAMPS: Final = read_version("0.10.0-IV0")
-"""From here on there is message format 1."""
+"""From here on message format 1 exists."""
 BATCHES: Final = read_version("0.11.0-IV0")
-"""From here on there is message format 2."""
+"""From here on message format 2 exists."""
 ZSTD: Final = read_version("2.1-IV0")
 """From here on records may be compressed with zstd (KIP-110)."""
 ONE_FORMAT: Final = read_version("3.0-IV1")
-"""From here on format 2 is stored whatever a topic says (KIP-724)."""
+"""From here on format 2 is stored whatever a topic configures (KIP-724)."""
 
 _ALLOWED: Final = "a version, such as 0.10.2, 2.7 or 3.0-IV1"
 protocol_version = Rule(ValueKind.STRING, _ALLOWED, read_version)
@@ -68,4 +68,4 @@ def _parse_format(text: str) -> str:
 
 
 format_version = Rule(ValueKind.STRING, _ALLOWED, _parse_format)
-"""The same, kept as text: what a topic's `message.format.version` may be."""
+"""The same, kept as text: for `message.format.version` of a topic."""

@@ -1,7 +1,7 @@
-"""The broker's end of changed settings: what stands in the store becomes what this broker does.
+"""Applies changed settings from the coordination store to this broker.
 
-Settings of topics and of brokers matter here; those of users and clients are left alone. What others wrote and nobody
-can use is passed over with a warning that names the key and never the value.
+Only settings of topics and brokers are applied, not those of users and clients. An unusable entry is ignored with a
+warning that names the key and never the value.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ FORMAT = "message.format.version"
 
 
 def layer_entities(broker_id: BrokerId) -> dict[str, ConfigSource]:
-    """Where the two dynamic layers of a broker's configuration stand."""
+    """The entity paths of the two dynamic layers of a broker's configuration."""
     of_broker, of_all = LAYERS
     return {paths.broker_entity(broker_id): of_broker, paths.broker_entity(None): of_all}
 
 
 async def load_layers(session: Session, broker_id: BrokerId, dynamic: DynamicConfig, log: Log) -> None:
-    """Read both dynamic layers, as a broker does before anything else looks at its configuration."""
+    """Read both dynamic layers."""
     for entity_path, source in layer_entities(broker_id).items():
         warn_of(log, entity_path, dynamic.set_layer(source, await read_settings(session, entity_path, log)))
 
 
 async def read_settings(session: Session, entity_path: str, log: Log) -> Mapping[str, str]:
-    """The settings of an entity; none, with a warning, where they cannot be read."""
+    """The settings of an entity; empty, with a warning, if they cannot be parsed."""
     found = await read_config(session, entity_path)
     if isinstance(found, Malformed):
         log.warning("unreadable settings ignored", path=found.path, reason=found.reason)
@@ -48,23 +48,23 @@ async def read_settings(session: Session, entity_path: str, log: Log) -> Mapping
 
 
 def warn_of_format(log: Log, config: Config, entity_path: str, settings: Mapping[str, str]) -> None:
-    """A warning for a topic whose own message format is overruled; it stays shown."""
+    """Log a warning for a topic whose own message format is overruled."""
     try:
         why = overruled_format(config, settings.get(FORMAT))
     except ValueError:
-        return  # `unusable_overrides` told of it.
+        return  # Reported by `unusable_overrides`.
     if why is not None:
         warn_of(log, entity_path, [IgnoredEntry(FORMAT, why)])
 
 
 def warn_of(log: Log, entity_path: str, ignored: Iterable[IgnoredEntry]) -> None:
-    """One warning for each entry without effect."""
+    """Log a warning for each ignored entry."""
     for entry in ignored:
         log.warning("setting ignored", entity=entity_path, key=entry.key, reason=entry.reason)
 
 
 class ConfigReceiver:
-    """Takes changes in as they are announced."""
+    """Applies changes as their notifications arrive."""
 
     def __init__(
         self, broker_id: BrokerId, dynamic: DynamicConfig, topic_configs: TopicConfigs, replicas: ReplicaSet, log: Log
@@ -75,13 +75,13 @@ class ConfigReceiver:
         self._replicas = replicas
         self._log = log
         self.unclean_changed: Callable[[str | None], None] = lambda _: None
-        """Called with a topic, or None for all, when unclean elections may be allowed there from now on."""
-        # After the topics' configurations, which were made before and listen since then.
+        """Called with a topic, or None for all, when unclean leader election may have been enabled there."""
+        # After the listener of `topic_configs`, which was added before.
         dynamic.on_change(lambda _: replicas.reconfigure())
         dynamic.on_change(lambda _: self.unclean_changed(None))
 
     def changed(self, entity_path: str, settings: Mapping[str, str]) -> None:
-        """An entity's settings are these now."""
+        """Apply an entity's new settings."""
         source = self._layers.get(entity_path)
         if source is not None:
             warn_of(self._log, entity_path, self._dynamic.set_layer(source, settings))

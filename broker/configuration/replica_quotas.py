@@ -1,8 +1,8 @@
-"""The throttles of replication (KIP-73), as the configuration sets them.
+"""Replication quotas (KIP-73), from the configuration.
 
-The rates are this broker's (`leader.replication.throttled.rate`, `follower.replication.throttled.rate`), set while it
-runs; which replicas they hold for is the topics' (`leader.replication.throttled.replicas` and the follower's). A tool
-that moves partitions sets all of them, and takes them away when it is done.
+The rates are dynamic keys of the broker (`leader.replication.throttled.rate`, `follower.replication.throttled.rate`);
+the replicas that they apply to are keys of the topics (`leader.replication.throttled.replicas` and the follower's). A
+reassignment tool sets all of them, and removes them at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ReplicaQuotas(NamedTuple):
 
 
 def replica_quotas(broker_id: BrokerId, dynamic: DynamicConfig, topics: TopicConfigs) -> ReplicaQuotas:
-    """The throttles of this broker; they follow the configuration from now on."""
+    """The quotas of this broker; they follow the configuration."""
     config = dynamic.config
 
     def listed_under(key: str) -> Callable[[TopicPartition], bool]:
@@ -60,7 +60,7 @@ def replica_quotas(broker_id: BrokerId, dynamic: DynamicConfig, topics: TopicCon
 
 
 def is_throttled(replicas: str, partition: int, broker_id: BrokerId) -> bool:
-    """Whether a list of throttled replicas (`*`, or partition:broker pairs) has this broker's of a partition."""
+    """Whether a list of throttled replicas (`*`, or partition:broker pairs) names this broker's replica."""
     return replicas == ALL or f"{partition}:{broker_id}" in _pairs(replicas)
 
 

@@ -1,7 +1,7 @@
-"""How one configuration value is declared, read and refused.
+"""How a configuration key is declared, parsed and validated.
 
-A `Setting` knows its key, its default, how its text becomes a value and what is allowed, so that every wrong value is
-refused with the same three facts: the key, the value, and what would have been right.
+A `Setting` has its key, its default, its parser and the allowed values, so that every error text names the key, the
+value, and what is allowed.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class ValueKind(IntEnum):
 
 
 class Rule(NamedTuple):
-    """How the text of a value is read, and the words that say what is allowed."""
+    """How the text of a value is parsed, and a description of the allowed values."""
 
     kind: ValueKind
     allowed: str
     parse: Callable[[str], Any]
 
     def read(self, key: str, text: str) -> Any:
-        """Turn `text` into the value; raises ConfigError, which never tells a password, when it is not allowed."""
+        """Parse `text`; raises ConfigError, which never contains a password, when it is not allowed."""
         try:
             return self.parse(text.strip())
         except ValueError:
@@ -57,7 +57,7 @@ def _bounded(
 ) -> Rule:
     def parse(text: str) -> Any:
         if not text.isascii() or "_" in text:
-            raise ValueError(text)  # Python's own freedom: others who read the store would not understand it.
+            raise ValueError(text)  # Valid in Python only; other readers of the store could not parse it.
         value = convert(text)
         if not low <= value <= high:
             raise ValueError(text)
@@ -132,7 +132,7 @@ names = Rule(ValueKind.LIST, "a comma-separated list", _parse_names)
 
 def counts_by_address(text: str) -> dict[str, int]:
     """Read `address:count, ...`; raises ValueError when an entry is anything else."""
-    import ipaddress  # Late: few need it.
+    import ipaddress  # Late: rarely needed.
 
     counts: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -153,7 +153,7 @@ bounds_by_address = Rule(ValueKind.STRING, "address:count, comma-separated", _pa
 
 
 def matching(pattern: str, allowed: str, kind: ValueKind = ValueKind.STRING) -> Rule:
-    """Text that a pattern matches as a whole; `allowed` says it in words."""
+    """Text that a pattern matches completely; `allowed` describes the pattern."""
 
     def parse(text: str) -> str:
         if re.fullmatch(pattern, text) is None:
@@ -175,23 +175,23 @@ class Setting(NamedTuple):
 
     @property
     def default_text(self) -> str | None:
-        """The default as Apache Kafka's tools print it; None where there is none."""
+        """The default as Apache Kafka's tools print it; None for a key without one."""
         return value_text(self.default)
 
 
 def value_text(value: Any) -> str | None:
-    """Write a value the way server.properties and DescribeConfigs show it."""
+    """A value as text, as in server.properties and DescribeConfigs."""
     if value is None:
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return str(value).replace("e+", "E").replace("e-", "E-")  # As Java writes what is very large or small.
+        return str(value).replace("e+", "E").replace("e-", "E-")  # As Java writes very large and small numbers.
     return str(value)
 
 
 def setting(key: str, rule: Rule, default: Any, meaning: str, *, dynamic: bool = False) -> Any:
-    """Declare a field of a configuration class as the home of `key`."""
+    """Declare a field of a configuration class for `key`."""
     return dataclasses.field(default=default, metadata={"setting": Setting(key, rule, default, meaning, dynamic)})
 
 

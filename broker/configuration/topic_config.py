@@ -1,7 +1,7 @@
-"""A topic's configuration: its own overrides over the broker's settings over Apache Kafka's defaults.
+"""A topic's configuration: its overrides before the broker's settings before Apache Kafka's defaults.
 
-Each topic key is tied to the broker keys it inherits from, in the order they are asked; a broker key given in hours
-or minutes carries the factor that turns it into the topic's milliseconds.
+Each topic key names the broker keys it inherits from, in the order of precedence; a broker key in hours or minutes has
+the factor that converts it into the topic's milliseconds.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
 
-# What follows a comma keeps its blanks (`*+`): were they anybody's, a short text would take years to refuse.
+# `*+` is possessive: with backtracking over blanks a short text would take exponential time to refuse.
 THROTTLED_REPLICAS = matching(
     r"\*|([0-9]+:[0-9]+)?( *, *+([0-9]+:[0-9]+)?)*", "* or a comma-separated list of partition:broker", ValueKind.LIST
 )
 
 
 class BrokerKey(NamedTuple):
-    """A broker key that a topic key inherits from, and what one of its units is in the topic's."""
+    """A broker key that a topic key inherits from, and the factor between their units."""
 
     key: str
     factor: int = 1
 
 
 class TopicSetting(NamedTuple):
-    """One topic key; `default` stands only where no broker key has one."""
+    """One topic key; `default` is used where no broker key has one."""
 
     key: str
     rule: Rule
@@ -54,39 +54,73 @@ def _declare() -> Iterator[TopicSetting]:
     yield _same("compression.zstd.level", "compression.zstd.level", "Level for zstd.")
     yield _same("delete.retention.ms", "log.cleaner.delete.retention.ms", "How long deletion markers stay.")
     yield _same("file.delete.delay.ms", "log.segment.delete.delay.ms", "Time before a removed file is deleted.")
-    yield _same("flush.messages", "log.flush.interval.messages", "Messages after which the log is forced to the disk.")
+    yield _same("flush.messages", "log.flush.interval.messages", "Messages after which the log is flushed to disk.")
     yield TopicSetting(
         "flush.ms",
         long(0),
         (BrokerKey("log.flush.interval.ms"), BrokerKey("log.flush.scheduler.interval.ms")),
-        "Time after which the log is forced to the disk.",
+        "Time after which the log is flushed to disk.",
     )
     throttled = "Replicas whose replication is throttled: partition:broker pairs, or *."
     yield TopicSetting("follower.replication.throttled.replicas", THROTTLED_REPLICAS, (), throttled, "")
     yield TopicSetting("leader.replication.throttled.replicas", THROTTLED_REPLICAS, (), throttled, "")
     yield _same("index.interval.bytes", "log.index.interval.bytes", "Bytes of log between two index entries.")
-    yield _same("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", "Age at which compaction is due.")
-    yield _same("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms", "Age before which nothing is compacted.")
-    yield _same("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio", "Uncleaned share that starts it.")
-    yield _same("max.message.bytes", "message.max.bytes", "The largest record batch taken.")
-    yield _same("message.downconversion.enable", "log.message.downconversion.enable", "Serve consumers of old formats.")
-    yield _same("message.timestamp.type", "log.message.timestamp.type", "Whose clock dates a record.")
+    yield _same(
+        "max.compaction.lag.ms",
+        "log.cleaner.max.compaction.lag.ms",
+        "Maximum age of a record before it becomes eligible for compaction.",
+    )
+    yield _same(
+        "min.compaction.lag.ms",
+        "log.cleaner.min.compaction.lag.ms",
+        "Minimum age of a record before it can be compacted.",
+    )
+    yield _same(
+        "min.cleanable.dirty.ratio",
+        "log.cleaner.min.cleanable.ratio",
+        "Minimum ratio of dirty log to total log for compaction.",
+    )
+    yield from _declare_messages()
+    yield from _declare_retention()
+
+
+def _declare_messages() -> Iterator[TopicSetting]:
+    yield _same("max.message.bytes", "message.max.bytes", "Maximum size of a record batch.")
+    yield _same(
+        "message.downconversion.enable",
+        "log.message.downconversion.enable",
+        "Down-convert records for consumers of old formats.",
+    )
+    yield _same(
+        "message.timestamp.type",
+        "log.message.timestamp.type",
+        "Whether a record has the producer's time or the time of the append.",
+    )
     for end in ("difference", "before", "after"):
         yield _same(
-            f"message.timestamp.{end}.max.ms", f"log.message.timestamp.{end}.max.ms", "Bound on a record's date."
+            f"message.timestamp.{end}.max.ms", f"log.message.timestamp.{end}.max.ms", "Bound on a record's timestamp."
         )
-    yield _same("min.insync.replicas", "min.insync.replicas", "Replicas that acks=all waits for at the least.")
-    yield _same("preallocate", "log.preallocate", "Take a segment's room at once, up to an eighth of what is free.")
+    yield _same(
+        "min.insync.replicas", "min.insync.replicas", "In-sync replicas that a produce request with acks=all needs."
+    )
+    yield _same(
+        "preallocate", "log.preallocate", "Preallocate a segment's disk space, up to an eighth of the free space."
+    )
     yield _same(
         "message.format.version",
         "log.message.format.version",
         "The message format stored, while inter.broker.protocol.version is below 3.0.",
     )
+
+
+def _declare_retention() -> Iterator[TopicSetting]:
     for key in ("remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"):
-        yield TopicSetting(key, boolean, (), "Tiered storage; only false is taken.", default=False)
+        yield TopicSetting(key, boolean, (), "Tiered storage; only false is allowed.", default=False)
     for key in ("local.retention.bytes", "local.retention.ms"):
-        yield TopicSetting(key, long(-2), (), "Tiered storage: what stays here; -2 is all.", default=-2)
-    yield _same("retention.bytes", "log.retention.bytes", "Bytes kept of each partition.")
+        yield TopicSetting(key, long(-2), (), "Tiered storage: local retention; -2 keeps all.", default=-2)
+    yield _same(
+        "retention.bytes", "log.retention.bytes", "Size of each partition above which old segments are deleted."
+    )
     yield TopicSetting(
         "retention.ms",
         long(-1),
@@ -103,7 +137,7 @@ def _declare() -> Iterator[TopicSetting]:
         "segment.jitter.ms",
         long(0),
         (BrokerKey("log.roll.jitter.ms"), BrokerKey("log.roll.jitter.hours", HOUR_MS)),
-        "Random time taken off segment.ms.",
+        "Random time subtracted from segment.ms.",
     )
     yield TopicSetting(
         "segment.ms",
@@ -112,7 +146,9 @@ def _declare() -> Iterator[TopicSetting]:
         "A segment older than this is rolled.",
     )
     yield _same(
-        "unclean.leader.election.enable", "unclean.leader.election.enable", "Let a replica outside the ISR lead."
+        "unclean.leader.election.enable",
+        "unclean.leader.election.enable",
+        "Allow a replica outside the ISR to become leader.",
     )
 
 
@@ -120,9 +156,9 @@ TOPIC_SETTINGS: dict[str, TopicSetting] = {declared.key: declared for declared i
 
 
 def check_topic_configs(configs: Mapping[str, str | None]) -> None:
-    """Refuse a topic's overrides if one is unknown, null or wrong, or if two contradict each other.
+    """Raise ConfigError for overrides of a topic that are unknown, null or wrong, or that contradict each other.
 
-    Raises ConfigError naming key, value and rule.
+    The text names key, value and rule.
     """
     values: dict[str, Any] = {}
     for key, text in configs.items():
@@ -142,7 +178,7 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> None:
 
 
 def unusable_overrides(overrides: Mapping[str, str]) -> list[IgnoredEntry]:
-    """What of a topic's overrides, as somebody else wrote them into the store, has no effect, and why."""
+    """The overrides in the store that cannot be used, and why."""
     found = []
     for key, text in overrides.items():
         try:
@@ -166,20 +202,20 @@ def stored_format(broker: Config, topic_version: str) -> int:
 
 
 def overruled_format(broker: Config, version: str | None) -> str | None:
-    """Why the broker's or a topic's own message format is not what it stores, if it is not (None: it has none)."""
+    """Why a configured message format is not the stored one; None if it is, or if none is configured."""
     protocol = broker.inter_broker_protocol_version
-    wanted = None if version is None else read_version(version)
-    if wanted is None or wanted <= protocol < ONE_FORMAT:
+    configured = None if version is None else read_version(version)
+    if configured is None or configured <= protocol < ONE_FORMAT:
         return None
     if protocol < ONE_FORMAT:
-        return f"{wanted} is newer than inter.broker.protocol.version={protocol}"
+        return f"{configured} is newer than inter.broker.protocol.version={protocol}"
     return (
-        None if wanted.magic == CURRENT_MAGIC else f"from protocol 3.0 on batches are stored, not {wanted}'s messages"
+        None if configured.magic == CURRENT_MAGIC else f"from protocol 3.0 on the format is 2, not that of {configured}"
     )
 
 
 def default_of(key: str) -> Any:
-    """A topic key's value when nothing at all was set."""
+    """A topic key's value when no key is set."""
     declared = TOPIC_SETTINGS[key]
     for inherited in declared.inherits:
         value = SETTINGS[inherited.key][1].default
@@ -189,12 +225,12 @@ def default_of(key: str) -> Any:
 
 
 class TopicConfig:
-    """One topic's values, resolved. Overrides that cannot be used (written past us into the store) are passed over."""
+    """One topic's resolved values. Overrides that cannot be used (another tool wrote them) are ignored."""
 
     __slots__ = ("_broker", "_own", "_values", "overrides")
 
     def __init__(self, broker: DynamicConfig, overrides: Mapping[str, str]) -> None:
-        """The broker's values are those in force now."""
+        """Values that are inherited are those in force now."""
         self._broker = broker
         self.overrides = dict(overrides)
         useless = {entry.key for entry in unusable_overrides(overrides)}
@@ -207,12 +243,12 @@ class TopicConfig:
         return self._values[key]
 
     def source(self, key: str) -> ConfigSource:
-        """Where the value in force stands."""
+        """The source of the value in force."""
         given = self.synonyms(key)
         return given[0].source if given else ConfigSource.DEFAULT
 
     def synonyms(self, key: str) -> list[Synonym]:
-        """Every place that gives a value, the one in force first (KIP-226's order)."""
+        """Every source of a value, the one in force first (KIP-226)."""
         inherited = self._broker.synonyms([broker_key.key for broker_key in TOPIC_SETTINGS[key].inherits])
         if key in self._own:
             inherited.insert(0, Synonym(key, self._own[key], ConfigSource.TOPIC))

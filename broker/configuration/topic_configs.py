@@ -1,4 +1,4 @@
-"""The configurations of all topics here, read from the store and turned into what logs and checks need."""
+"""The configurations of all topics, and the settings of logs and validation that follow from them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ReadOverrides = Callable[[str], Awaitable[Mapping[str, str]]]
 
 
 class TopicConfigs:
-    """Overrides by topic, resolved against the broker's own settings."""
+    """Overrides by topic, resolved against the broker's settings."""
 
     def __init__(self, broker: DynamicConfig, read_overrides: ReadOverrides) -> None:
-        """`read_overrides` reads a topic's own entries; `broker` has what topics inherit."""
+        """`read_overrides` reads a topic's entries from the store; `broker` has the inherited values."""
         self._broker = broker
         self._read_overrides = read_overrides
         self._topics: dict[str, TopicConfig] = {}
@@ -34,7 +34,7 @@ class TopicConfigs:
         return topic in self._topics
 
     async def load(self, topics: Iterable[str]) -> None:
-        """Read the overrides of topics anew."""
+        """Read the overrides of topics."""
         names = list(topics)
         for name, overrides in zip(
             names, await asyncio.gather(*(self._read_overrides(name) for name in names)), strict=True
@@ -42,20 +42,20 @@ class TopicConfigs:
             self._topics[name] = self.resolve(overrides)
 
     async def reload(self) -> None:
-        """Read the overrides of all topics known here anew."""
+        """Read the overrides of all known topics again."""
         await self.load(self._topics)
 
     def set(self, topic: str, overrides: Mapping[str, str]) -> None:
-        """Take overrides as somebody else has read them; to have none makes no topic known that has gone."""
+        """Set overrides that a notification brought; empty ones do not add a topic, which may have been deleted."""
         if overrides or topic in self._topics:
             self._topics[topic] = self.resolve(overrides)
 
     def forget(self, topic: str) -> None:
-        """A topic is gone."""
+        """The topic was deleted."""
         self._topics.pop(topic, None)
 
     def resolve(self, overrides: Mapping[str, str]) -> TopicConfig:
-        """What a topic with these entries would have."""
+        """The configuration of a topic with these overrides."""
         return TopicConfig(self._broker, overrides)
 
     def _inherit(self, _: Config) -> None:
@@ -67,7 +67,7 @@ class TopicConfigs:
         return self.resolve({}) if known is None else known
 
     def settings_of(self, topic: str) -> PartitionSettings:
-        """What the topic's configuration means for each of its partitions."""
+        """The settings of each of the topic's partitions."""
         values = self.config_of(topic)
         codec = CODECS.get(values["compression.type"])
         policies = values["cleanup.policy"].split(",")
@@ -75,7 +75,7 @@ class TopicConfigs:
         distance_ms = values["message.timestamp.difference.max.ms"]
         segment_ms = values["segment.ms"]
         if "compact" in policies:
-            # Only closed segments are compacted, so they must close before their records are due (KIP-354).
+            # Only inactive segments are compacted, so they must roll before their records are due (KIP-354).
             segment_ms = min(segment_ms, values["max.compaction.lag.ms"])
         return PartitionSettings(
             log=LogConfig(

@@ -1,15 +1,15 @@
-"""Whether a command that came over the network is of the controller, and for this broker, that the store names.
+"""Whether a command from the network is from the controller that the store names, and for this broker.
 
-A broker obeys the highest controller epoch that it has seen, and refuses every lower one. So an epoch that no
-controller has would, once it is believed, end all administration of this broker. Therefore the store decides:
+A broker obeys the highest controller epoch that it has seen and refuses lower ones. A forged high epoch, once accepted,
+would therefore end all administration of this broker. So the store decides:
 
-    (controller id, controller epoch) as in the last command that was found right -> taken
-    anything else -> /controller and /controller_epoch are read; the command must name what they say
+    (controller id, controller epoch) as in the last accepted command -> accepted
+    any other -> /controller and /controller_epoch are read; the command must match them
     a broker epoch above that of this broker's registration -> /brokers/ids/N is read; it must have that epoch
 
-One look for each election, none for a command after it. A ZooKeeper server may be behind the one that the controller
-wrote to, so a command is refused only after a look that is preceded by a write: that comes back when the server has
-all that was written before. Commands of this process's own controller do not come this way.
+This costs one read for each election, and none for later commands. A ZooKeeper server may lag behind the one that the
+controller wrote to, so a command is refused only after a read that follows a write: the write is answered once the
+server has all earlier writes. Commands of this process's own controller are not checked.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ NOT_REGISTERED: Final = -1
 
 
 class Claim(NamedTuple):
-    """Whose a command says that it is, or who the store says may command; -1 where it does not say."""
+    """The controller by a command or by the store; -1 for an absent value."""
 
     controller_id: int
     controller_epoch: int
 
 
 class CommandOrigin:
-    """Compares commands with the store. `known` is the last claim that the store confirmed."""
+    """Compares commands with the store. `known` is the last controller that the store confirmed."""
 
     def __init__(self, session: Session, broker_id: BrokerId) -> None:
-        """`session` is that of the moment, whichever it is."""
+        """`session` is the current one, across renewals."""
         self._session = session
         self._broker_id = broker_id
-        self._turn = asyncio.Lock()
-        self._looks = 0
-        """How many looks that are preceded by a write have begun."""
+        self._lock = asyncio.Lock()
+        self._synced_reads = 0
+        """How many reads that follow a write have begun."""
         self._seen = Claim(-1, -1)
         self.known = Claim(-1, -1)
 
     async def refusal(self, command: Command, broker_epoch: int) -> ErrorCode:
         """Why a command is not carried out, NONE when it is; `broker_epoch` is that of this broker's registration.
 
-        However long the store is away: a controller does not repeat a command that was refused.
+        Retried for as long as the store is unreachable: a controller does not repeat a command that was refused.
         """
         claim = Claim(command.controller_id, command.controller_epoch)
         if claim != self.known and not await self._is_right(claim):
@@ -63,34 +63,34 @@ class CommandOrigin:
     async def _is_right(self, claim: Claim) -> bool:
         if claim.controller_epoch < self.known.controller_epoch:
             return False
-        seen = await self._look()
+        seen = await self._read_controller()
         if seen != claim and seen.controller_epoch <= claim.controller_epoch:
-            seen = await self._look_behind_writes()
+            seen = await self._read_controller_after_write()
         if seen != claim:
             return False
         self.known = max(self.known, claim, key=lambda known: known.controller_epoch)
         return True
 
-    async def _look(self) -> Claim:
-        """Who commands, as far as this broker's server of the store knows."""
-        # In this order: with an election in between, the epoch is newer than the controller's, never older.
+    async def _read_controller(self) -> Claim:
+        """The controller, as this broker's ZooKeeper server knows it."""
+        # In this order: with an election in between, the epoch is newer than the controller, never older.
         controller, epoch = await self._read(paths.CONTROLLER), await self._read(paths.CONTROLLER_EPOCH)
         number = None if controller is None else znodes.decode_controller(controller)
         count = None if epoch is None else znodes.decode_controller_epoch(epoch)
         return Claim(number if isinstance(number, int) else -1, count if isinstance(count, int) else -1)
 
-    async def _look_behind_writes(self) -> Claim:
-        """Who commands now. One look answers all that were waiting when it began: claims cost no more than that."""
-        begun = self._looks
-        async with self._turn:
-            if self._looks == begun:
-                self._looks += 1
-                await self._catch_up()
-                self._seen = await self._look()
+    async def _read_controller_after_write(self) -> Claim:
+        """The controller now. One read serves all callers that waited when it began, so forged claims cost no more."""
+        begun = self._synced_reads
+        async with self._lock:
+            if self._synced_reads == begun:
+                self._synced_reads += 1
+                await self._sync()
+                self._seen = await self._read_controller()
             return self._seen
 
-    async def _catch_up(self) -> None:
-        """Wait until this broker's server of the store has all that was written before."""
+    async def _sync(self) -> None:
+        """Wait until this broker's ZooKeeper server has all earlier writes."""
         while True:
             try:
                 await self._session.multi([Check(paths.CONTROLLER_EPOCH)])
@@ -111,7 +111,7 @@ class CommandOrigin:
                 await asyncio.sleep(RETRY_DELAY_S)
 
     async def _own_epoch(self) -> int:
-        """The epoch of the registration under this broker's id, from whichever process it is."""
+        """The epoch of the registration under this broker's id, whichever process registered it."""
         while True:
             try:
                 found = await self._session.exists(paths.broker(self._broker_id))

@@ -1,7 +1,8 @@
-"""The broker's end of the controller's commands: become leader, learn metadata, stop replicas.
+"""Carries out the controller's commands on this broker: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-The commands come from the controller in this process or, in a cluster, over the wire; either way they come one at a
-time and carry the epochs by which a command of a controller, or for a broker, of the past is told and refused.
+Commands come from the controller in this process or over the wire, and are carried out one at a time. Each carries the
+controller epoch and the broker epoch, by which a command of a former controller, or for a former registration of this
+broker, is refused.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ RETRY_DELAY_S = 0.1
 """Between two attempts to read from a store that does not answer."""
 TOPICS_READ_AT_ONCE = 100
 PARTITIONS_PER_SLICE = 100
-"""How many partitions a command changes before the loop serves others. One whose files are made or renamed is a slice
-of its own: that takes a millisecond, and ten or more on a busy disk.
+"""How many partitions a command changes before the loop serves other work. One whose files are created or renamed is a
+slice of its own: that takes a millisecond, and ten or more on a busy disk.
 """
 PARTITIONS_LEARNED_PER_SLICE = 2_000
-"""How many partitions or brokers of an UpdateMetadata are taken before the loop serves others."""
+"""How many partitions or brokers of an UpdateMetadata are taken before the loop serves other work."""
 
 
 class CommandReceiver:
-    """Carries the controller's commands out on this broker."""
+    """Receives commands, one at a time."""
 
     def __init__(
         self,
@@ -55,23 +56,23 @@ class CommandReceiver:
         self._topic_configs = topic_configs
         self._log = log
         self.deferred = DeferredPartitions(log)
-        self._turn = asyncio.Lock()  # Whoever waits for it longest has it next.
+        self._lock = asyncio.Lock()  # First come, first served.
         self._controller_epoch = -1
         self.broker_epoch = -1
-        self.on_deleted: Callable[[Collection[TopicPartition]], None] = _nobody
-        """Is told of partitions that are gone from the cluster."""
+        self.on_deleted: Callable[[Collection[TopicPartition]], None] = _ignore_deleted
+        """Called with partitions that were deleted from the cluster."""
 
     @property
     def controller_epoch(self) -> int:
-        """The highest that was obeyed; 0 before the first."""
+        """The highest epoch accepted; 0 before the first command."""
         return max(0, self._controller_epoch)
 
     async def receive(self, command: Command) -> Answer:
         """Carry out one command; what fails for one partition is that partition's error code in the answer.
 
-        One that comes while another is carried out waits for its turn, and is judged by the epochs of then.
+        A command that arrives meanwhile waits, and its epochs are checked when it is carried out.
         """
-        async with self._turn:
+        async with self._lock:
             return await self._carry_out(command)
 
     async def _carry_out(self, command: Command) -> Answer:
@@ -80,7 +81,7 @@ class CommandReceiver:
             return refusal
         if isinstance(command, LeaderAndIsr):
             await self._read_configs({info.topic_partition.topic for info in command.partitions})
-            # The store may have been away for long, and this broker registered anew since.
+            # The store may have been unreachable for long, and this broker registered again since.
             return self._refusal(command) or await self._become(command)
         self._controller_epoch = command.controller_epoch
         if isinstance(command, StopReplica):
@@ -88,7 +89,7 @@ class CommandReceiver:
         return await self._learn(command)
 
     def _refusal(self, command: Command) -> Answer | None:
-        """Why a command is not carried out: it is of a controller, or for a life of this broker, of the past."""
+        """The refusal of a command of a former controller, or for a former registration of this broker."""
         if command.controller_epoch < self._controller_epoch:
             return Answer(error=ErrorCode.STALE_CONTROLLER_EPOCH)
         if -1 < command.broker_epoch < self.broker_epoch:
@@ -96,9 +97,9 @@ class CommandReceiver:
         return None
 
     async def _read_configs(self, topics: Collection[str]) -> None:
-        """Read how topics are configured that are not known yet: changes of the others are heard of as they are made.
+        """Read the configurations of topics that are not loaded yet; changes of the others arrive as notifications.
 
-        However long the store is away: the controller does not repeat a command that was refused.
+        Retried for as long as the store is unreachable: the controller does not repeat a command that was refused.
         """
         while new := [topic for topic in topics if not self._topic_configs.knows(topic)]:
             try:
@@ -120,7 +121,7 @@ class CommandReceiver:
     async def _sliced(self, command: LeaderAndIsr | StopReplica) -> AsyncIterator[Any]:
         """The command's partitions, with other work of the loop in between.
 
-        It ends when the command is refused by then: this broker registered anew meanwhile, and all its terms are over.
+        Ends early when this broker registered again meanwhile, so that the command is now refused.
         """
         left = PARTITIONS_PER_SLICE
         for one in command.partitions:
@@ -133,16 +134,16 @@ class CommandReceiver:
             yield one
 
     def _changes_files(self, one: PartitionInfo | StoppedReplica) -> bool:
-        """Whether a log is made, or put away to be deleted."""
+        """Whether a log is created, or renamed to be deleted."""
         has_log = self._replicas.has_log(one.topic_partition)
         return one.delete and has_log if isinstance(one, StoppedReplica) else not has_log
 
     def _become_one(self, info: PartitionInfo) -> int:
-        """The error code, 0 for none."""
+        """Become leader or follower; returns the error code, 0 for none."""
         try:
             self._replicas.become(info)
         except NotNow as error:
-            self.deferred.refused(info.topic_partition, str(error), has_line=isinstance(error, NoRoom))
+            self.deferred.defer(info.topic_partition, str(error), is_shared=isinstance(error, NoRoom))
             return error.code
         except BrokerError as error:
             if error.code != ErrorCode.STALE_CONTROLLER_EPOCH:
@@ -152,7 +153,7 @@ class CommandReceiver:
             return error.code
         except StorageError:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        self.deferred.taken(info.topic_partition)
+        self.deferred.opened(info.topic_partition)
         return ErrorCode.NONE
 
     async def _stop(self, command: StopReplica) -> Answer:
@@ -165,7 +166,7 @@ class CommandReceiver:
                 errors[stopped.topic_partition] = error.code
                 continue
             except StorageError as error:
-                # What cannot be deleted now, the controller asks for again when this broker comes back.
+                # The controller repeats the deletion when this broker registers again.
                 errors[stopped.topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
                 self._log.warning("log not deleted", partition=str(stopped.topic_partition), reason=str(error))
                 continue
@@ -174,15 +175,15 @@ class CommandReceiver:
         return self._refusal(command) or Answer(partitions=errors)
 
     async def _learn(self, command: UpdateMetadata) -> Answer:
-        """Take what is new in slices: until `changed`, answers that were kept are still given."""
+        """Update the metadata in slices; cached Metadata answers are valid until `changed`."""
         former, former_controller = self._metadata.brokers.keys(), self._metadata.controller_id
-        living = []
+        live_brokers = []
         for number, broker in enumerate(command.live_brokers, 1):
             if not number % PARTITIONS_LEARNED_PER_SLICE:
                 await asyncio.sleep(0)
             endpoints = {endpoint.listener: (endpoint.host, endpoint.port) for endpoint in broker.endpoints}
-            living.append(BrokerMetadata(broker.broker_id, endpoints, broker.rack))
-        self._metadata.set_brokers(command.controller_id, living)
+            live_brokers.append(BrokerMetadata(broker.broker_id, endpoints, broker.rack))
+        self._metadata.set_brokers(command.controller_id, live_brokers)
         for number, info in enumerate(command.partitions, 1):
             if not number % PARTITIONS_LEARNED_PER_SLICE:
                 await asyncio.sleep(0)
@@ -200,18 +201,18 @@ class CommandReceiver:
                     offline_replicas=info.offline_replicas,
                 ),
             )
-        for number, gone in enumerate(command.deleted, 1):
+        for number, deleted in enumerate(command.deleted, 1):
             if not number % PARTITIONS_LEARNED_PER_SLICE:
                 await asyncio.sleep(0)
-            self._metadata.drop_partition(*gone.topic_partition)
+            self._metadata.drop_partition(*deleted.topic_partition)
         self._metadata.changed()
         if former != self._metadata.brokers.keys() or former_controller != self._metadata.controller_id:
             self._replicas.reconsider()
         if former - self._metadata.brokers.keys():
-            self._replicas.check_isr()  # Acknowledgements may wait for one that was on its way into a set.
-        self.on_deleted([gone.topic_partition for gone in command.deleted])
+            self._replicas.check_isr()  # Acknowledgements may wait for a pending ISR expansion by such a broker.
+        self.on_deleted([deleted.topic_partition for deleted in command.deleted])
         return Answer()
 
 
-def _nobody(_gone: Collection[TopicPartition]) -> None:
-    """Nobody keeps anything by partition yet."""
+def _ignore_deleted(_deleted: Collection[TopicPartition]) -> None:
+    """Until a listener is set."""

@@ -1,8 +1,8 @@
-"""What a command may hold: names that can be topics, numbers that can be brokers, partitions and epochs. Pure.
+"""Validation of commands: topic names, broker ids, partition numbers and epochs. Pure.
 
-A command with a sender that cannot be is refused as a whole. A part of a command that cannot be is refused alone: a
-controller repeats what it finds in the coordination store, where any tool may have made a topic or a broker that no
-broker can serve, and one such node must not keep the rest of the cluster's news away.
+A command with an invalid sender is refused as a whole. An invalid partition or broker in a command is left out alone:
+a controller repeats what it reads from the coordination store, where any tool may have created an invalid topic or
+broker, and one such znode must not keep the other changes from this broker.
 """
 
 from __future__ import annotations
@@ -28,44 +28,46 @@ from sordini.replication.cluster_model import (
 EPOCH_UNKNOWN: Final = -1
 PORT_MAX: Final = 65_535
 STEPS_EACH: Final = 2
-"""What it takes to look at one partition or broker."""
+"""The steps that one partition or broker counts for."""
 
 
 class FilteredCommand(NamedTuple):
-    """A command without what cannot be, and what is answered for that."""
+    """A command without its invalid parts, and the error codes of these."""
 
     command: Command
     refused: Mapping[TopicPartition, ErrorCode]
 
 
 def check_sender(command: Command) -> None:
-    """Raise BrokerError INVALID_REQUEST for a command of a controller, or for a registration, that cannot be."""
+    """Raise BrokerError INVALID_REQUEST for an invalid controller id, controller epoch or broker epoch."""
     for number, least, what in (
         (command.controller_id, 0, "controller id"),
         (command.controller_epoch, 0, "controller epoch"),
         (command.broker_epoch, EPOCH_UNKNOWN, "broker epoch"),
     ):
         if number < least:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{number} is no {what}: the least is {least}")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{number} is not a valid {what}: allowed is {least} or more")
 
 
 def filter_command(command: Command) -> Generator[int, None, FilteredCommand]:
-    """Take out of a command the partitions and brokers that cannot be. Yields the steps that it makes."""
+    """Leave invalid partitions and brokers out of a command. Yields the steps that it makes."""
     match command:
         case LeaderAndIsr():
-            refused = yield from _refused(command.partitions, _why_no_term)
-            leaders = yield from _reachable(command.live_leaders)
+            refused = yield from _refused(command.partitions, _invalid_state)
+            leaders = yield from _valid_brokers(command.live_leaders)
             return FilteredCommand(
                 replace(command, partitions=_kept(command.partitions, refused), live_leaders=leaders), refused
             )
         case UpdateMetadata():
-            refused = yield from _refused(command.partitions, _why_no_name)
-            refused |= yield from _refused(command.deleted, _why_no_name)
-            living = yield from _reachable(command.live_brokers)
-            known, gone = _kept(command.partitions, refused), _kept(command.deleted, refused)
-            return FilteredCommand(replace(command, live_brokers=living, partitions=known, deleted=gone), refused)
+            refused = yield from _refused(command.partitions, _invalid_name)
+            refused |= yield from _refused(command.deleted, _invalid_name)
+            live_brokers = yield from _valid_brokers(command.live_brokers)
+            partitions, deleted = _kept(command.partitions, refused), _kept(command.deleted, refused)
+            return FilteredCommand(
+                replace(command, live_brokers=live_brokers, partitions=partitions, deleted=deleted), refused
+            )
         case StopReplica():
-            refused = yield from _refused(command.partitions, _why_not_stopped)
+            refused = yield from _refused(command.partitions, _invalid_stop)
             stopped = _kept(command.partitions, refused)
             return FilteredCommand(replace(command, partitions=stopped), refused)
         case _:
@@ -96,8 +98,8 @@ def _kept(parts: tuple[N, ...], refused: Mapping[TopicPartition, ErrorCode]) -> 
     return tuple(part for part in parts if part.topic_partition not in refused) if refused else parts
 
 
-def _reachable(brokers: tuple[Broker, ...]) -> Generator[int, None, tuple[Broker, ...]]:
-    """Those that can be, without addresses that cannot be connected to."""
+def _valid_brokers(brokers: tuple[Broker, ...]) -> Generator[int, None, tuple[Broker, ...]]:
+    """The brokers with a valid id, without their invalid endpoints."""
     kept = []
     for broker in brokers:
         if broker.broker_id >= 0:
@@ -107,16 +109,16 @@ def _reachable(brokers: tuple[Broker, ...]) -> Generator[int, None, tuple[Broker
     return tuple(kept)
 
 
-def _why_no_name(part: _Named) -> ErrorCode:
+def _invalid_name(part: _Named) -> ErrorCode:
     return ErrorCode.NONE if partition_error(*part.topic_partition) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def _why_no_term(info: PartitionInfo) -> ErrorCode:
+def _invalid_state(info: PartitionInfo) -> ErrorCode:
     state = info.state
     numbers = (state.leader_epoch, info.partition_epoch, *info.replicas, *state.isr, *info.adding, *info.removing)
-    return _why_no_name(info) or (ErrorCode.INVALID_REQUEST if min(numbers) < 0 else ErrorCode.NONE)
+    return _invalid_name(info) or (ErrorCode.INVALID_REQUEST if min(numbers) < 0 else ErrorCode.NONE)
 
 
-def _why_not_stopped(replica: StoppedReplica) -> ErrorCode:
-    can_be = replica.leader_epoch >= EPOCH_DURING_DELETION
-    return _why_no_name(replica) or (ErrorCode.NONE if can_be else ErrorCode.INVALID_REQUEST)
+def _invalid_stop(replica: StoppedReplica) -> ErrorCode:
+    is_valid = replica.leader_epoch >= EPOCH_DURING_DELETION
+    return _invalid_name(replica) or (ErrorCode.NONE if is_valid else ErrorCode.INVALID_REQUEST)

@@ -1,7 +1,7 @@
 """The controller's commands and their answers as messages (ZooKeeper clusters), both ways. Pure.
 
-`request_of` and `answer_of` are the controller's end, `command_of` and `response_of` the commanded broker's. A version
-that has no place for something loses it: what is read back then has the value that says "not told".
+`request_of` and `answer_of` are for the controller, `command_of` and `response_of` for the receiving broker. A field
+that a version lacks is lost: the command read back has the default for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Response: TypeAlias = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplic
 
 
 class ControlWire:
-    """A controller's end: in which version it sends each request, and on which listener leaders are found."""
+    """The controller's side: the version of each request, and the listener whose addresses leaders are given with."""
 
     def __init__(self, versions: InterBrokerVersions, listener: str) -> None:
         """`listener` is `inter.broker.listener.name`."""
@@ -43,12 +43,12 @@ class ControlWire:
 
     @staticmethod
     def answer(command: Command, response: Any) -> Answer:
-        """What the response to this command says."""
+        """The answer that the response carries."""
         return answer_of(command, response)
 
 
 def request_of(command: Command, version: int, listener: str) -> Request:
-    """A command in one version of its request; leaders are told with their address on `listener`."""
+    """A command in one version of its request, with the leaders' addresses on `listener`."""
     match command:
         case LeaderAndIsr():
             return leader_and_isr.request_of(command, version, listener)
@@ -59,7 +59,7 @@ def request_of(command: Command, version: int, listener: str) -> Request:
 
 
 def command_of(request: Request, listener: str) -> Command:
-    """The command that a request carries, whatever its version. Raises WireError for what no controller says."""
+    """The command that a request carries, whatever its version. Raises WireError for an unknown security protocol."""
     match request:
         case LeaderAndIsrRequest():
             return leader_and_isr.command_of(request, listener)
@@ -70,7 +70,7 @@ def command_of(request: Request, listener: str) -> Command:
 
 
 def response_of(command: Command, answer: Answer) -> Response:
-    """An answer as the response to the command's request, in any version: every partition is named."""
+    """An answer as the response to the command's request, in any version; it names every partition."""
     match command:
         case LeaderAndIsr():
             return leader_and_isr.response_of(command, answer)
@@ -81,7 +81,7 @@ def response_of(command: Command, answer: Answer) -> Response:
 
 
 def answer_of(command: Command, response: Response) -> Answer:
-    """What the response to a command says; a partition that it does not name succeeded."""
+    """The answer that a response carries; a partition that it does not name succeeded."""
     match response:
         case UpdateMetadataResponse():
             return Answer(response.error_code)

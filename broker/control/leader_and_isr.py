@@ -1,6 +1,6 @@
 """LeaderAndIsr: topic ids from v5 on, broker epochs from v2, which leaders are recovering from v6.
 
-Of live leaders only one address is told in any version: that on the listener that brokers use among themselves.
+A live leader has one address in every version: that on the inter-broker listener.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def request_of(command: LeaderAndIsr, version: int, listener: str) -> LeaderAndI
         ],
     )
     if version < 2:
-        request.ungrouped_partition_states = [_spelled(info) for info in command.partitions]
+        request.ungrouped_partition_states = [_encode(info) for info in command.partitions]
     else:
         request.topic_states = [
             LeaderAndIsrTopicState(topic_name=topic, topic_id=infos[0].topic_id, partition_states=rows)
-            for topic, infos, rows in by_topic(command.partitions, _spelled)
+            for topic, infos, rows in by_topic(command.partitions, _encode)
         ]
     return request
 
 
-def _spelled(info: PartitionInfo) -> LeaderAndIsrPartitionState:
+def _encode(info: PartitionInfo) -> LeaderAndIsrPartitionState:
     state = info.state
     return LeaderAndIsrPartitionState(
         topic_name=info.topic_partition.topic,
@@ -72,7 +72,7 @@ def command_of(request: LeaderAndIsrRequest, listener: str) -> LeaderAndIsr:
         BrokerId(request.controller_id),
         request.controller_epoch,
         request.broker_epoch,
-        tuple(_read(*state) for state in states),
+        tuple(_decode(*state) for state in states),
         tuple(
             Broker(BrokerId(leader.broker_id), ANY_BROKER_EPOCH, (Endpoint(listener, leader.host_name, leader.port),))
             for leader in request.live_leaders
@@ -80,7 +80,7 @@ def command_of(request: LeaderAndIsrRequest, listener: str) -> LeaderAndIsr:
     )
 
 
-def _read(topic: str, topic_id: TopicId, state: LeaderAndIsrPartitionState) -> PartitionInfo:
+def _decode(topic: str, topic_id: TopicId, state: LeaderAndIsrPartitionState) -> PartitionInfo:
     return PartitionInfo(
         TopicPartition(topic, state.partition_index),
         topic_id,
@@ -100,7 +100,7 @@ def _read(topic: str, topic_id: TopicId, state: LeaderAndIsrPartitionState) -> P
 
 
 def response_of(command: LeaderAndIsr, answer: Answer) -> LeaderAndIsrResponse:
-    """The response, which names every partition: all in one list until v4, by topic id from v5 on."""
+    """The response; it names every partition: all in one list until v4, by topic id from v5 on."""
     response = LeaderAndIsrResponse(error_code=answer.error)
     topics: dict[TopicId, LeaderAndIsrTopicError] = {}
     for info in command.partitions:
@@ -116,7 +116,7 @@ def response_of(command: LeaderAndIsr, answer: Answer) -> LeaderAndIsrResponse:
 
 
 def answer_of(command: LeaderAndIsr, response: LeaderAndIsrResponse) -> Answer:
-    """What the response says."""
+    """The answer that the response carries."""
     by_name = {(row.topic_name, row.partition_index): row.error_code for row in response.partition_errors}
     by_id = {
         (topic.topic_id, row.partition_index): row.error_code

@@ -30,7 +30,7 @@ def request_of(command: StopReplica, version: int) -> StopReplicaRequest:
     if version >= 3:
         request.topic_states = [
             StopReplicaTopicState(topic_name=topic, partition_states=rows)
-            for topic, _, rows in by_topic(command.partitions, _spelled)
+            for topic, _, rows in by_topic(command.partitions, _encode)
         ]
         return request
     deletes = {replica.delete for replica in command.partitions}
@@ -49,7 +49,7 @@ def request_of(command: StopReplica, version: int) -> StopReplicaRequest:
     return request
 
 
-def _spelled(replica: StoppedReplica) -> StopReplicaPartitionState:
+def _encode(replica: StoppedReplica) -> StopReplicaPartitionState:
     return StopReplicaPartitionState(
         partition_index=replica.topic_partition.partition,
         leader_epoch=replica.leader_epoch,
@@ -75,7 +75,7 @@ def command_of(request: StopReplicaRequest) -> StopReplica:
 
 
 def response_of(command: StopReplica, answer: Answer) -> StopReplicaResponse:
-    """The response, which names every partition."""
+    """The response; it names every partition."""
     return StopReplicaResponse(
         error_code=answer.error,
         partition_errors=[
@@ -88,7 +88,7 @@ def response_of(command: StopReplica, answer: Answer) -> StopReplicaResponse:
 
 
 def answer_of(response: StopReplicaResponse) -> Answer:
-    """What the response says."""
+    """The answer that the response carries."""
     return Answer(
         response.error_code,
         {

@@ -1,6 +1,6 @@
 """UpdateMetadata: topic ids from v7 on, broker epochs from v5, names of listeners from v3, offline replicas from v4.
 
-A partition that is to be forgotten is one with the leader -2.
+A deleted partition has the leader -2.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 def request_of(command: UpdateMetadata, version: int) -> UpdateMetadataRequest:
     """The request; addresses of a security protocol without a number are left out."""
-    gone = [_deletion(deleted, command.controller_epoch) for deleted in command.deleted]
+    deleted = [_deletion(partition, command.controller_epoch) for partition in command.deleted]
     request = UpdateMetadataRequest(
         controller_id=command.controller_id,
         controller_epoch=command.controller_epoch,
         broker_epoch=command.broker_epoch,
-        live_brokers=[_living(broker, version) for broker in command.live_brokers],
+        live_brokers=[_live_broker(broker, version) for broker in command.live_brokers],
     )
     if version < 5:
-        request.ungrouped_partition_states = [_spelled(info) for info in (*command.partitions, *gone)]
+        request.ungrouped_partition_states = [_encode(info) for info in (*command.partitions, *deleted)]
     else:
         request.topic_states = [
             UpdateMetadataTopicState(topic_name=topic, topic_id=infos[0].topic_id, partition_states=rows)
-            # One by one: a topic may be gone and there again, with another id.
-            for topic, infos, rows in (*by_topic(command.partitions, _spelled), *by_topic(gone, _spelled))
+            # Separately: a topic may be deleted and created again, with another id.
+            for topic, infos, rows in (*by_topic(command.partitions, _encode), *by_topic(deleted, _encode))
         ]
     return request
 
 
-def _deletion(gone: DeletedPartition, controller_epoch: int) -> PartitionInfo:
+def _deletion(partition: DeletedPartition, controller_epoch: int) -> PartitionInfo:
     state = PartitionState(BrokerId(LEADER_OF_DELETED), LeaderEpoch(0), (), controller_epoch)
-    return PartitionInfo(gone.topic_partition, gone.topic_id, (), state, 0)
+    return PartitionInfo(partition.topic_partition, partition.topic_id, (), state, 0)
 
 
-def _spelled(info: PartitionInfo) -> UpdateMetadataPartitionState:
+def _encode(info: PartitionInfo) -> UpdateMetadataPartitionState:
     state = info.state
     return UpdateMetadataPartitionState(
         topic_name=info.topic_partition.topic,
@@ -71,15 +71,15 @@ def _spelled(info: PartitionInfo) -> UpdateMetadataPartitionState:
     )
 
 
-def _living(broker: Broker, version: int) -> UpdateMetadataBroker:
-    living = UpdateMetadataBroker(id=broker.broker_id, rack=broker.rack)
+def _live_broker(broker: Broker, version: int) -> UpdateMetadataBroker:
+    row = UpdateMetadataBroker(id=broker.broker_id, rack=broker.rack)
     known = [endpoint for endpoint in broker.endpoints if endpoint.security_protocol in SECURITY_PROTOCOLS]
     if version == 0:
         plain = [endpoint for endpoint in known if endpoint.security_protocol == "PLAINTEXT"]
         if plain:
-            living.v0_host, living.v0_port = plain[0].host, plain[0].port
-        return living
-    living.endpoints = [
+            row.v0_host, row.v0_port = plain[0].host, plain[0].port
+        return row
+    row.endpoints = [
         UpdateMetadataEndpoint(
             port=endpoint.port,
             host=endpoint.host,
@@ -88,11 +88,11 @@ def _living(broker: Broker, version: int) -> UpdateMetadataBroker:
         )
         for endpoint in known
     ]
-    return living
+    return row
 
 
 def command_of(request: UpdateMetadataRequest) -> UpdateMetadata:
-    """The command; raises WireError for a security protocol that there is not."""
+    """The command; raises WireError for an unknown security protocol."""
     states = [(state.topic_name, NO_TOPIC_ID, state) for state in request.ungrouped_partition_states]
     states += [
         (topic.topic_name, TopicId(topic.topic_id), state)
@@ -103,8 +103,8 @@ def command_of(request: UpdateMetadataRequest) -> UpdateMetadata:
         BrokerId(request.controller_id),
         request.controller_epoch,
         request.broker_epoch,
-        tuple(_broker(living) for living in request.live_brokers),
-        tuple(_read(*state) for state in states if state[2].leader != LEADER_OF_DELETED),
+        tuple(_broker(row) for row in request.live_brokers),
+        tuple(_decode(*state) for state in states if state[2].leader != LEADER_OF_DELETED),
         tuple(
             DeletedPartition(TopicPartition(topic, state.partition_index), topic_id)
             for topic, topic_id, state in states
@@ -113,7 +113,7 @@ def command_of(request: UpdateMetadataRequest) -> UpdateMetadata:
     )
 
 
-def _read(topic: str, topic_id: TopicId, state: UpdateMetadataPartitionState) -> PartitionInfo:
+def _decode(topic: str, topic_id: TopicId, state: UpdateMetadataPartitionState) -> PartitionInfo:
     return PartitionInfo(
         TopicPartition(topic, state.partition_index),
         topic_id,
@@ -126,16 +126,16 @@ def _read(topic: str, topic_id: TopicId, state: UpdateMetadataPartitionState) ->
     )
 
 
-def _broker(living: UpdateMetadataBroker) -> Broker:
-    endpoints = [_endpoint(told) for told in living.endpoints]
-    if living.v0_host:
-        endpoints.append(Endpoint("PLAINTEXT", living.v0_host, living.v0_port))
-    return Broker(BrokerId(living.id), ANY_BROKER_EPOCH, tuple(endpoints), living.rack or None)
+def _broker(row: UpdateMetadataBroker) -> Broker:
+    endpoints = [_endpoint(one) for one in row.endpoints]
+    if row.v0_host:
+        endpoints.append(Endpoint("PLAINTEXT", row.v0_host, row.v0_port))
+    return Broker(BrokerId(row.id), ANY_BROKER_EPOCH, tuple(endpoints), row.rack or None)
 
 
-def _endpoint(told: UpdateMetadataEndpoint) -> Endpoint:
-    if not 0 <= told.security_protocol < len(SECURITY_PROTOCOLS):
-        raise WireError(f"there is no security protocol {told.security_protocol}")
-    protocol = SECURITY_PROTOCOLS[told.security_protocol]
-    # Before listeners had names, a broker had one for each security protocol.
-    return Endpoint(told.listener or protocol, told.host, told.port, protocol)
+def _endpoint(row: UpdateMetadataEndpoint) -> Endpoint:
+    if not 0 <= row.security_protocol < len(SECURITY_PROTOCOLS):
+        raise WireError(f"unknown security protocol {row.security_protocol}")
+    protocol = SECURITY_PROTOCOLS[row.security_protocol]
+    # Before v3 listeners have no names: a broker has one for each security protocol.
+    return Endpoint(row.listener or protocol, row.host, row.port, protocol)

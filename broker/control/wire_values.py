@@ -1,4 +1,4 @@
-"""What the three requests of the controller have in common."""
+"""Values that the three requests of the controller have in common."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from sordini.replication.cluster_model import Answer, PartitionInfo, StoppedRepl
 
 LEADER_NONE: Final = -1
 ANY_BROKER_EPOCH: Final = -1
-"""As a broker epoch that is not told."""
+"""A broker epoch that the request does not carry."""
 
 Part = TypeVar("Part", PartitionInfo, StoppedReplica)
 Row = TypeVar("Row")
 
 
-def by_topic(parts: Iterable[Part], spelled: Callable[[Part], Row]) -> list[tuple[str, list[Part], list[Row]]]:
-    """Partitions gathered by topic, and how each is spelled."""
+def by_topic(parts: Iterable[Part], encode: Callable[[Part], Row]) -> list[tuple[str, list[Part], list[Row]]]:
+    """Partitions grouped by topic, each also in its wire form."""
     topics: dict[str, list[Part]] = {}
     for part in parts:
         topics.setdefault(part.topic_partition.topic, []).append(part)
-    return [(topic, some, [spelled(part) for part in some]) for topic, some in topics.items()]
+    return [(topic, grouped, [encode(part) for part in grouped]) for topic, grouped in topics.items()]
 
 
 def code_of(answer: Answer, topic_partition: TopicPartition) -> int:
-    """One partition's code: that of the whole, if the whole was refused."""
+    """One partition's code: that of the whole command, if that was refused."""
     return answer.error or answer.partitions.get(topic_partition, 0)
 
 
 def leader_of(number: int) -> BrokerId | None:
-    """A leader from its number on the wire, where a negative one is nobody."""
+    """A leader from its number on the wire; negative numbers stand for no leader."""
     return None if number < 0 else BrokerId(number)
 
 
@@ -40,5 +40,5 @@ def number_of(leader: BrokerId | None) -> int:
 
 
 def brokers(numbers: Iterable[int]) -> tuple[BrokerId, ...]:
-    """Brokers from their numbers."""
+    """Broker ids from their numbers on the wire."""
     return tuple(map(BrokerId, numbers))

@@ -1,9 +1,9 @@
-"""The session of the moment, as one that does not end: for those who need not know that sessions do.
+"""One session object across renewals, for callers that keep a session for the life of the broker.
 
-A broker has one session with the coordination store after another. Whoever keeps this one calls whichever there is.
-Between the end of a session and the beginning of the next calls fail with SessionExpired, as the port says: none is
-kept for a session that its caller knows nothing of. Watches belong to the session in which they were set, and die
-with it; the next one's CONNECTED says when to look, and watch, again.
+A broker has one session with the coordination store after another; calls go to the current one. Between the end of a
+session and the start of the next, calls fail with SessionExpired: none is queued for a later session. Watches belong to
+the session in which they were set, and end with it; CONNECTED of the next session tells listeners to read, and watch,
+again.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ class CurrentSession:
 
     def __init__(self, session: Session) -> None:
         self.current = session
-        """The session that calls go to now, over or not."""
+        """The session that calls go to; it may have expired."""
         self._listeners: list[Callable[[SessionState], None]] = []
         self._listen(session)
 
     def replace(self, session: Session) -> None:
-        """Go on with a new session; listeners hear of its state as of a change."""
+        """Replace the session by a new one; listeners are notified of its state."""
         self.current = session
         self._listen(session)
-        asyncio.get_running_loop().call_soon(self._tell, session, session.state)
+        asyncio.get_running_loop().call_soon(self._notify, session, session.state)
 
     def _listen(self, session: Session) -> None:
-        session.on_state(lambda state: self._tell(session, state))
+        session.on_state(lambda state: self._notify(session, state))
 
-    def _tell(self, session: Session, state: SessionState) -> None:
-        if session is self.current:  # What a former one has to say is no news.
+    def _notify(self, session: Session, state: SessionState) -> None:
+        if session is self.current:  # Events of a former session are ignored.
             for listener in self._listeners:
                 listener(state)
 

@@ -1,9 +1,9 @@
-"""The embedded store's file: nodes that stay, and the transaction count, in one SQLite database.
+"""The embedded store's file: persistent znodes and the last transaction id, in one SQLite database.
 
     node(path, data, czxid, mzxid, created_ms, modified_ms, version, creations)     meta('zxid', n)
 
-Durability: write-ahead log with `synchronous=FULL`, so `save` returns once the turn is forced to the disk; an
-acknowledged write survives kill -9 and loss of power. (NORMAL would lose the last turns with the power.)
+Durability: write-ahead log with `synchronous=FULL`, so `save` returns after the fsync of the batch; an acknowledged
+write survives kill -9 and loss of power. (With NORMAL the last batches would be lost with the power.)
 Exclusion: `locking_mode=EXCLUSIVE` and a write transaction at open hold SQLite's own file locks until `close`, so
 a second opener, in this process or another, is refused at once.
 
@@ -21,7 +21,7 @@ from sordini.storage.disk import make_private_file
 
 IN_MEMORY = ":memory:"
 FORMAT = 1
-"""Also written into the schema below; another format is refused, never guessed at."""
+"""Also written into the schema below; another format is refused."""
 
 _SCHEMA = """
 CREATE TABLE node (
@@ -42,7 +42,7 @@ class Database:
         self._connection = connection
 
     def load(self) -> tuple[dict[str, Node], int]:
-        """All nodes, and the last transaction that may have been seen by anybody."""
+        """All znodes, and the id of the last transaction that was saved."""
         rows = self._connection.execute(
             "SELECT path, data, czxid, mzxid, created_ms, modified_ms, version, creations FROM node"
         )
@@ -51,7 +51,7 @@ class Database:
         return nodes, zxid
 
     def save(self, dirty: Iterable[tuple[str, Node | None]], zxid: int) -> None:
-        """Make one turn durable, all of it or nothing. Raises sqlite3.Error; then nothing was written."""
+        """Make one batch durable, all of it or nothing. Raises sqlite3.Error; then nothing was written."""
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -63,7 +63,7 @@ class Database:
             connection.execute("UPDATE meta SET value = ? WHERE name = 'zxid'", (zxid,))
             connection.execute("COMMIT")
         except sqlite3.Error:
-            # A failed COMMIT may have rolled back by itself already.
+            # A failed COMMIT may have rolled back already.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
@@ -73,13 +73,13 @@ class Database:
 
 
 def open_database(path: str) -> Database:
-    """Open or create the file (IN_MEMORY for one that is never stored) and take it for this process alone.
+    """Open or create the file (IN_MEMORY for one that is never stored) and lock it for this process.
 
-    Raises StoreUnusable, with the path and the reason: in use, not ours, of a later format, or the disk's refusal.
+    Raises StoreUnusable, with the path and the reason: in use, not such a file, of a later format, or an I/O error.
     """
     try:
         if path != IN_MEMORY:
-            make_private_file(path)  # SQLite gives its own files beside it the same mode.
+            make_private_file(path)  # SQLite gives its -wal and -shm files the same mode.
     except OSError as error:
         raise StoreUnusable(f"cannot open the coordination store {path}: {error.strerror}") from error
     try:

@@ -1,59 +1,51 @@
 """The coordination store of one process: ZooKeeper's semantics in memory, made durable in a file.
 
-All nodes live in memory (`tree.py`); the file (`database.py`) holds those that stay. Calls queue up, and a pump
-takes all that wait as one *turn*: applies them in order, saves what changed as one transaction on the thread behind
-`offload`, and only then answers them and fires their watches. So nothing is seen that a crash could take back, the
-loop never waits for the disk, and any number of calls that wait together cost one force of the disk.
+All znodes are in memory (`znode_tree.py`); the file (`database.py`) holds the persistent ones. Calls are queued, and
+committed in groups: a *batch* is all queued calls. It is applied in order, saved as one transaction on the thread
+behind `offload`, and only then its calls are answered and their watches fire. So a client never sees a write that a
+crash could revert, the loop never waits for the disk, and a batch costs one fsync.
 
-Several sessions, of several brokers in this process, share one store. Ephemeral nodes are never written, so they
-are gone at the next open whatever the end was; the transaction count is saved with every turn, so it never repeats.
+Several sessions, of several brokers in this process, share one store. Ephemeral znodes are never written, so they do
+not exist after a restart; the transaction id is saved with every batch, so it never repeats.
 
-If a turn cannot be saved it is undone in memory, its callers get ConnectionLoss, and every session goes through
-SUSPENDED (watches are lost) to CONNECTED, exactly as after a broken connection to ZooKeeper.
+If a batch cannot be saved it is undone in memory, its callers get ConnectionLoss, and every session goes through
+SUSPENDED (watches are lost) to CONNECTED, as after a lost connection to ZooKeeper.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from sordini.broker.coordination.database import Database, open_database
-from sordini.broker.coordination.store_thread import StoreThread
+from sordini.broker.coordination.embedded_session import EmbeddedSession
 from sordini.broker.coordination.znode_tree import Fired, ZnodeTree
-from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
-    ANY_VERSION,
     Clock,
     ConnectionLoss,
     CoordinationError,
-    Create,
-    Delete,
-    Operation,
-    OperationResult,
-    SessionExpired,
-    SessionState,
-    Set,
-    Stat,
+    CoordinationStore,
+    Session,
     StoreUnusable,
     Watch,
     WatchEvent,
-    WatchKind,
 )
 
 T = TypeVar("T")
 
 
 class Offload(Protocol):
-    """Run a call that waits for the disk; one at a time, in order."""
+    """Runs calls that wait for the disk, one at a time and in order."""
 
     def __call__(self, call: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 class _Call:
-    """One waiting call: what it does to the tree, and whom it answers."""
+    """One queued call: its change of the tree, and the future for its answer."""
 
     __slots__ = ("answer", "error", "fired", "future", "work")
 
@@ -94,14 +86,14 @@ class EmbeddedStore:
     async def open_session(self) -> EmbeddedSession:
         if self._closed:
             raise ConnectionLoss
-        # Not saved by itself: whatever the session makes has a later number, and is saved with it.
+        # Not saved by itself: it is saved with the first write of the session.
         self._tree.zxid += 1
         session = EmbeddedSession(self, self._tree.zxid)
         self._sessions[session.session_id] = session
         return session
 
     async def close(self) -> None:
-        """End all sessions, let what waits be saved, and release the file."""
+        """End all sessions, save queued calls, and release the file."""
         sessions = list(self._sessions.values())
         await asyncio.gather(*(session.close() for session in sessions), return_exceptions=True)
         self._closed = True
@@ -115,11 +107,11 @@ class EmbeddedStore:
 
     @property
     def tree(self) -> ZnodeTree:
-        """For the sessions alone: what their calls work on, in their turn."""
+        """For sessions only: the state that their calls change, within a batch."""
         return self._tree
 
     async def submit(self, work: Callable[[], tuple[Any, list[Fired]]]) -> Any:
-        """Queue a call and wait for its answer, which comes once what it wrote is on the disk."""
+        """Queue a call and wait for its answer, which comes once its writes are durable."""
         if self._closed:
             raise ConnectionLoss
         future = asyncio.get_running_loop().create_future()
@@ -134,49 +126,82 @@ class EmbeddedStore:
     async def _drain(self) -> None:
         try:
             while self._waiting:
-                turn, self._waiting = self._waiting, []
-                await self._take(turn)
+                batch, self._waiting = self._waiting, []
+                await self._commit(batch)
         finally:
             self._pump = None
 
-    async def _take(self, turn: list[_Call]) -> None:
-        """One turn: apply, save, then answer."""
+    async def _commit(self, batch: list[_Call]) -> None:
+        """Apply a batch, save it, then answer."""
         self._tree.begin_batch()
-        for call in turn:
+        for call in batch:
             self._apply(call)
         dirty = list(self._tree.dirty())
         if dirty:
             try:
                 await self._offload(partial(self._database.save, dirty, self._tree.zxid))
             except (sqlite3.Error, OSError) as error:
-                self._fail(turn, error)
+                self._fail(batch, error)
                 return
-        for call in turn:
+        for call in batch:
             _answer(call)
 
     def _apply(self, call: _Call) -> None:
         try:
             call.answer, fired = call.work()
         except (CoordinationError, ValueError, AssertionError) as error:
-            # A refusal, or a path or an operation that makes no sense: either way it is the caller's.
+            # A refusal, or an invalid path or operation: the caller gets it.
             call.error = error
         else:
             for happened in fired:
                 for session in self._sessions.values():
                     call.fired += session.take_watches(*happened)
 
-    def _fail(self, turn: list[_Call], error: Exception) -> None:
+    def _fail(self, batch: list[_Call], error: Exception) -> None:
         self._tree.undo_batch()
-        for call in turn:
+        for call in batch:
             call.fired.clear()
-            call.error = ConnectionLoss(f"the turn could not be saved: {error}")
+            call.error = ConnectionLoss(f"the coordination store could not be saved: {error}")
             _answer(call)
         for session in list(self._sessions.values()):
             session.lose_watches()
 
 
+class StoreThread:
+    """One thread for calls that wait for the disk, in the order in which they are given; started by the first call."""
+
+    def __init__(self, name: str) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+
+    def offload(self, call: Callable[[], T]) -> Awaitable[T]:
+        """Run `call` on the thread; the loop gets its result or exception."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    def close(self) -> None:
+        """Let the thread end after its last call. Does not wait."""
+        self._threads.shutdown(wait=False)
+
+
+class StoreLease:
+    """A `CoordinationStore` that one broker of several in a process closes, without closing the shared store."""
+
+    def __init__(self, store: CoordinationStore) -> None:
+        self._store = store
+        self._sessions: list[Session] = []
+
+    async def open_session(self) -> Session:
+        session = await self._store.open_session()
+        self._sessions.append(session)
+        return session
+
+    async def close(self) -> None:
+        """End the sessions that were opened through this lease; the store stays open."""
+        sessions, self._sessions = self._sessions, []
+        await asyncio.gather(*(session.close() for session in sessions))
+
+
 async def open_embedded(path: str, clock: Clock) -> EmbeddedStore:
-    """The store in a file, with a thread of its own for the disk, which `close` ends. Raises StoreUnusable."""
+    """The store in a file, with its own thread for the disk, which `close` ends. Raises StoreUnusable."""
     worker = StoreThread("coordination-store")
     try:
         store = await EmbeddedStore.open(path, worker.offload, clock)
@@ -193,158 +218,8 @@ def _answer(call: _Call) -> None:
     for watch, event in call.fired:
         loop.call_soon(watch, event)
     if call.future.done():
-        return  # Its caller has gone away; what it wrote stays.
+        return  # The caller was cancelled; its writes stay.
     if call.error is not None:
         call.future.set_exception(call.error)
     else:
         call.future.set_result(call.answer)
-
-
-class EmbeddedSession:
-    """One session with the embedded store; see the port for what the methods promise."""
-
-    def __init__(self, store: EmbeddedStore, session_id: int) -> None:
-        self._store = store
-        self._session_id = session_id
-        self._state = SessionState.CONNECTED
-        self._listeners: list[Callable[[SessionState], None]] = []
-        # Insertion-ordered sets of callables, by path.
-        self._data_watches: dict[str, dict[Watch, None]] = {}
-        self._child_watches: dict[str, dict[Watch, None]] = {}
-
-    @property
-    def session_id(self) -> int:
-        return self._session_id
-
-    @property
-    def state(self) -> SessionState:
-        return self._state
-
-    @property
-    def lives_until_ms(self) -> None:
-        return None
-
-    def on_state(self, listener: Callable[[SessionState], None]) -> None:
-        self._listeners.append(listener)
-
-    async def create(
-        self,
-        path: str,
-        data: bytes = b"",
-        *,
-        ephemeral: bool = False,
-        sequential: bool = False,
-        make_parents: bool = False,
-    ) -> str:
-        def work() -> tuple[OperationResult, list[Fired]]:
-            above = [Create(parent) for parent in parents(path) if self._store.tree.stat(parent) is None]
-            wanted = Create(path, data, ephemeral, sequential)
-            results, fired = self._apply([*above, wanted] if make_parents else [wanted])
-            return results[-1], fired
-
-        return str(await self._submit_one(work))
-
-    async def get(self, path: str, *, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        def work() -> tuple[tuple[bytes, Stat], list[Fired]]:
-            found = self._store.tree.get(path)
-            _remember(self._data_watches, path, watch)
-            return found, []
-
-        found: tuple[bytes, Stat] = await self._submit(work)
-        return found
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        stats: list[Stat] = await self._submit_one(partial(self._apply, [Set(path, data, version)]))
-        return stats[0]
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self._submit_one(partial(self._apply, [Delete(path, version)]))
-
-    async def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
-        def work() -> tuple[list[str], list[Fired]]:
-            names = self._store.tree.children(path)
-            _remember(self._child_watches, path, watch)
-            return names, []
-
-        names: list[str] = await self._submit(work)
-        return names
-
-    async def exists(self, path: str, *, watch: Watch | None = None) -> Stat | None:
-        def work() -> tuple[Stat | None, list[Fired]]:
-            _remember(self._data_watches, path, watch)
-            return self._store.tree.stat(path), []
-
-        stat: Stat | None = await self._submit(work)
-        return stat
-
-    async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
-        results: list[OperationResult] = await self._submit(partial(self._apply, list(operations)))
-        return results
-
-    async def close(self) -> None:
-        if self._end(SessionState.CLOSED):
-            await self._store.submit(self._work_of_the_end)
-
-    async def expire(self) -> None:
-        """End the session as a store ends that of a silent client: for simulations and tests."""
-        if self._end(SessionState.EXPIRED):
-            await self._store.submit(self._work_of_the_end)
-            self._tell()
-
-    # For the store.
-
-    def take_watches(self, kind: WatchKind, path: str) -> list[tuple[Watch, WatchEvent]]:
-        """Remove and return the watches that something which happened sets off."""
-        event = WatchEvent(kind, path, self._session_id)
-        watches: dict[Watch, None] = {}
-        if kind is not WatchKind.CHILDREN:
-            watches |= self._data_watches.pop(path, {})
-        if kind in (WatchKind.CHILDREN, WatchKind.DELETED):
-            watches |= self._child_watches.pop(path, {})
-        return [(watch, event) for watch in watches]
-
-    def lose_watches(self) -> None:
-        """A turn was undone: what the watches were set on may never have been."""
-        self._data_watches.clear()
-        self._child_watches.clear()
-        for self._state in (SessionState.SUSPENDED, SessionState.CONNECTED):
-            self._tell()
-
-    def _tell(self) -> None:
-        loop = asyncio.get_running_loop()
-        for listener in self._listeners:
-            loop.call_soon(listener, self._state)
-
-    def _end(self, state: SessionState) -> bool:
-        if self._state in (SessionState.CLOSED, SessionState.EXPIRED):
-            return False
-        self._state = state
-        self._data_watches.clear()
-        self._child_watches.clear()
-        self._store.forget(self._session_id)
-        return True
-
-    def _work_of_the_end(self) -> tuple[None, list[Fired]]:
-        return None, self._store.tree.end_session(self._session_id)
-
-    async def _submit_one(self, work: Callable[[], tuple[Any, list[Fired]]]) -> Any:
-        """A single operation is refused by itself, not as a part of a multi."""
-        try:
-            return await self._submit(work)
-        except CoordinationError as refusal:
-            refusal.index = None
-            raise
-
-    async def _submit(self, work: Callable[[], tuple[Any, list[Fired]]]) -> Any:
-        if self._state in (SessionState.CLOSED, SessionState.EXPIRED):
-            raise SessionExpired
-        return await self._store.submit(work)
-
-    def _apply(self, operations: Sequence[Operation]) -> tuple[list[OperationResult], list[Fired]]:
-        results, fired = self._store.tree.apply(operations, self._session_id, self._store.now_ms())
-        return results, fired
-
-
-def _remember(watches: dict[str, dict[Watch, None]], path: str, watch: Watch | None) -> None:
-    if watch is not None:
-        watches.setdefault(path, {})[watch] = None

@@ -1,8 +1,8 @@
-"""How kazoo hands its results over: one door to the loop, in the order in which the server sent them.
+"""How kazoo's results and watches reach the loop: through one queue, in the order in which the server sent them.
 
-kazoo's own handler starts two worker threads, one for results and one for watches, and their order is lost between
-them. This one starts none: a result leaves the connection's thread the moment it is set, a watch the moment it is
-read, both through the same `post`. It also keeps a client from opening a second session once its first has ended.
+kazoo's own handler starts two worker threads, one for results and one for watches, so their order is lost. This one
+starts none: the connection's thread posts a result when it is set and a watch when it is read, both through the same
+`post`. It also prevents a client from opening a second session after its first has ended.
 """
 
 from __future__ import annotations
@@ -23,55 +23,55 @@ from sordini.broker.clock import SystemClock
 
 
 class OrderedResult(AsyncResult):  # type: ignore[misc]
-    """kazoo's answer to a call, which leaves the connection's thread the moment it is set."""
+    """kazoo's result of a call, which the connection's thread posts when it is set."""
 
     def __init__(self, handler: LoopHandler) -> None:
         super().__init__(handler, threading.Condition, handler.timeout_exception)
-        self._leave = handler.leave
+        self._post_result = handler.post_result
 
     def set(self, value: Any = None) -> None:
         super().set(value)
-        self._leave(self)
+        self._post_result(self)
 
     def set_exception(self, exception: Exception) -> None:
         super().set_exception(exception)
-        self._leave(self)
+        self._post_result(self)
 
 
 class BatchedWakeup:
-    """The end of kazoo's socket pair by which its thread is woken, rung once for all calls of one turn of the loop.
+    """The socket that wakes kazoo's thread, written once for all calls of one iteration of the loop.
 
-    kazoo rings for every call, and each time its thread takes the interpreter, which the loop then waits for: 500
-    writes at once stopped the loop for 190 to 450 ms, and with one ring for 33 to 68.
+    kazoo writes to it at every call, and its thread then takes the interpreter lock from the loop: 500 calls at once
+    stopped the loop for 190 to 450 ms, and with one write for 33 to 68.
     """
 
     def __init__(self, sending: Any, soon: Callable[[Callable[[], None]], object]) -> None:
-        """`soon` calls on the loop once this turn of it is over; to be made on the loop's thread."""
+        """`soon` is `loop.call_soon`; create it on the loop's thread."""
         self._socket = sending
         self._soon = soon
         self._thread = threading.get_ident()
         self._due_count = 0
 
     def send(self, data: bytes) -> int:
-        """A byte for each call, as kazoo expects them."""
+        """Write a byte for each call, as kazoo expects."""
         if threading.get_ident() != self._thread:
             return int(self._socket.send(data))
         self._due_count += len(data)
         if self._due_count == len(data):
-            self._soon(self._ring)
+            self._soon(self._flush)
         return len(data)
 
     def close(self) -> None:
         self._socket.close()
 
-    def _ring(self) -> None:
+    def _flush(self) -> None:
         due_count, self._due_count = self._due_count, 0
-        with contextlib.suppress(OSError):  # The client was closed meanwhile, and has nobody to wake.
+        with contextlib.suppress(OSError):  # The client was closed meanwhile.
             self._socket.sendall(bytes(due_count))
 
 
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's handler without its worker threads, and with one door to the loop."""
+    """kazoo's handler without its worker threads, and with one queue to the loop."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         answered: Callable[[OrderedResult], None],
         soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        """`post` calls on the loop from any thread, `soon` from the loop's own."""
+        """`post` schedules a call on the loop from any thread, `soon` from the loop's own thread."""
         super().__init__()
         self._post = post
         self._answered = answered
@@ -92,7 +92,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def stop(self) -> None:
         self._running = False
 
-    def leave(self, result: OrderedResult) -> None:
+    def post_result(self, result: OrderedResult) -> None:
         self._post(self._answered, result)
 
     def async_result(self) -> OrderedResult:
@@ -107,50 +107,50 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         if self.ended.is_set():
-            raise OSError("the session has ended, and this client opens no second one")
+            raise OSError("the session has ended; this client does not open another one")
         return super().create_connection(*args, **kwargs)
 
     def sleep_func(self, seconds: float) -> None:
-        """Sleep between attempts to connect; after the end of the session, stop attempting."""
+        """Sleep between attempts to connect; raises RetryFailedError once the session has ended."""
         if self.ended.wait(seconds):
             raise RetryFailedError("the session has ended")
 
 
 class TimedClient(KazooClient):  # type: ignore[misc]
-    """kazoo's client on a connection that takes notes."""
+    """kazoo's client on a `TimedConnection`."""
 
     _connection: Any
 
     def __init__(self, hosts: str, handler: LoopHandler, *, timeout_ms: int, connection_retry: KazooRetry) -> None:
-        # What is a warning to kazoo the broker says in its own words; an error of kazoo's own is still to be seen.
+        # The broker logs the events that kazoo warns of; only kazoo's errors are logged (`kazoo_lines.py`).
         logger = logging.getLogger("kazoo")
         logger.setLevel(logging.ERROR)
         super().__init__(
             hosts, timeout=timeout_ms / 1000, handler=handler, connection_retry=connection_retry, logger=logger
         )
-        self.notes = self._connection = TimedConnection(self, self._connection.retry_sleeper, timeout_ms)
+        self.timed_connection = self._connection = TimedConnection(self, self._connection.retry_sleeper, timeout_ms)
 
 
 class TimedConnection(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's connection, with two notes. Its thread writes them; they are plain numbers, so any may read them."""
+    """kazoo's connection, with two times, as plain numbers: its thread writes them, and any thread may read them."""
 
     def __init__(self, client: TimedClient, retry: KazooRetry, session_timeout_ms: int) -> None:
         super().__init__(client, retry, logger=client.logger)
-        self._clock = SystemClock()  # The one kazoo's own deadlines are on; nothing here can be simulated.
+        self._clock = SystemClock()  # The clock of kazoo's own deadlines; nothing here is simulated.
         self.session_timeout_ms = session_timeout_ms
-        """What was asked for, and what the server granted once it has: it has bounds of its own."""
+        """The session timeout: as requested, and as negotiated once connected (the server has bounds)."""
         self.last_message_ms = self._clock.monotonic_ms()
-        """When a whole message of the server's came last, on the monotonic clock."""
+        """When the last whole message of the server arrived, on the monotonic clock."""
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
         read_timeout_ms, connect_timeout_ms = super()._connect(host, hostip, port)
-        # kazoo takes a server for dead after two thirds of the timeout that was granted, and forgets the whole.
+        # kazoo's read timeout is two thirds of the negotiated session timeout, which it does not keep.
         self.session_timeout_ms = round(read_timeout_ms * 3 / 2)
         self.last_message_ms = self._clock.monotonic_ms()
         return read_timeout_ms, connect_timeout_ms
 
     def _read_header(self, timeout: float) -> Any:
         message = super()._read_header(timeout)
-        # Here and not later: when the answer is known to somebody, so is when it came.
+        # Here and not later: a caller that has the answer then also finds its time.
         self.last_message_ms = self._clock.monotonic_ms()
         return message

@@ -1,8 +1,8 @@
-"""What kazoo logs as an error, as lines of the broker's own log.
+"""kazoo's error records, as lines of the broker's log.
 
-Without a handler Python writes such records to standard error: past the log file, without a time, and with a traceback
-that says nothing to an operator. Here each becomes one line with its message and the exception's name and text. A text
-that was written before is not written again: a server that answers nonsense does so to every attempt to connect.
+Without a handler Python writes such records to standard error: not to the log file, without a time, and with a
+traceback that does not help an operator. Here each becomes one line with its message and the exception's name and text.
+A text is written once only: a server with invalid answers sends one at every attempt to connect.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sordini.replication.ports import Log
 
 LOGGER: Final = "kazoo"
 TEXTS_MAX: Final = 100
-"""Different texts that are written."""
+"""Different texts that are written at most."""
 
 
 class KazooLines(logging.Handler):
-    """Passes records of kazoo's threads on. `post` makes a call on the loop, from any thread."""
+    """Forwards records of kazoo's threads. `post` schedules a call on the loop, from any thread."""
 
     def __init__(self, log: Log, post: Callable[..., object]) -> None:
         super().__init__(logging.ERROR)
@@ -28,7 +28,7 @@ class KazooLines(logging.Handler):
         self._texts: set[str] = set()
 
     def install(self) -> None:
-        """Take all of kazoo's records, in place of another handler of this kind and of standard error."""
+        """Handle all of kazoo's records, in place of an earlier handler of this kind and of standard error."""
         logger = logging.getLogger(LOGGER)
         for former in [one for one in logger.handlers if isinstance(one, KazooLines)]:
             logger.removeHandler(former)

@@ -1,11 +1,10 @@
-"""Where a cluster's tree can lie, as people write it, and what must be known before one is opened.
+"""Locations of a cluster's tree, as an operator writes them, and what is checked before a store is opened.
 
     embedded:DIR          the embedded store in a log directory, or embedded:FILE
     zookeeper:HOST:PORT   an ensemble, as in zookeeper.connect: several with commas between, /chroot at the end
 
-A file whose tree has moved away stays as it is, with a note beside it: `coordination.sqlite.moved`. A broker refuses
-such a file, because two trees of one cluster would go different ways. To go on with it all the same one removes the
-note.
+A file whose tree was moved stays unchanged, with a note beside it: `coordination.sqlite.moved`. A broker refuses such
+a file, because two trees of one cluster would diverge. Without the note the file can be used again.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from sordini.storage.checkpoints import DamagedFile, read_whole, write_whole
 from sordini.storage.disk import Disk
 
 STORE_FILE: Final = "coordination.sqlite"
-"""In the first log directory, where Apache Kafka passes over files whose names it does not know."""
+"""In the first log directory, where Apache Kafka ignores files whose names it does not know."""
 
 MOVED: Final = ".moved"
 FORMER: Final = ".former-"
@@ -31,7 +30,7 @@ ZOOKEEPER_PORT: Final = 2181
 
 
 class StoreLocation(NamedTuple):
-    """A place by name."""
+    """One location."""
 
     kind: str
     where: str
@@ -47,7 +46,7 @@ def location_of(text: str) -> StoreLocation:
     """Read `embedded:PATH` or `zookeeper:HOST:PORT/CHROOT`. Raises ValueError, which says what is wrong."""
     kind, colon, rest = text.partition(":")
     if not colon or not rest or kind not in (EMBEDDED, ZOOKEEPER):
-        raise ValueError("a place is embedded:DIR or zookeeper:HOST:PORT/CHROOT")
+        raise ValueError("a store is embedded:DIR or zookeeper:HOST:PORT/CHROOT")
     if kind == EMBEDDED:
         return StoreLocation(EMBEDDED, rest.rstrip("/") or "/")
     hosts, slash, chroot = rest.partition("/")
@@ -67,7 +66,7 @@ def _with_port(address: str) -> str:
 
 
 class StoreLocations:
-    """Opens places, on one disk and one clock."""
+    """Opens and marks locations, on one disk and one clock."""
 
     def __init__(self, disk: Disk, clock: Clock, *, connection_timeout_ms: int) -> None:
         self._disk = disk
@@ -83,21 +82,21 @@ class StoreLocations:
             return self.file_of(one) == self.file_of(other)
         return one == other
 
-    def is_there(self, location: StoreLocation) -> bool:
-        """Whether there is a file; of an ensemble only opening it tells."""
+    def may_exist(self, location: StoreLocation) -> bool:
+        """Whether the file exists; always true of an ensemble, which only opening it can tell."""
         return location.kind != EMBEDDED or self._disk.exists(self.file_of(location))
 
     @asynccontextmanager
     async def open(self, location: StoreLocation) -> AsyncIterator[StoreTree]:
-        """A place for as long as it is needed; nobody else can use an embedded one meanwhile. Raises StoreUnusable."""
+        """Open a store for the time of the context; an embedded one is locked meanwhile. Raises StoreUnusable."""
         store: CoordinationStore
         if location.kind == EMBEDDED:
             store = await open_embedded(self.file_of(location), self._clock)
         else:
-            from sordini.broker.coordination.zookeeper import ZooKeeperStore  # Late: kazoo takes its time to import.
+            from sordini.broker.coordination.zookeeper import ZooKeeperStore  # Late: kazoo is slow to import.
 
             timeout_ms = self._connection_timeout_ms
-            # Without the chroot: connecting to one makes it, and a look must change nothing.
+            # Without the chroot: connecting to one creates it, and reading must not write.
             store = ZooKeeperStore(location.where, session_timeout_ms=timeout_ms, connection_timeout_ms=timeout_ms)
         try:
             session = await store.open_session()
@@ -106,22 +105,22 @@ class StoreLocations:
             await store.close()
 
     def refuse(self, source: StoreLocation, target: StoreLocation) -> None:
-        """Raise MigrationRefused for a move that makes no sense whatever the trees hold."""
+        """Raise MigrationRefused for a migration that is invalid whatever the trees hold."""
         if self._is_same(source, target):
-            raise MigrationRefused(f"{source} is where it is already")
-        if not self.is_there(source):
+            raise MigrationRefused(f"{source} and {target} are the same store")
+        if not self.may_exist(source):
             raise MigrationRefused(f"{source} holds no cluster: there is no file {self.file_of(source)}")
-        place = self.moved_to(source)
-        if place is not None and place != str(target):
+        moved = self.moved_to(source)
+        if moved is not None and moved != str(target):
             raise MigrationRefused(
-                f"{source} was moved to {place} before, and what happened since is there: move it from there, or "
-                f"remove {self.file_of(source)}{MOVED} to take it as it was"
+                f"{source} was moved to {moved} before, and later changes are there: move it from there, or "
+                f"remove {self.file_of(source)}{MOVED} to use it without these changes"
             )
 
     def rename_former(self, location: StoreLocation) -> str | None:
-        """Make room for a tree that comes back: its former file gets another name, which is returned.
+        """Rename the former file of a tree that is moved back; returns the new name, or None without a file.
 
-        The note stays, so that no broker starts before the new file is whole.
+        The note stays, so that no broker starts before the new file is complete.
         """
         file = self.file_of(location)
         if not self._disk.exists(file):
@@ -135,7 +134,7 @@ class StoreLocations:
         return former
 
     def mark(self, location: StoreLocation, target: StoreLocation) -> str | None:
-        """Leave the note that an embedded tree has moved; the note's path, None for a place that takes none."""
+        """Write the note that an embedded tree was moved; returns the note's path, None for an ensemble."""
         if location.kind != EMBEDDED:
             return None
         file = self.file_of(location)
@@ -147,7 +146,7 @@ class StoreLocations:
         return moved_to(self._disk, self.file_of(location)) if location.kind == EMBEDDED else None
 
     def unmark(self, location: StoreLocation) -> None:
-        """Take the note away from where a tree has arrived."""
+        """Remove the note beside a file that a tree was moved to."""
         note = f"{self.file_of(location)}{MOVED}"
         if location.kind == EMBEDDED and self._disk.exists(note):
             self._disk.remove(note)
@@ -156,27 +155,27 @@ class StoreLocations:
 
 _EXPLANATION: Final = """\
 The cluster's tree was moved there by `sordini cluster move`, and brokers refuse the store beside this note.
-Move the tree back with the same command. To use the store as it was before the move, remove this file.
+To move the tree back use the same command. To use the store as it was before the move, remove this file.
 """
 
 
 def moved_to(disk: Disk, file: str) -> str | None:
-    """Where the tree in an embedded store's file was moved to; None when it was not."""
+    """The location that the tree in an embedded store's file was moved to; None when it was not moved."""
     directory = _directory_of(file)
     try:
         text = read_whole(disk, directory, f"{file.rpartition('/')[2]}{MOVED}")
     except DamagedFile:
         text = ""
-    return None if text is None else text.partition("\n")[0] or "another place"
+    return None if text is None else text.partition("\n")[0] or "another store"
 
 
 def refuse_moved(disk: Disk, file: str) -> None:
-    """Raise StoreUnusable when the tree in an embedded store's file was moved away."""
-    place = moved_to(disk, file)
-    if place is not None:
+    """Raise StoreUnusable when the tree in an embedded store's file was moved."""
+    moved = moved_to(disk, file)
+    if moved is not None:
         raise StoreUnusable(
-            f"the coordination store {file} was moved to {place}: start with zookeeper.connect, move it back "
-            f"(sordini cluster move --from {place} --to embedded:{file}), or remove {file}{MOVED} to go on with it "
+            f"the coordination store {file} was moved to {moved}: start with zookeeper.connect, move it back "
+            f"(sordini cluster move --from {moved} --to embedded:{file}), or remove {file}{MOVED} to use it "
             "as it was"
         )
 

@@ -1,12 +1,12 @@
-"""Copying a cluster's tree from one coordination store to another, checked and repeatable.
+"""Copies a cluster's tree from one coordination store to another, verified and repeatable.
 
-What is copied is every node that stays, below the names that belong to a cluster (`TOP`). Not copied are nodes that
-die with a session, and notes of changes: whoever starts reads everything, and a note's number would make the new
-tree's own notes, which count from nothing, look old. A node's version is carried over only where it means something:
-in /brokers/seqid it is the counter that broker ids are drawn from.
+Every persistent znode below the names that belong to a cluster (`TOP`) is copied. Ephemeral znodes and change
+notifications are not: a starting broker reads the whole tree, and the sequence numbers of copied notifications would be
+higher than those of new ones in the new tree, which would then seem old. The version of a znode is copied only where it
+has a meaning: in /brokers/seqid it is the counter for broker ids.
 
-The cluster's id is written last. A broker that starts on half a tree draws another id, and its log directories, which
-know theirs, refuse it. A copy that was interrupted is a part of its source, so it is simply made again.
+The cluster id is written last. A broker that starts on an incomplete tree generates another id, and its log
+directories refuse that. An interrupted copy is a part of its source, so the copy can be repeated.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ TOP: Final = (
     "/log_dir_event_notification",
     paths.SORDINI,
 )
-"""The first names of all that makes up a cluster; others beside them are somebody else's."""
+"""The top-level names of a cluster; znodes with other names belong to other applications."""
 
-NOTES: Final = frozenset(
+NOTIFICATIONS: Final = frozenset(
     {
         paths.CONFIG_CHANGES,
         paths.ISR_CHANGES,
@@ -56,56 +56,56 @@ NOTES: Final = frozenset(
         "/delegation_token/token_changes",
     }
 )
-"""Nodes whose children are notes of changes."""
+"""Znodes whose children are change notifications."""
 
-COUNTERS: Final = frozenset({"/brokers/seqid"})
-"""Nodes whose version is what they are for."""
+COUNTERS: Final = frozenset({paths.BROKER_SEQUENCE})
+"""Znodes whose version is a counter."""
 
-READS_TOGETHER_MAX: Final = 500
+CONCURRENT_READS_MAX: Final = 500
 OPERATIONS_MAX: Final = 500
 BYTES_MAX: Final = 256 * 1024
-"""What goes into one transaction: ZooKeeper takes a megabyte at a time."""
+"""The bound of one transaction: ZooKeeper accepts a megabyte."""
 
 NAMED_MAX: Final = 5
 
 
 class MigrationRefused(Exception):
-    """A tree cannot be copied; nothing was overwritten. The text says why, for people."""
+    """A tree cannot be copied; nothing was overwritten. The text gives the reason for the operator."""
 
 
 class StoreTree(NamedTuple):
-    """A tree in a store: a session, the node it hangs from ("" for the root), and its name for people."""
+    """A tree in a store: a session, the znode at its root ("" for "/"), and its location as text."""
 
     session: Session
     root: str
     name: str
     writes_at_once: bool
-    """Whether a transaction of any size is one, so that a copy is there as a whole or not at all."""
+    """Whether a transaction may have any size, so that the copy is atomic."""
 
     def at(self, path: str) -> str:
         return f"{self.root}{path}" or "/"
 
 
-class Entry(NamedTuple):
-    """A node that stays."""
+class PersistentNode(NamedTuple):
+    """A znode to copy."""
 
     data: bytes
     version: int
 
 
-class Found(NamedTuple):
-    """What is at a place."""
+class TreeContents(NamedTuple):
+    """What a tree holds."""
 
-    entries: dict[str, Entry]
-    """By path, parents before their children."""
+    nodes: dict[str, PersistentNode]
+    """Persistent znodes by path, parents before their children."""
     brokers: tuple[str, ...]
-    """The numbers of those that are registered, as texts."""
+    """The ids of registered brokers, as texts."""
     others: tuple[str, ...]
-    """First names that are not a cluster's."""
+    """Top-level names that are not a cluster's."""
 
 
 class MigrationSummary(NamedTuple):
-    """What a copy amounts to."""
+    """The extent of a copy."""
 
     cluster_id: str
     topics: int
@@ -114,58 +114,60 @@ class MigrationSummary(NamedTuple):
     """The brokers that hold partitions."""
     nodes: int
     copied: int
-    """How many of the nodes were not there yet."""
+    """How many of the znodes did not exist in the target."""
     left_out: tuple[str, ...]
 
 
-async def read_tree(place: StoreTree) -> Found:
+async def read_tree(tree: StoreTree) -> TreeContents:
     """Read a tree. Raises CoordinationError."""
-    entries: dict[str, Entry] = {}
+    nodes: dict[str, PersistentNode] = {}
     brokers: list[str] = []
     try:
-        first = sorted(f"/{name}" for name in await place.session.children(place.at("")))
+        first = sorted(f"/{name}" for name in await tree.session.children(tree.at("")))
     except NoNode:
-        return Found({}, (), ())
+        return TreeContents({}, (), ())
     level = [path for path in first if path in TOP]
     while level:
-        found = await _together(level, lambda path: _read(place, path))
+        found = await _together(level, lambda path: _read(tree, path))
         below = list[str]()
-        for path, (entry, children) in zip(level, found, strict=True):
-            if entry is not None:
-                entries[path] = entry
+        for path, (node, children) in zip(level, found, strict=True):
+            if node is not None:
+                nodes[path] = node
             elif parent_of(path) == paths.BROKER_IDS:
                 brokers.append(path.rpartition("/")[2])
-            if path not in NOTES:
+            if path not in NOTIFICATIONS:
                 below += sorted(f"{path}/{name}" for name in children)
         level = below
-    return Found(entries, tuple(brokers), tuple(path for path in first if path not in TOP and path != "/zookeeper"))
+    return TreeContents(
+        nodes, tuple(brokers), tuple(path for path in first if path not in TOP and path != "/zookeeper")
+    )
 
 
 async def check(source: StoreTree, target: StoreTree | None) -> MigrationSummary:
-    """What a copy would amount to; without a target: to a place that is empty.
+    """The extent of a copy; without a target: of one to an empty store.
 
-    Raises MigrationRefused when the source holds no whole cluster, the target holds something else, or a broker is
-    registered at either; StoreUnusable when its format is not known; CoordinationError when a store does not answer.
+    Raises MigrationRefused when the source holds no complete cluster, the target holds other data, or a broker is
+    registered in either; StoreUnusable when the format is not known; CoordinationError when a store does not answer.
     """
-    return (await _plan(source, target)).outcome
+    return (await _plan(source, target)).summary
 
 
 async def copy(source: StoreTree, target: StoreTree) -> MigrationSummary:
     """Copy a tree, read both back and compare.
 
-    Raises as `check` does, and MigrationRefused when somebody wrote to either meanwhile.
+    Raises as `check` does, and MigrationRefused when either was written to meanwhile.
     """
     plan = await _plan(source, target)
     await _make_root(target)
     await _write(target, plan.operations)
-    await _verify(source, target, plan.entries)
-    return plan.outcome
+    await _verify(source, target, plan.nodes)
+    return plan.summary
 
 
-async def cluster_id_at(place: StoreTree) -> str | None:
-    """The id of the cluster at a place; None when there is none, or none that can be read."""
+async def cluster_id_at(tree: StoreTree) -> str | None:
+    """The cluster id in a tree; None when it is absent or unreadable."""
     try:
-        data, _ = await place.session.get(place.at(paths.CLUSTER_ID))
+        data, _ = await tree.session.get(tree.at(paths.CLUSTER_ID))
     except NoNode:
         return None
     found = znodes.decode_cluster_id(data)
@@ -173,94 +175,92 @@ async def cluster_id_at(place: StoreTree) -> str | None:
 
 
 class _Plan(NamedTuple):
-    entries: dict[str, Entry]
+    nodes: dict[str, PersistentNode]
     operations: list[Operation]
-    outcome: MigrationSummary
+    summary: MigrationSummary
 
 
 async def _plan(source: StoreTree, target: StoreTree | None) -> _Plan:
     found = await read_tree(source)
-    outcome = _outcome(source, found)
+    summary = _summary(source, found)
     _refuse_brokers(source, found)
-    there = Found({}, (), ())
+    existing = TreeContents({}, (), ())
     if target is not None:
-        there = await read_tree(target)
-        _refuse_brokers(target, there)
-        _refuse_others(source, found.entries, target, there.entries)
-    operations = _operations(found.entries, there.entries)
+        existing = await read_tree(target)
+        _refuse_brokers(target, existing)
+        _refuse_others(source, found.nodes, target, existing.nodes)
+    operations = _operations(found.nodes, existing.nodes)
     copied = sum(isinstance(operation, Create) for operation in operations)
-    return _Plan(found.entries, operations, outcome._replace(copied=copied))
+    return _Plan(found.nodes, operations, summary._replace(copied=copied))
 
 
-async def _read(place: StoreTree, path: str) -> tuple[Entry | None, list[str]]:
-    """A node and its children's names; None for one that dies with its session, or has gone meanwhile."""
+async def _read(tree: StoreTree, path: str) -> tuple[PersistentNode | None, list[str]]:
+    """A znode and its children's names; None for an ephemeral one, or one that was deleted meanwhile."""
     try:
-        data, stat = await place.session.get(place.at(path))
+        data, stat = await tree.session.get(tree.at(path))
         if stat.ephemeral_owner:
             return None, []
-        # ZooKeeper tells no bytes from none; to Apache Kafka they are the same.
-        return Entry(data or b"", stat.version), await place.session.children(place.at(path))
+        # ZooKeeper distinguishes empty data from null; Apache Kafka does not.
+        return PersistentNode(data or b"", stat.version), await tree.session.children(tree.at(path))
     except NoNode:
         return None, []
 
 
-def _outcome(source: StoreTree, found: Found) -> MigrationSummary:
-    if paths.CLUSTER_ID not in found.entries:
-        raise MigrationRefused(f"{source.name} holds no cluster: {paths.CLUSTER_ID} is not there")
-    if paths.SORDINI in found.entries:
-        check_known_format(found.entries[paths.SORDINI].data)
-    cluster_id = znodes.decode_cluster_id(found.entries[paths.CLUSTER_ID].data)
+def _summary(source: StoreTree, found: TreeContents) -> MigrationSummary:
+    if paths.CLUSTER_ID not in found.nodes:
+        raise MigrationRefused(f"{source.name} holds no cluster: {paths.CLUSTER_ID} is missing")
+    if paths.SORDINI in found.nodes:
+        check_known_format(found.nodes[paths.SORDINI].data)
+    cluster_id = znodes.decode_cluster_id(found.nodes[paths.CLUSTER_ID].data)
     if isinstance(cluster_id, Malformed):
         raise MigrationRefused(f"{source.name}: {cluster_id.path} cannot be read: {cluster_id.reason}")
     topics, brokers, partitions = 0, set[int](), 0
-    for path, entry in found.entries.items():
+    for path, node in found.nodes.items():
         if parent_of(path) != paths.TOPICS:
             continue
-        topic = znodes.decode_topic(path.rpartition("/")[2], entry.data, entry.version)
+        topic = znodes.decode_topic(path.rpartition("/")[2], node.data, node.version)
         if isinstance(topic, Malformed):
             raise MigrationRefused(f"{source.name}: {topic.path} cannot be read: {topic.reason}")
         topics += 1
         partitions += len(topic.replicas)
         brokers.update(broker for replicas in topic.replicas.values() for broker in replicas)
-    return MigrationSummary(cluster_id, topics, partitions, tuple(sorted(brokers)), len(found.entries), 0, found.others)
+    return MigrationSummary(cluster_id, topics, partitions, tuple(sorted(brokers)), len(found.nodes), 0, found.others)
 
 
-def _refuse_brokers(place: StoreTree, found: Found) -> None:
+def _refuse_brokers(tree: StoreTree, found: TreeContents) -> None:
     if found.brokers:
-        several = len(found.brokers) > 1
         raise MigrationRefused(
-            f"{'brokers' if several else 'broker'} {', '.join(found.brokers)} {'are' if several else 'is'} registered "
-            f"at {place.name}: stop {'them' if several else 'it'} first (a killed one is registered until its session "
-            "ends)"
+            f"registered in {tree.name}: broker {', '.join(found.brokers)}; stop all brokers first (a killed one is "
+            "registered until its session expires)"
         )
 
 
 def _refuse_others(
-    source: StoreTree, wanted: Mapping[str, Entry], target: StoreTree, there: Mapping[str, Entry]
+    source: StoreTree, wanted: Mapping[str, PersistentNode], target: StoreTree, existing: Mapping[str, PersistentNode]
 ) -> None:
-    """Raise MigrationRefused when the target holds what is not the source's."""
+    """Raise MigrationRefused when the target holds data that is not the source's."""
     different = [
         path
-        for path, entry in there.items()
+        for path, node in existing.items()
         if path not in wanted
-        or entry.data != wanted[path].data
-        or (path in COUNTERS and entry.version > wanted[path].version)
+        or node.data != wanted[path].data
+        or (path in COUNTERS and node.version > wanted[path].version)
     ]
     if different:
         named = ", ".join(different[:NAMED_MAX])
         more = f" and {len(different) - NAMED_MAX} more" if len(different) > NAMED_MAX else ""
         raise MigrationRefused(
-            f"{target.name} is not empty, and what is there is not from {source.name} ({named}{more}): "
-            "move to another place, or clear that one yourself"
+            f"{target.name} is not empty, and its data is not from {source.name} ({named}{more}): "
+            "move to another store, or delete that data yourself"
         )
 
 
-def _operations(wanted: Mapping[str, Entry], there: Mapping[str, Entry]) -> list[Operation]:
-    """What is missing, parents first and the cluster's id last."""
-    missing = [path for path in wanted if path not in there]
+def _operations(wanted: Mapping[str, PersistentNode], existing: Mapping[str, PersistentNode]) -> list[Operation]:
+    """The missing znodes, parents first and the cluster id last."""
+    missing = [path for path in wanted if path not in existing]
     operations: list[Operation] = [Create(path, wanted[path].data) for path in missing if path != paths.CLUSTER_ID]
     for path in sorted(COUNTERS & wanted.keys()):
-        counted = there[path].version if path in there else 0
+        counted = existing[path].version if path in existing else 0
         operations += [Set(path, wanted[path].data)] * (wanted[path].version - counted)
     if paths.CLUSTER_ID in missing:
         operations.append(Create(paths.CLUSTER_ID, wanted[paths.CLUSTER_ID].data))
@@ -281,11 +281,11 @@ async def _write(target: StoreTree, operations: Iterable[Operation]) -> None:
         try:
             await target.session.multi(batch)
         except NodeExists as error:
-            raise MigrationRefused(f"{target.name} was written to by somebody else meanwhile ({error.path})") from error
+            raise MigrationRefused(f"{target.name} was changed by another client meanwhile ({error.path})") from error
 
 
 def _batches(operations: Iterator[Operation]) -> Iterator[list[Operation]]:
-    """Transactions of a bounded size, in order."""
+    """Transactions of bounded size, in order."""
     batch, size = list[Operation](), 0
     for operation in operations:
         weight = len(operation.path.encode()) + (len(operation.data) if isinstance(operation, Create | Set) else 0)
@@ -298,22 +298,24 @@ def _batches(operations: Iterator[Operation]) -> Iterator[list[Operation]]:
         yield batch
 
 
-async def _verify(source: StoreTree, target: StoreTree, copied: Mapping[str, Entry]) -> None:
-    """Read both back. Raises MigrationRefused when the copy is not its source, or the source is another by now."""
-    again, there = await read_tree(source), await read_tree(target)
-    _refuse_brokers(source, again)
-    _refuse_brokers(target, there)
-    if again.entries != copied:
-        raise MigrationRefused(f"{source.name} changed while it was copied: see that nobody uses it, and begin again")
-    for path, entry in copied.items():
-        made = there.entries.get(path)
-        if made is None or made.data != entry.data or (path in COUNTERS and made.version != entry.version):
-            raise MigrationRefused(f"{target.name} does not hold what was written to it: {path} differs")
+async def _verify(source: StoreTree, target: StoreTree, copied: Mapping[str, PersistentNode]) -> None:
+    """Read both back. Raises MigrationRefused when the copy differs from its source, or the source has changed."""
+    source_now, target_now = await read_tree(source), await read_tree(target)
+    _refuse_brokers(source, source_now)
+    _refuse_brokers(target, target_now)
+    if source_now.nodes != copied:
+        raise MigrationRefused(
+            f"{source.name} changed while it was copied: stop everything that uses it, and repeat the command"
+        )
+    for path, node in copied.items():
+        made = target_now.nodes.get(path)
+        if made is None or made.data != node.data or (path in COUNTERS and made.version != node.version):
+            raise MigrationRefused(f"{target.name} does not hold the data that was written: {path} differs")
 
 
 async def _together(items: Iterable[str], read: Callable[[str], Awaitable[T]]) -> list[T]:
-    """Make many reads, some hundreds at a time; the answers in their order."""
+    """Make many reads, CONCURRENT_READS_MAX at a time; the answers in their order."""
     waiting, answers = iter(items), list[T]()
-    while some := list(islice(waiting, READS_TOGETHER_MAX)):
+    while some := list(islice(waiting, CONCURRENT_READS_MAX)):
         answers += await asyncio.gather(*map(read, some))
     return answers

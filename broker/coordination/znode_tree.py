@@ -1,12 +1,12 @@
-"""ZooKeeper's tree of nodes as a plain value machine: what each operation does, refuses and sets off.
+"""ZooKeeper's tree of znodes in memory: what each operation changes and refuses, and which watches it fires.
 
-Pure: no disk, no clock, no loop; time is an argument. A `ZnodeTree` is changed in *turns*. Everything since
-`begin_batch` can be taken back by `undo_batch`, which is how a write that could not be made durable is undone; a
-`multi` that is refused in the middle takes back its own part the same way.
+Pure: no disk, no clock, no loop; time is an argument. A `ZnodeTree` is changed in batches. `undo_batch` reverts
+everything since `begin_batch`, for a batch that could not be made durable; a refused `multi` reverts its own operations
+in the same way.
 
-    begin_batch   apply* (each answers and says which watches fired)   dirty -> to disk   or   undo_batch
+    begin_batch   apply* (each returns its result and the watches to fire)   dirty -> to disk   or   undo_batch
 
-Ephemeral nodes are nodes like all others here; that they are never stored is the owner's affair (`Node.owner`).
+Ephemeral znodes are not treated differently here; the store leaves them out when it saves (`Node.owner`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from sordini.replication.ports import (
 )
 
 Fired = tuple[WatchKind, str]
-"""Something happened to a path. CHILDREN concerns child watches, the others data watches (DELETED: both)."""
+"""An event at a path. CHILDREN fires child watches, the others data watches (DELETED: both)."""
 
 
 class Node(NamedTuple):
-    """One node. Replaced, never changed, so that an undo only has to put the old one back."""
+    """One znode. Immutable, so that an undo restores the old value."""
 
     data: bytes
     czxid: int
@@ -46,13 +46,13 @@ class Node(NamedTuple):
     modified_ms: int
     version: int = 0
     creations: int = 0
-    """How many children were ever made here: the number of the next sequential one."""
+    """How many children were ever created here: the number of the next sequential one."""
     owner: int = 0
-    """The session an ephemeral node belongs to; 0 for nodes that stay."""
+    """The session that an ephemeral znode belongs to; 0 for persistent ones."""
 
 
 class Applied(NamedTuple):
-    """What came of one call: its results, and what it set off, in the order in which it happened."""
+    """The outcome of one call: its results, and the events in their order."""
 
     results: list[OperationResult]
     fired: list[Fired]
@@ -63,13 +63,13 @@ def parent_of(path: str) -> str:
 
 
 def check_path(path: str) -> None:
-    """Paths are absolute, without empty steps or a slash at the end. Raises ValueError: the caller has a bug."""
+    """Raise ValueError unless a path is absolute, without empty steps or a slash at the end."""
     if not path.startswith("/") or "\0" in path or (path != "/" and (path.endswith("/") or "//" in path)):
         raise ValueError(f"{path!r} is not the path of a znode")
 
 
 class ZnodeTree:
-    """The nodes by path. `zxid` counts transactions and never goes back, an undo included."""
+    """The znodes by path. `zxid` counts transactions and never decreases, not even by an undo."""
 
     def __init__(self, nodes: dict[str, Node] | None = None, zxid: int = 0) -> None:
         self.zxid = zxid
@@ -98,7 +98,7 @@ class ZnodeTree:
         return sorted(self._children[path])
 
     def owned_by(self, session_id: int) -> list[str]:
-        """The ephemeral nodes of a session."""
+        """The ephemeral znodes of a session."""
         return [path for path, node in self._nodes.items() if node.owner == session_id]
 
     # Changing.
@@ -110,12 +110,12 @@ class ZnodeTree:
         self._undo_to(0)
 
     def dirty(self) -> Iterator[tuple[str, Node | None]]:
-        """Each path changed in this turn with what is there now (None: nothing)."""
+        """Each path changed in this batch, with its znode now (None: deleted)."""
         for path in dict.fromkeys(path for path, _ in self._undo):
             yield path, self._nodes.get(path)
 
     def apply(self, operations: Sequence[Operation], session_id: int, now_ms: int) -> Applied:
-        """Carry out one transaction, all of it or nothing. Raises the refusal of the first that is refused."""
+        """Carry out one transaction, all of it or nothing. Raises the refusal of the first refused operation."""
         mark, fired = len(self._undo), list[Fired]()
         self.zxid += 1
         results = list[OperationResult]()
@@ -131,7 +131,7 @@ class ZnodeTree:
         return Applied(results, fired)
 
     def end_session(self, session_id: int) -> list[Fired]:
-        """Delete a session's ephemeral nodes; what that set off."""
+        """Delete a session's ephemeral znodes; returns the events."""
         fired = list[Fired]()
         owned = self.owned_by(session_id)
         if owned:
@@ -217,9 +217,9 @@ class ZnodeTree:
 
     def _put(self, path: str, node: Node | None) -> None:
         self._undo.append((path, self._nodes.get(path)))
-        self._place(path, node)
+        self._store(path, node)
 
-    def _place(self, path: str, node: Node | None) -> None:
+    def _store(self, path: str, node: Node | None) -> None:
         above, name = parent_of(path), path.rpartition("/")[2]
         if node is None:
             del self._nodes[path]
@@ -233,4 +233,4 @@ class ZnodeTree:
 
     def _undo_to(self, mark: int) -> None:
         while len(self._undo) > mark:
-            self._place(*self._undo.pop())
+            self._store(*self._undo.pop())

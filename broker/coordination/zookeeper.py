@@ -1,14 +1,14 @@
 """The coordination store as a ZooKeeper ensemble, through kazoo.
 
-kazoo runs the connection on a thread of its own and would hand results to one queue and watches to another. Here
-both leave that thread by one door, `loop.call_soon_threadsafe`, in the order in which the server sent them, so the
-loop sees what ZooKeeper promises. kazoo's worker threads are never started.
+kazoo runs the connection on its own thread and puts results and watches into two queues. Here both leave that thread
+through `loop.call_soon_threadsafe`, in the order in which the server sent them, so the loop gets ZooKeeper's ordering
+guarantees. kazoo's worker threads are never started.
 
-One kazoo client serves one session and never opens a second: once the session has ended the client refuses to
-connect, and calls fail here, on the loop, before they reach it. The loop itself never waits for ZooKeeper; a server
-that hangs shows as SUSPENDED after two thirds of the session timeout.
+One kazoo client serves one session: once the session has ended the client refuses to connect, and calls fail here, on
+the loop, before they reach it. The loop never waits for ZooKeeper; a server that hangs leads to SUSPENDED after two
+thirds of the session timeout.
 
-Imported only when ZooKeeper is configured: kazoo costs start-up time.
+Imported only when ZooKeeper is configured, because kazoo is slow to import.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ _WATCH_KINDS = {
     EventType.CHILD: WatchKind.CHILDREN,
 }
 CLOSE_WAIT_MS_MAX = 2_000
-"""For ZooKeeper to take note of a session's end. One that hangs is not worth a broker's whole time to stop."""
+"""How long the close of a session may take when ZooKeeper hangs."""
 
-_NOT_THIS_ONE = (kazoo_exceptions.RolledBackError, kazoo_exceptions.RuntimeInconsistency)
-"""What ZooKeeper answers for the operations of a refused multi that were not the reason."""
+_NOT_THE_REASON = (kazoo_exceptions.RolledBackError, kazoo_exceptions.RuntimeInconsistency)
+"""ZooKeeper's codes for the operations of a refused multi that were not the reason."""
 
 
 class ZooKeeperStore:
@@ -97,7 +97,7 @@ class ZooKeeperStore:
                 f"no ZooKeeper at {self._hosts} answered within {self._connection_timeout_ms} ms"
             ) from None
         finally:
-            if not is_open:  # Whoever is told of no session, cancelled or not, must not have one.
+            if not is_open:  # A caller without a session, also a cancelled one, must not leave one open.
                 session.end()
         return session
 
@@ -134,8 +134,8 @@ class ZooKeeperSession:
 
     @property
     def lives_until_ms(self) -> int:
-        notes = self._client.notes
-        return int(notes.last_message_ms + notes.session_timeout_ms)
+        connection = self._client.timed_connection
+        return int(connection.last_message_ms + connection.session_timeout_ms)
 
     @property
     def is_over(self) -> bool:
@@ -197,18 +197,18 @@ class ZooKeeperSession:
             await released
 
     def end(self) -> asyncio.Future[None] | None:
-        """As `close`, without waiting for it: what is done once ZooKeeper knows, or is not waited for any longer."""
+        """As `close`, without waiting: the future is done when ZooKeeper has closed the session, or at a deadline."""
         if self.is_over:
             return None
         is_connected = self._state is SessionState.CONNECTED
         self._finish(SessionState.CLOSED)
-        # Whoever has no connection has nobody to say goodbye to: the session ends by its timeout.
+        # Without a connection the session cannot be closed: it expires.
         return self._release(CLOSE_WAIT_MS_MAX if is_connected else 0)
 
     # Calls.
 
     async def _make_parents(self, path: str) -> None:
-        """Make what is above a path, the chroot included."""
+        """Create the parents of a path, the chroot included."""
         if self._chroot:
             await self._make([*parents(self._chroot), self._chroot], below_chroot=False)
         await self._make(parents(path))
@@ -232,7 +232,7 @@ class ZooKeeperSession:
                 case Create(_, data, ephemeral, sequential):
                     transaction.create(path, data, None, ephemeral, sequential)
                     if not data:
-                        # kazoo would write no bytes; Apache Kafka writes null, and takes no bytes for a broken value.
+                        # kazoo would write empty data; Apache Kafka writes null, and cannot parse empty data.
                         transaction.operations[-1] = transaction.operations[-1]._replace(data=None)
                 case Set(_, data, version):
                     transaction.set_data(path, data, version)
@@ -242,7 +242,7 @@ class ZooKeeperSession:
                     transaction.check(path, version)
         answers = await self._call("", transaction.commit_async)
         for index, answer in enumerate(answers):
-            if isinstance(answer, Exception) and not isinstance(answer, _NOT_THIS_ONE):
+            if isinstance(answer, Exception) and not isinstance(answer, _NOT_THE_REASON):
                 raise _error(answer, operations[index].path, index if numbered else None)
         return [self._result(answer) for answer in answers]
 
@@ -259,18 +259,18 @@ class ZooKeeperSession:
         watches: dict[str, dict[Watch, None]],
         watch: Watch | None,
     ) -> Any:
-        # One callable of ours stands for all watches on a path: kazoo keeps a set, so it never grows.
+        # One callable stands for all watches on a path: kazoo keeps a set, which does not grow then.
         send = partial(call, self._inside(path), watch=fired if watch is not None else None)
         return await self._call(path, send, partial(_remember, watches, path, watch))
 
     async def _call(self, path: str, send: Callable[[], OrderedResult], then: Callable[[], None] | None = None) -> Any:
-        """Send a call; its answer is matched on the loop, so it cannot overtake this."""
+        """Send a call. The answer is matched on the loop, so it cannot arrive before the call is registered."""
         if path:
             check_path(path)
         if self.is_over:
             raise SessionExpired(path)
         if self._state is SessionState.SUSPENDED:
-            # kazoo would keep the call for the next connection; nobody would know how old it is by then.
+            # kazoo would queue the call for the next connection, however late that is.
             raise ConnectionLoss(path)
         future = self._loop.create_future()
         self._pending[send()] = future, then
@@ -285,7 +285,7 @@ class ZooKeeperSession:
     def _outside(self, path: str) -> str:
         return path.removeprefix(self._chroot) or "/"
 
-    # What arrives, on the loop and in order.
+    # Answers and events, on the loop and in order.
 
     def _answered(self, result: OrderedResult) -> None:
         future, then = self._pending.pop(result, (None, None))
@@ -308,10 +308,10 @@ class ZooKeeperSession:
     def _fired(self, watches: dict[str, dict[Watch, None]], event: WatchedEvent) -> None:
         kind = _WATCH_KINDS.get(event.type)
         if kind is None or self.is_over:
-            return  # Lost with the connection: the listeners of the state hear of that.
+            return  # Lost with the connection: listeners are notified of the state.
         path = self._outside(event.path)
         for watch in watches.pop(path, {}):
-            # Through the queue once more: an answer that came first wakes its caller first.
+            # Through the loop's queue: the caller of an earlier answer runs first.
             self._loop.call_soon(watch, WatchEvent(kind, path, self._session_id))
 
     def _changed(self, state: str, session_id: int) -> None:
@@ -345,7 +345,7 @@ class ZooKeeperSession:
         self._pending.clear()
 
     def _release(self, wait_ms_max: int) -> asyncio.Future[None]:
-        """Let kazoo's thread end, from a thread, because it waits; nobody waits for it longer than he wants to."""
+        """Stop kazoo's thread, from another thread because that blocks; the future waits `wait_ms_max` at most."""
         released = self._loop.create_future()
         self._handler.spawn(self._stop_client, released)
         deadline = self._loop.call_later(wait_ms_max / 1000, _resolve, released)
@@ -365,14 +365,14 @@ class ZooKeeperSession:
             self._client.stop()
             self._client.close()
         except kazoo_exceptions.WriterNotClosedException:
-            return  # The server hangs; the thread is a daemon, and the session will expire by itself.
+            return  # The server hangs; the thread is a daemon, and the session expires.
         self._post(_resolve, released)
 
     def _post(self, call: Callable[..., None], *args: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(call, *args)
         except RuntimeError:
-            # The loop is closed: nobody is left to tell.
+            # The loop is closed: the broker has stopped.
             assert self._loop.is_closed()
 
 
@@ -381,7 +381,7 @@ def _stat(stat: ZnodeStat) -> Stat:
 
 
 def _error(error: Exception, path: str, index: int | None) -> CoordinationError:
-    """Ours for kazoo's. What is not a refusal means that nobody knows what became of the call."""
+    """The port's error for kazoo's. Any error that is no refusal leaves the outcome of the call unknown."""
     return _ERRORS.get(type(error), ConnectionLoss)(path, index)
 
 

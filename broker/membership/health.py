@@ -1,13 +1,13 @@
-"""How this broker is: its contact with the coordination store, and whether it serves.
+"""The health of this broker: its contact with the coordination store, and whether it serves.
 
-While the coordination store is away nothing changes in a cluster, and Metadata says of all brokers what it said
-before. So a broker that is asked for its contact reads from the store at that moment, and says what came of it:
+While the coordination store is unreachable a cluster's metadata does not change, so Metadata does not show the
+outage. Therefore a request for the health reads from the store:
 
     the store answers ─► cluster id, own registration, all registrations, controller ─► connected, lost, unregistered
     no answer in time, no connection, no session ─► silent
 
-One reading is under way at a time, and all requests that come meanwhile share it: however often a client asks, the
-store has one reading at a time to answer. A broker that serves while the store is away is serving all the same.
+One reading is in flight at a time, and all requests that arrive meanwhile share it, so clients cannot load the store.
+A broker that serves clients while the store is unreachable counts as serving.
 """
 
 from __future__ import annotations
@@ -25,23 +25,21 @@ from sordini.broker.membership.health_keys import (
     YES,
     StoreFinding,
 )
+from sordini.broker.membership.identity import LocalBroker, broker_id_of
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.broker.topics.metadata_cache import MetadataCache
-from sordini.broker.wiring.inter_broker import Myself
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import ConnectionLoss, CoordinationError, NoNode, SessionExpired
 from sordini.replication.replica_set import ReplicaSet
 
-PATIENCE_MS_MAX = 2_000
-"""How long the store has to answer, at most: commands that ask a broker wait for it in turn."""
-DIGITS_MAX = 10
-"""Of a broker's id; a node with a longer name is no registration."""
+TIMEOUT_MS_MAX = 2_000
+"""How long a reading may take: commands that request the health wait for it."""
 
 
 class StoreReading(NamedTuple):
-    """What one reading from the store came to. `brokers` and `controller` are known while the store answers."""
+    """The result of one reading from the store. `brokers` and `controller` are known if the store answered."""
 
     contact: StoreFinding
     reason: str = ""
@@ -55,45 +53,45 @@ class StoreReading(NamedTuple):
 class StoreProbe:
     """Reads from the coordination store what says whether this broker is in contact with its cluster."""
 
-    def __init__(self, me: Myself, cluster_id: str, contact: StoreContact, session_timeout_ms: int) -> None:
-        self.me = me
+    def __init__(self, local: LocalBroker, cluster_id: str, contact: StoreContact, session_timeout_ms: int) -> None:
+        self.local = local
         self._contact = contact
         self._cluster_id = cluster_id
-        self._patience_ms = min(session_timeout_ms // 2, PATIENCE_MS_MAX)
-        self._under_way: asyncio.Future[StoreReading] | None = None
+        self._timeout_ms = min(session_timeout_ms // 2, TIMEOUT_MS_MAX)
+        self._in_flight: asyncio.Future[StoreReading] | None = None
 
     async def read(self) -> StoreReading:
-        """What a reading finds that began no earlier than the one under way; it takes PATIENCE_MS_MAX at most."""
-        if self._under_way is not None:
-            return await asyncio.shield(self._under_way)
-        under_way = self._under_way = asyncio.get_running_loop().create_future()
+        """The result of the reading in flight, or of a new one; takes TIMEOUT_MS_MAX at most."""
+        if self._in_flight is not None:
+            return await asyncio.shield(self._in_flight)
+        in_flight = self._in_flight = asyncio.get_running_loop().create_future()
         try:
             found = await self._read_in_time()
-            under_way.set_result(found)
+            in_flight.set_result(found)
             return found
         finally:
-            self._under_way = None
-            under_way.cancel()
+            self._in_flight = None
+            in_flight.cancel()
 
     async def _read_in_time(self) -> StoreReading:
         try:
-            async with asyncio.timeout(self._patience_ms / 1000):
+            async with asyncio.timeout(self._timeout_ms / 1000):
                 return await self._read()
         except TimeoutError:
-            reason = f"the store did not answer within {self._patience_ms} ms"
+            reason = f"the store did not answer within {self._timeout_ms} ms"
         except ConnectionLoss:
             reason = "there is no connection to the store"
         except SessionExpired:
             reason = "the session with the store has expired, and there is no new one yet"
         except CoordinationError as error:
             reason = f"the store failed ({error})"
-        if self._contact.lost_tree:  # The store answers, in a session that is not the broker's yet.
+        if self._contact.lost_tree:  # The store answers, in a session in which this broker is not registered.
             return StoreReading(StoreFinding.LOST, self._contact.lost_tree)
         silent_ms = self._contact.silent_ms
         return StoreReading(StoreFinding.SILENT, f"{reason}; silent for {silent_ms} ms" if silent_ms else reason)
 
     async def _read(self) -> StoreReading:
-        session, me = self.me.session, self.me.broker_id
+        session, broker_id = self.local.session, self.local.broker_id
         try:
             found = znodes.decode_cluster_id((await session.get(paths.CLUSTER_ID))[0])
         except NoNode:
@@ -107,22 +105,20 @@ class StoreProbe:
             names = await session.children(paths.BROKER_IDS)
         except NoNode:
             return StoreReading(StoreFinding.LOST, f"the store has no {paths.BROKER_IDS}")
-        brokers = tuple(
-            sorted(int(name) for name in names if name.isascii() and name.isdecimal() and len(name) <= DIGITS_MAX)
-        )
+        brokers = tuple(sorted(broker for name in names if (broker := broker_id_of(name)) is not None))
         controller = await self._controller()
-        stat = await session.exists(paths.broker(me))
+        stat = await session.exists(paths.broker(broker_id))
         if stat is None:
-            reason = f"the store does not have broker {me} registered"
-        elif stat.czxid != self.me.epoch():
-            reason = f"the store has another registration of broker {me}"
+            reason = f"broker {broker_id} is not registered in the store"
+        elif stat.czxid != self.local.epoch():
+            reason = f"the store has another registration of broker {broker_id}"
         else:
             return StoreReading(StoreFinding.CONNECTED, "", brokers, controller)
         return StoreReading(StoreFinding.UNREGISTERED, reason, brokers, controller)
 
     async def _controller(self) -> int | None:
         try:
-            data, _ = await self.me.session.get(paths.CONTROLLER)
+            data, _ = await self.local.session.get(paths.CONTROLLER)
         except NoNode:
             return None
         found = znodes.decode_controller(data)
@@ -130,37 +126,37 @@ class StoreProbe:
 
 
 class BrokerHealth:
-    """What this broker answers when it is asked how it is."""
+    """Answers requests for the health of this broker."""
 
     def __init__(
         self, probe: StoreProbe, metadata: MetadataCache, replicas: ReplicaSet, slices: SliceScheduler
     ) -> None:
-        self._broker_id = probe.me.broker_id
+        self._broker_id = probe.local.broker_id
         self._probe = probe
         self._metadata = metadata
         self._replicas = replicas
         self._slices = slices
-        self.doing: Callable[[], str] = lambda: ""
-        """What the broker is about, in words, while it does not serve: before it is ready and after."""
+        self.activity: Callable[[], str] = lambda: ""
+        """What the broker does while it does not serve, before it is ready and while it stops; otherwise empty."""
 
     async def values(self) -> dict[str, str | None]:
         """The value of each key of `health_keys`. Never raises because of the store."""
-        word = await self._probe.read()
-        reason = await self._why_not_serving(word)
-        is_read = word.brokers is not None
+        reading = await self._probe.read()
+        reason = await self._why_not_serving(reading)
+        is_read = reading.brokers is not None
         return {
             SERVING: f"no: {reason}" if reason else YES,
-            STORE_CONTACT: str(word),
-            STORE_BROKERS: None if word.brokers is None else ",".join(map(str, word.brokers)),
-            STORE_CONTROLLER: (NONE if word.controller is None else str(word.controller)) if is_read else None,
+            STORE_CONTACT: str(reading),
+            STORE_BROKERS: None if reading.brokers is None else ",".join(map(str, reading.brokers)),
+            STORE_CONTROLLER: (NONE if reading.controller is None else str(reading.controller)) if is_read else None,
         }
 
-    async def _why_not_serving(self, word: StoreReading) -> str:
-        """Empty for a broker that serves. Silence of the store is no reason: a restart would only do harm then."""
-        if doing := self.doing():
-            return doing
-        if word.contact is StoreFinding.LOST:
-            return word.reason
+    async def _why_not_serving(self, reading: StoreReading) -> str:
+        """Empty for a broker that serves. A silent store is no reason: a restart would not help."""
+        if activity := self.activity():
+            return activity
+        if reading.contact is StoreFinding.LOST:
+            return reading.reason
         if self._broker_id not in self._metadata.brokers:
             return "no metadata received from a controller yet"
         if self._metadata.controller_id < 0:
@@ -171,7 +167,7 @@ class BrokerHealth:
         return ""
 
     async def _not_led(self) -> tuple[int, str]:
-        """How many partitions this broker should lead and does not, and the name of one."""
+        """How many partitions this broker should lead and does not, and the name of one of them."""
         count, example = 0, ""
         topics = list(self._metadata.topics.items())
         async for name, topic in self._slices.paced(topics, steps_each=lambda item: 1 + len(item[1].partitions)):

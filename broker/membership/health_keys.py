@@ -1,7 +1,7 @@
-"""The names under which a broker says how it is, and the values that begin those of `sordini.store.contact`.
+"""The names under which a broker reports its health, and the values that `sordini.store.contact` begins with.
 
-They are no settings: DescribeConfigs has them for the resource of a broker, and only when a request names them.
-Brokers answer with them (`condition.py`), commands ask for them; this module is all that the two share.
+They are no settings: DescribeConfigs returns them for a broker resource when a request names them.
+Brokers answer with them (`health.py`), and commands request them; this module is all that the two share.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ STORE_CONTROLLER: Final = "sordini.store.controller"
 
 MEANINGS: Final = {
     SERVING: "Whether the broker serves: `yes`, or `no: ` and the reason.",
-    STORE_CONTACT: "What the broker finds when it reads from the coordination store now: connected, silent, lost or "
+    STORE_CONTACT: "The result of reading from the coordination store now: connected, silent, lost or "
     "unregistered, and the reason.",
     STORE_BROKERS: "Ids of the brokers that are registered in the coordination store; null where it cannot be read.",
     STORE_CONTROLLER: "Id of the controller by the coordination store, or `none`; null where it cannot be read.",
 }
-"""The keys, and the documentation that goes with them."""
+"""The keys and their documentation."""
 
 YES: Final = "yes"
 NONE: Final = "none"
@@ -31,10 +31,10 @@ class StoreFinding(Enum):
     """A broker's contact with the coordination store."""
 
     CONNECTED = "connected"
-    """The store answers, and has this broker's cluster and its registration."""
+    """The store answers, and has this broker's cluster and its current registration."""
     SILENT = "silent"
     """The store does not answer, or there is no session with it."""
     LOST = "lost"
-    """The store answers, and what it holds is not the broker's cluster."""
+    """The store answers, and does not hold the broker's cluster."""
     UNREGISTERED = "unregistered"
-    """The store answers, and does not have the broker's present registration."""
+    """The store answers, and does not have the broker's current registration."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sordini.broker.configuration.config import Config
 from sordini.protocol.types import BrokerId
-from sordini.replication.metadata_store import registration
+from sordini.replication.metadata_store import paths, registration
 from sordini.replication.ports import Session
 from sordini.storage.checkpoints import DamagedFile, read_meta
 from sordini.storage.disk import Disk
 from sordini.storage.errors import WrongDirectory
 
-BROKER_SEQUENCE = "/brokers/seqid"
+DIGITS_MAX = 10
+"""Of a broker id."""
 
 
 class Owner(NamedTuple):
@@ -30,10 +31,19 @@ class BrokerIdentity(NamedTuple):
     cluster_id: str
 
 
+class LocalBroker(NamedTuple):
+    """The broker itself, as the parts that send requests or write to the store need it."""
+
+    broker_id: BrokerId
+    epoch: Callable[[], int]
+    """The broker epoch of the current registration."""
+    session: Session
+
+
 def owner_of(disk: Disk, directories: Sequence[str]) -> Owner | None:
     """The cluster that the log directories belong to, by the first meta.properties that names one.
 
-    A directory that cannot be read is passed over: the log manager decides whether it ends the start.
+    A directory that cannot be read is skipped: the log manager decides whether that refuses the start.
     """
     for directory in directories:
         try:
@@ -46,10 +56,10 @@ def owner_of(disk: Disk, directories: Sequence[str]) -> Owner | None:
 
 
 async def find_identity(config: Config, disk: Disk, session: Session) -> BrokerIdentity:
-    """The configured broker id, or the one the log directories were written under, or a fresh one (KIP-89's rule).
+    """The configured broker id, or the one in meta.properties, or a generated one.
 
-    Raises WrongDirectory when a directory's meta.properties cannot be read; whether it belongs to this broker is
-    the log manager's to check.
+    Raises WrongDirectory when a directory's meta.properties cannot be read; the log manager checks whether the
+    directory belongs to this broker.
     """
     cluster_id = await registration.cluster_id(session)
     if config.broker_id >= 0:
@@ -57,9 +67,15 @@ async def find_identity(config: Config, disk: Disk, session: Session) -> BrokerI
     written = _written_id(disk, config.log_directories)
     if written is not None:
         return BrokerIdentity(written, cluster_id)
-    # The node's version is the counter: every write draws a number that nobody drew before.
-    stat = await session.set(BROKER_SEQUENCE, b"")
+    # The znode's version is the counter: every write draws a number that was not drawn before.
+    stat = await session.set(paths.BROKER_SEQUENCE, b"")
     return BrokerIdentity(BrokerId(config.reserved_broker_max_id + stat.version), cluster_id)
+
+
+def broker_id_of(name: str) -> BrokerId | None:
+    """The broker id that a znode below /brokers/ids names; None where the name is no broker id."""
+    is_number = name.isascii() and name.isdecimal() and len(name) <= DIGITS_MAX
+    return BrokerId(int(name)) if is_number else None
 
 
 def _written_id(disk: Disk, directories: Sequence[str]) -> BrokerId | None:

@@ -1,13 +1,12 @@
-"""A broker's place in its cluster: registered, standing for controller, and both anew in every session.
+"""A broker's membership of its cluster: its registration and its controller, renewed in every session.
 
     a session -> registered: the broker epoch -> settings read -> a controller of this session stands for election
-    the session has ended -> commands for the former registration are refused -> a new session, from the top
+    the session expired -> commands for the former registration are refused -> a new session, from the top
 
-A session ends when the coordination store has not heard of the broker for too long; a cluster then gives it up. That
-is no reason to end a broker: it registers anew, with a newer broker epoch, as soon as the store has the tree of its
-cluster (`tree_guard.py`), and meanwhile it leads on in the leader epochs that it has, as Apache Kafka's brokers do;
-`store_contact.py` says why that is safe, and how the store is. Nothing here holds up the loop, however long a store is
-silent.
+A session expires when the store receives nothing from the broker for the session timeout; the cluster then treats the
+broker as failed. The broker does not stop: it registers again, with a newer broker epoch, as soon as the store has the
+tree of its cluster (`tree_guard.py`). Meanwhile it keeps leading in its current leader epochs, as Apache Kafka's
+brokers do; `store_contact.py` says why that is safe. Nothing here blocks the loop, however long a store is silent.
 """
 
 from __future__ import annotations
@@ -35,28 +34,28 @@ from sordini.replication.ports import (
 )
 
 RETRY_DELAY_S = 0.1
-"""After a call that was lost with its connection: long enough not to spin."""
+"""After a call that failed with its connection."""
 RENEWAL_PAUSE_S = 1.0
-"""Between attempts to open a session while the store is away."""
+"""Between attempts to open a session while the store is unreachable."""
 LEAVE_S_MAX = 2.0
-"""For a store to take note that this broker is no controller any more."""
+"""How long the resignation as controller may take."""
 
 
 class MembershipHooks(NamedTuple):
-    """What a place in the cluster means to the rest of the broker."""
+    """What the rest of the broker does at the events of a membership."""
 
     register: Callable[[Session], Awaitable[int]]
-    """Take the broker's id in a session; the broker epoch. Raises RegistrationRefused."""
+    """Register in a session; returns the broker epoch. Raises RegistrationRefused."""
     broker_epoch_changed: Callable[[int], None]
-    """Commands for a broker epoch below this one are for a former life."""
+    """Commands with a lower broker epoch are for a former registration."""
     reload_settings: Callable[[], Awaitable[None]]
-    """What changed in the store while nobody looked."""
+    """Read what changed in the store between two sessions."""
     new_controller: Callable[[Session], Controller]
-    """Somebody who stands for controller in a session."""
+    """The controller that stands for election in a session."""
 
 
 class Membership:
-    """The place of one broker. `join` takes it, `run` keeps it, `leave` gives it up."""
+    """The membership of one broker: `join` registers, `run` renews, `leave` resigns."""
 
     def __init__(
         self,
@@ -75,83 +74,83 @@ class Membership:
         self._log = log
         self._reachable = asyncio.Event()
         self._reachable.set()
-        self._is_over = False
+        self._has_ended = False
         self._opened: Session | None = None
-        """A session that the store opened while it does not take the present one back."""
+        """A new session that the store opened while it refuses the current one."""
         self.broker_epoch = -1
-        """The epoch of this life; between two lives one that nobody else has and no controller accepts."""
+        """The epoch of the current registration; between two registrations one that no controller uses."""
         self.controller: Controller | None = None
-        """Who stands for controller in the session of the moment, or did in the last."""
+        """The controller of the current session, or of the last one."""
         session.on_state(self._session_changed)
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller, as far as it knows."""
+        """Whether this broker is the controller, by its own knowledge."""
         return self.controller is not None and self.controller.is_active
 
     @property
     def cluster(self) -> ClusterState | None:
-        """What the controller in this process knows; None while it is in another."""
+        """The cluster as this process's controller knows it; None while another broker is controller."""
         return None if self.controller is None else self.controller.cluster
 
     async def join(self, registered: Callable[[], None] = lambda: None) -> None:
-        """Take the place; returns once this broker is registered and who is controller has been decided.
+        """Register; returns once this broker is registered and a controller is elected.
 
-        `registered` is called in between: from then on the controller connects and commands. Waits for as long as the
-        store is away. Raises RegistrationRefused, StoreUnusable.
+        `registered` is called in between: from then on the controller connects and sends commands. Waits for as long as
+        the store is unreachable. Raises RegistrationRefused, StoreUnusable.
         """
-        anew = False
-        while not await self._take_place(self._session.current, registered, anew=anew):
+        is_renewal = False
+        while not await self._register(self._session.current, registered, is_renewal=is_renewal):
             await self._renew()
-            anew = True
+            is_renewal = True
 
     async def run(self) -> None:
-        """Keep the place through all sessions, until cancelled. Raises as `join`."""
+        """Renew the registration through all sessions, until cancelled. Raises as `join`."""
         while True:
-            await self._place_lost()
-            taken = False
-            while not taken:
+            await self._registration_lost()
+            is_registered = False
+            while not is_registered:
                 await self._renew()
-                taken = await self._take_place(self._session.current, lambda: None, anew=True)
+                is_registered = await self._register(self._session.current, lambda: None, is_renewal=True)
 
     async def leave(self) -> None:
         """Resign as controller, so that another can be elected at once. The registration ends with the session.
 
-        A store that hangs is not waited for: then the reign ends with the session, too.
+        A store that hangs is not waited for: the controllership then ends with the session, too.
         """
         if self.controller is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LEAVE_S_MAX):
                     await self.controller.stop()
 
-    async def _place_lost(self) -> None:
-        """Wait until the session is over or the registration gone, and end what goes with it."""
+    async def _registration_lost(self) -> None:
+        """Wait until the session has ended or the registration is lost, and end what belongs to it."""
         controller = self.controller
         assert controller is not None, "not joined"
         lost = self._guard.registration_lost(self._session.current, self._store)
         self._opened = await _first_of(controller.wait_closed(), lost)
-        self._end_life()
+        self._end_registration()
         await controller.stop()
 
-    async def _take_place(self, session: Session, registered: Callable[[], None], *, anew: bool) -> bool:
-        """Whether this session lasted until all was done."""
+    async def _register(self, session: Session, registered: Callable[[], None], *, is_renewal: bool) -> bool:
+        """Register and elect a controller; whether the session lasted until then."""
         while True:
             try:
-                self._become(await self._hooks.register(session))
+                self._became_registered(await self._hooks.register(session))
                 registered()
-                if anew:
+                if is_renewal:
                     await self._hooks.reload_settings()
                 self.controller = self._hooks.new_controller(session)
                 await self.controller.start()
             except SessionExpired:
                 return False
             except NoNode as error:
-                # The tree went away in the middle of it.
-                self._log.warning("coordination store lacks a node of every cluster", path=error.path)
+                # The tree was lost meanwhile.
+                self._log.warning("coordination store lacks a znode that every cluster has", path=error.path)
                 await asyncio.sleep(RENEWAL_PAUSE_S)
                 return False
             except ConnectionLoss:
-                # Nobody knows what was done; each step finds what it did before.
+                # The outcome of the call is unknown; each step checks for what it has done before.
                 await asyncio.sleep(RETRY_DELAY_S)
                 if not self._reachable.is_set():
                     self._opened = await _first_of(self._reachable.wait(), self._guard.refused(session, self._store))
@@ -160,19 +159,19 @@ class Membership:
             else:
                 return True
 
-    def _become(self, broker_epoch: int) -> None:
+    def _became_registered(self, broker_epoch: int) -> None:
         if broker_epoch != self.broker_epoch:
             session = f"{self._session.session_id:#x}"
-            self._log.info("registered", session=session, broker_epoch=broker_epoch, version=__version__)
+            self._log.info("broker registered", session=session, broker_epoch=broker_epoch, version=__version__)
         self.broker_epoch = broker_epoch
         self._hooks.broker_epoch_changed(broker_epoch)
         self._contact.registered()
 
     async def _renew(self) -> None:
-        """Go on with a new session, however long the store is away or lacks the cluster's tree. One line per reason."""
-        self._end_life()
+        """Open a new session, however long the store is unreachable or lacks the cluster's tree; logs a reason once."""
+        self._end_registration()
         await self._session.current.close()
-        told = ""
+        logged = ""
         while True:
             session, self._opened = self._opened, None
             try:
@@ -181,21 +180,21 @@ class Membership:
             except CoordinationError as error:
                 if session is not None:
                     await session.close()
-                if told != str(error):
-                    told = str(error)
-                    self._log.warning("no new session with the coordination store yet, trying on", reason=told)
+                if logged != str(error):
+                    logged = str(error)
+                    self._log.warning("no new session with the coordination store yet; retrying", reason=logged)
                 await asyncio.sleep(RENEWAL_PAUSE_S)
             else:
                 self._session.replace(session)
-                self._is_over = False
+                self._has_ended = False
                 return
 
-    def _end_life(self) -> None:
-        """The session has expired: told by its state, or by a call that was faster to hear of it."""
-        if self._is_over:
+    def _end_registration(self) -> None:
+        """The session has expired, by its state or by a call that failed."""
+        if self._has_ended:
             return
-        self._is_over = True
-        # From here on nothing that was meant for the former registration may begin a term.
+        self._has_ended = True
+        # From here on no command for the former registration may make this broker a leader or follower.
         self.broker_epoch += 1
         self._hooks.broker_epoch_changed(self.broker_epoch)
         self._contact.expired()
@@ -210,7 +209,7 @@ class Membership:
                 self._contact.disconnected(self._session.lives_until_ms)
             case SessionState.EXPIRED:
                 self._reachable.set()
-                self._end_life()
+                self._end_registration()
             case SessionState.CLOSED:
                 self._reachable.set()
             case _:
@@ -218,7 +217,7 @@ class Membership:
 
 
 async def _first_of(other: Coroutine[Any, Any, object], opening: Coroutine[Any, Any, Session | None]) -> Session | None:
-    """Wait for either; the session that the second came to, if it did. Raises what the first raises."""
+    """Wait for either; returns the session of the second, if it finished. Raises what the first raises."""
     first, second = asyncio.ensure_future(other), asyncio.ensure_future(opening)
     try:
         await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)

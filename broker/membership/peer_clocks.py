@@ -1,17 +1,17 @@
-"""How far the clocks of the other brokers are from this one's, by what all wrote when they registered.
+"""How far the clocks of the other brokers are from this one's, by the timestamps of the registrations.
 
-A registration holds the time of its broker's clock, and the store notes the time of its own when it creates the node:
+A registration holds the time of its broker's clock, and the store adds the time of its own when it creates the znode:
 
-    skew = timestamp in the node - time of its creation      the broker's clock against the store's, or less than
-                                                             that by the time that the write took
+    skew = timestamp in the znode - creation time            the broker's clock against the store's, less the time
+                                                             that the write took
     difference = skew of the other broker - own skew         the store's clock cancels out
 
-So a write that took long makes a clock look behind, and never ahead. How long this broker's own took is known; of
-another's it is not. A clock that is behind by little more than a second is therefore told of by the broker that is
-behind, which sees the others ahead, unless that one is an Apache Kafka.
+So a slow write makes a clock seem behind, never ahead. The duration of this broker's own write is known, that of
+another broker's is not. A clock that is behind by little more than a second is therefore reported by the broker that
+is behind, which sees the others ahead, unless that broker is an Apache Kafka broker.
 
-Each broker reads all registrations whenever one comes or goes. A clock that is set right, or goes wrong, while its
-broker runs shows with its next registration.
+Each broker reads all registrations whenever one is created or deleted. A clock that changes while its broker runs is
+noticed at the broker's next registration.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ import asyncio
 import contextlib
 from typing import Final, NamedTuple
 
+from sordini.broker.membership.identity import broker_id_of
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import CoordinationError, Log, NoNode, Session, SessionState, WatchEvent
 
 DIFFERENCE_MS_MAX: Final = 1_000
-"""Clocks that are further apart are worth a warning: timestamps of records, and retention by them, are off by that."""
+"""Larger differences are logged: timestamps of records, and retention by time, are off by as much."""
 WRITE_MS_MAX: Final = 1_000
-"""How long another broker's registration may have taken to be written, where that is not known."""
-DIGITS_MAX: Final = 10
-"""Of a broker's id; a node with a longer name is no registration."""
+"""How long the write of another broker's registration is assumed to take at most."""
 
 
-class Registered(NamedTuple):
+class ClockReading(NamedTuple):
     """One broker's registration: its epoch, and its clock against the store's."""
 
     broker_epoch: int
@@ -41,7 +40,7 @@ class Registered(NamedTuple):
 
 
 class PeerClocks:
-    """The clocks of all registered brokers. `run` keeps `differences_ms` up to date, and warns."""
+    """The clocks of all registered brokers. `run` updates `differences_ms` and logs warnings."""
 
     def __init__(self, session: Session, broker_id: BrokerId, log: Log) -> None:
         self._session = session
@@ -49,39 +48,39 @@ class PeerClocks:
         self._log = log
         self._changed = asyncio.Event()
         self._changed.set()
-        self._judged: dict[BrokerId, tuple[int, int]] = {}
-        """The epochs, own and other, by which each broker's clock was judged last."""
+        self._compared: dict[BrokerId, tuple[int, int]] = {}
+        """The broker epochs, own and other, of the last comparison with each broker."""
         self.differences_ms: dict[BrokerId, int] = {}
         """By how much each other broker's clock is ahead of this one's."""
         self.write_ms = WRITE_MS_MAX
-        """How long this broker's own registration took to be written."""
+        """How long the write of this broker's own registration took."""
         session.on_state(self._session_changed)
 
     async def run(self) -> None:
-        """Read registrations as they come and go, until cancelled."""
+        """Read registrations whenever they change, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
             with contextlib.suppress(CoordinationError):
                 await self._read()
-            # After a failure the next session, or this one's next connection, says when to read again.
+            # After a failure the next connection of this session or the next session triggers a reading.
 
     async def _read(self) -> None:
-        found: dict[BrokerId, Registered] = {}
+        found: dict[BrokerId, ClockReading] = {}
         for name in await self._session.children(paths.BROKER_IDS, watch=self._fired):
-            if not (name.isascii() and name.isdecimal() and len(name) <= DIGITS_MAX):
+            broker = broker_id_of(name)
+            if broker is None:
                 continue
-            broker = BrokerId(int(name))
             try:
                 data, stat = await self._session.get(paths.broker(broker))
             except NoNode:
                 continue
             written_ms = znodes.decode_registration_time(broker, data)
             if not isinstance(written_ms, Malformed):
-                found[broker] = Registered(stat.czxid, written_ms - stat.created_ms)
-        self._judge(found)
+                found[broker] = ClockReading(stat.czxid, written_ms - stat.created_ms)
+        self._compare(found)
 
-    def _judge(self, found: dict[BrokerId, Registered]) -> None:
+    def _compare(self, found: dict[BrokerId, ClockReading]) -> None:
         own = found.pop(self._broker_id, None)
         if own is None:
             self.differences_ms = {}
@@ -89,18 +88,18 @@ class PeerClocks:
         self.differences_ms = {broker: other.skew_ms - own.skew_ms for broker, other in sorted(found.items())}
         for broker, difference_ms in self.differences_ms.items():
             epochs = own.broker_epoch, found[broker].broker_epoch
-            if self._judged.get(broker) != epochs and self._is_apart(difference_ms):
+            if self._compared.get(broker) != epochs and self._is_apart(difference_ms):
                 self._log.warning(
                     "clock of another broker differs from this one's",
                     broker=broker,
                     ahead_ms=difference_ms,
                     allowed_ms=DIFFERENCE_MS_MAX,
                 )
-            self._judged[broker] = epochs
-        self._judged = {broker: epochs for broker, epochs in self._judged.items() if broker in found}
+            self._compared[broker] = epochs
+        self._compared = {broker: epochs for broker, epochs in self._compared.items() if broker in found}
 
     def _is_apart(self, difference_ms: int) -> bool:
-        """Whether clocks are too far apart whatever the two writes took."""
+        """Whether the clocks are too far apart however long the two writes took."""
         return not -DIFFERENCE_MS_MAX - WRITE_MS_MAX <= difference_ms <= DIFFERENCE_MS_MAX + self.write_ms
 
     def _fired(self, _event: WatchEvent) -> None:

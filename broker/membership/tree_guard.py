@@ -1,15 +1,15 @@
-"""Keeps a running broker out of trees that are not its cluster's, and finds out that its own is gone.
+"""Keeps a running broker out of trees that are not its cluster's, and notices that its own tree is lost.
 
-A coordination store that lost its data, was restored from an older backup, or stands for another cluster does not say
-so. It shows in three ways:
+A coordination store that lost its data, was restored from an older backup, or belongs to another cluster gives no
+explicit error. There are three symptoms:
 
-  - the session has expired, and the next one finds another tree: `wait_for_cluster_tree` waits until it is the cluster's again;
-  - the session lives, and the registration is gone with the tree: `registration_lost` returns;
-  - the store opens new sessions and never takes this one back. A ZooKeeper server does that to every client that has
-    seen a later transaction than the server has, and its data is older than the client's session then. The client is
-    not told, and tries for ever: `registration_lost` returns with a session that the store opened instead.
+  - the session has expired, and the next one finds another tree: `wait_for_cluster_tree` waits for the cluster's tree;
+  - the session is valid, and the registration is lost with the tree: `registration_lost` returns;
+  - the store opens new sessions and refuses this one. A ZooKeeper server refuses every client that has seen a later
+    transaction than the server, whose data is then older than the client's session. The client gets no error and
+    retries without end: `registration_lost` returns with a new session that the store has opened.
 
-Nothing is written before the tree is the cluster's; the broker serves on meanwhile.
+Nothing is written before the tree is the cluster's; the broker keeps serving meanwhile.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from sordini.replication.ports import (
     SessionState,
 )
 
-LOOK_PAUSE_S = 1.0
+RETRY_PAUSE_S = 1.0
 """Between two readings of a tree that is not the cluster's, and between two attempts to open a session."""
 REFUSED_S = 3.0
-"""For how long a store that opens new sessions may take to take back one that is over by this broker's clock. A
+"""How long a store that opens new sessions may take to accept one that has expired by this broker's clock. A
 ZooKeeper client tries all servers again within a second or two."""
 
 
 class TreeGuard:
-    """The tree of one broker's cluster."""
+    """Checks the tree and the registration of one broker."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class TreeGuard:
         clock: Clock,
         log: Log,
     ) -> None:
-        """`holds_replicas`: whether this broker has replicas of any topic; `contact` gets to know of a lost tree."""
+        """`holds_replicas`: whether this broker has replicas of any topic; a lost tree is reported to `contact`."""
         self._cluster_id = cluster_id
         self._broker_id = broker_id
         self._holds_replicas = holds_replicas
@@ -63,14 +63,14 @@ class TreeGuard:
     async def wait_for_cluster_tree(self, session: Session) -> None:
         """Wait until the tree of this session is the cluster's. Raises SessionExpired, ConnectionLoss."""
         while reason := await mismatch(session, self._cluster_id, holds_replicas=self._holds_replicas()):
-            self._found(reason)
-            await asyncio.sleep(LOOK_PAUSE_S)
-        self._found("")
+            self._report(reason)
+            await asyncio.sleep(RETRY_PAUSE_S)
+        self._report("")
 
     async def registration_lost(self, session: Session, store: CoordinationStore) -> Session | None:
-        """Wait until this broker's registration is gone, or the session is over.
+        """Wait until this broker's registration is lost, or the session has ended.
 
-        A session that the store opened, where it does not take this one back; the caller closes it.
+        Returns a new session when the store refuses this one; the caller closes it.
         """
         changed = asyncio.Event()
         session.on_state(lambda _: changed.set())
@@ -79,46 +79,44 @@ class TreeGuard:
             match session.state:
                 case SessionState.CONNECTED:
                     if await self._is_unregistered(session, changed):
-                        self._log.warning("registration is gone from the coordination store; registering anew")
+                        self._log.warning("registration lost in the coordination store; registering again")
                         return None
                 case SessionState.SUSPENDED:
-                    other = await self._opened_instead(session, store, changed)
+                    other = await self._replacement(session, store, changed)
                     if other is not None:
                         return other
                 case _:
                     return None
 
     async def refused(self, session: Session, store: CoordinationStore) -> Session:
-        """Wait until the store does not take this session back: one that it opened, which the caller closes."""
+        """Wait until the store refuses this session; returns a new one, which the caller closes."""
         changed = asyncio.Event()
         session.on_state(lambda _: changed.set())
         while True:
             changed.clear()
             if session.state is SessionState.SUSPENDED:
-                other = await self._opened_instead(session, store, changed)
+                other = await self._replacement(session, store, changed)
                 if other is not None:
                     return other
             else:
                 await changed.wait()
 
     async def _is_unregistered(self, session: Session, changed: asyncio.Event) -> bool:
-        """Whether it is, now; if not, returns with the next change of the registration or the session."""
+        """Whether the broker is unregistered; if not, returns at the next change of the registration or the session."""
         try:
             found = await session.exists(paths.broker(self._broker_id), watch=lambda _: changed.set())
         except (ConnectionLoss, SessionExpired):
             found = None
             if session.state is SessionState.CONNECTED:
-                await asyncio.sleep(LOOK_PAUSE_S)  # The state follows the call, on the loop.
+                await asyncio.sleep(RETRY_PAUSE_S)  # The state changes after the call fails, on the loop.
             return False
         if found is None or found.ephemeral_owner != session.session_id:
             return True
         await changed.wait()
         return False
 
-    async def _opened_instead(
-        self, session: Session, store: CoordinationStore, changed: asyncio.Event
-    ) -> Session | None:
-        """Wait while the session may live; then a new one, if the store opens it and does not take this one back."""
+    async def _replacement(self, session: Session, store: CoordinationStore, changed: asyncio.Event) -> Session | None:
+        """Wait while the session may be valid; then a new one, if the store opens it and refuses this one."""
         lives_until_ms = session.lives_until_ms
         if lives_until_ms is None:
             await changed.wait()
@@ -128,7 +126,7 @@ class TreeGuard:
         try:
             other = await store.open_session()
         except CoordinationError:
-            await _within(changed, LOOK_PAUSE_S)
+            await _within(changed, RETRY_PAUSE_S)
             return None
         try:
             if await _within(changed, REFUSED_S) or session.state is not SessionState.SUSPENDED:
@@ -138,19 +136,18 @@ class TreeGuard:
             await other.close()
             raise
         self._log.warning(
-            "coordination store opens new sessions and does not take this broker's back: its data is older than the "
-            "session"
+            "coordination store accepts new sessions and refuses this broker's: its data is older than the session"
         )
         return other
 
-    def _found(self, reason: str) -> None:
-        """Say what is wrong with the tree, once, and once that it is mended."""
+    def _report(self, reason: str) -> None:
+        """Log what is wrong with the tree, once, and once that it is restored."""
         if reason == self._contact.lost_tree:
             return
         if reason:
             self._log.error(
-                "coordination store does not have this cluster's tree (wrong chroot, or restore its data): writing "
-                "nothing there, serving on until it is restored",
+                "coordination store does not have this cluster's tree (wrong chroot, or restore its data): nothing is "
+                "written there, the broker keeps serving",
                 reason=reason,
                 cluster=self._cluster_id,
             )
@@ -160,7 +157,7 @@ class TreeGuard:
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:
-    """Whether the event comes in that time."""
+    """Whether the event is set within that time."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), max(0.0, seconds))
     return event.is_set()

@@ -1,0 +1,8 @@
+"""The operating system's side of a broker: the process, its signals, its files and its child processes.
+
+broker_process.py    `sordini serve`: one broker in the foreground or as a daemon
+dev_cluster.py       `sordini dev`: several brokers in one process
+daemon.py            forking into the background; signals.py, pid_file.py, descriptors.py (file descriptor limits)
+logging.py           log lines; log_writer.py writes them without ever waiting for their reader
+child_processes.py   processes for CPU-bound work: compaction, and jobs on records
+"""

@@ -13,14 +13,12 @@ import gc
 import os
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sordini.broker.clock import SystemClock
-from sordini.broker.configuration.config import SETTINGS, Config, build_config
-from sordini.broker.configuration.environment import environment_entries, unknown_names
-from sordini.broker.configuration.protection import is_without_effect
-from sordini.broker.configuration.settings import ConfigError, read_properties
+from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.kazoo_lines import KazooLines
 from sordini.broker.coordination.store_location import STORE_FILE, moved_to, refuse_moved
@@ -29,6 +27,7 @@ from sordini.broker.network.sd_notify import ServiceManager
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import pid_file
 from sordini.broker.process.child_processes import CleaningChildren
+from sordini.broker.process.config_loading import LoadedConfig, choose_loop, load_config, log_ignored_keys, read_entries
 from sordini.broker.process.daemon import (
     StartReport,
     detach,
@@ -55,10 +54,10 @@ EXIT_CLEAN, EXIT_FAILED, EXIT_CONFIG = 0, 1, 2
 
 
 class Launch(NamedTuple):
-    """How the process is to behave; what the broker is to do is the configuration's."""
+    """Options of the process; the broker's are in the configuration."""
 
     started_ms: int
-    """When it was started, on the monotonic clock."""
+    """When the process started, on the monotonic clock."""
     log_level: str = "info"
     log_form: str = "text"
     log_file: str | None = None
@@ -66,20 +65,8 @@ class Launch(NamedTuple):
     is_daemon: bool = False
 
 
-class LoadedConfig(NamedTuple):
-    """A configuration that was read."""
-
-    config: Config
-    explicit: frozenset[str]
-    """The keys that were set."""
-    unknown: list[str]
-    """Keys, and names in the environment that look like keys, which nobody knows."""
-    without_effect: list[str]
-    """Keys of Apache Kafka's that were set and do nothing here."""
-
-
 def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch) -> int:
-    """Run a broker until it is told to stop, or start a daemon that does; the exit code.
+    """Run a broker until it is stopped, or start a daemon that does; returns the exit code.
 
     Raises ConfigError for a wrong configuration.
     """
@@ -93,13 +80,13 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
     if outcome.is_ready:
         sys.stdout.write(outcome.line)
         return EXIT_CLEAN
-    silent = f"sordini: the broker ended before it was ready: {launch.log_file} may say why\n"
+    silent = f"sordini: the broker ended before it was ready: see {launch.log_file}\n"
     sys.stderr.write(shown_lines(outcome.line or silent))
     return EXIT_FAILED
 
 
 class StandardReport:
-    """A broker in the foreground tells its terminal, or the pipe in its place, which need not be read."""
+    """Reports to the terminal, or to the pipe in its place, which may have no reader."""
 
     def ready(self, line: str) -> None:
         standard_output().write(line)
@@ -108,66 +95,8 @@ class StandardReport:
         sys.stderr.write(shown_lines(line))
 
 
-def read_entries(properties: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Key and text of every entry given, overrides over the environment's over the file's. Raises ConfigError."""
-    entries: dict[str, str] = {}
-    if properties is not None:
-        disk = SystemDisk()
-        try:
-            file = disk.open(properties, writable=False)
-        except OSError as error:
-            raise ConfigError(f"{properties}: {error.strerror}") from None
-        try:
-            entries.update(read_properties(file.read_at(0, file.size()).decode()))
-        except (ConfigError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{properties}: {error}") from None
-        finally:
-            file.close()
-    entries.update(environment_entries(environment))
-    for override in overrides:
-        key, separator, text = override.partition("=")
-        if not separator or not key.strip():
-            raise ConfigError(f"--override {override!r} is not valid: allowed is KEY=VALUE")
-        entries[key.strip()] = text
-    return entries
-
-
-def load_config(entries: Mapping[str, str]) -> LoadedConfig:
-    """The configuration that entries make. Raises ConfigError."""
-    config, unknown = build_config(entries)
-    return LoadedConfig(
-        config,
-        frozenset(entries) & SETTINGS.keys(),
-        unknown + unknown_names(os.environ),
-        sorted(filter(is_without_effect, entries)),
-    )
-
-
-def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
-    """Name what was given and will not be as somebody may expect."""
-    for key in given.unknown:
-        log.warning("unknown configuration key", key=key)
-    if given.config.is_format_overruled:
-        log.warning("from protocol 3.0 on the message format is 2", key="log.message.format.version")
-    if given.without_effect:
-        log.info("configuration keys without effect here", keys=", ".join(given.without_effect))
-
-
-def choose_loop(config: Config) -> type[asyncio.AbstractEventLoop] | None:
-    """The loop to run on: uvloop where it is installed, unless the configuration says otherwise."""
-    if config.event_loop != "asyncio":
-        try:
-            import uvloop  # Late: it is an optional library on some platforms.
-        except ImportError:
-            if config.event_loop == "uvloop":
-                raise ConfigError("sordini.event.loop='uvloop' is not valid here: uvloop is not installed") from None
-        else:
-            return uvloop.Loop
-    return asyncio.SelectorEventLoop
-
-
 def _absolute(given: LoadedConfig, launch: Launch) -> tuple[LoadedConfig, Launch]:
-    """The same with whole paths: a daemon leaves the directory it was started in."""
+    """The same with absolute paths: a daemon changes its working directory."""
     directories = [os.path.abspath(path) for path in given.config.log_directories]  # noqa: PTH100 - text, as configured.
     cordoned = [os.path.abspath(path) for path in given.config.cordoned_directories]  # noqa: PTH100
     config = dataclasses.replace(
@@ -179,7 +108,7 @@ def _absolute(given: LoadedConfig, launch: Launch) -> tuple[LoadedConfig, Launch
 
 
 def _run_process(given: LoadedConfig, launch: Launch, report: StartReport) -> int:
-    """The life of the process that is the broker, from its first open file on; the exit code."""
+    """Run the process that is the broker; returns the exit code."""
     disk = SystemDisk()
     open_missing_standard_files(disk)
     errors = standard_error()
@@ -210,7 +139,7 @@ def _run_process(given: LoadedConfig, launch: Launch, report: StartReport) -> in
 def _open_log_file(disk: SystemDisk, config: Config, launch: Launch) -> LogFile | None:
     if launch.log_file is None:
         return None
-    with contextlib.suppress(OSError):  # The server will say what is wrong with it.
+    with contextlib.suppress(OSError):  # The server reports what is wrong with the directory.
         disk.make_directory(config.log_directories[0])
     log_file = LogFile(disk, launch.log_file)
     if launch.is_daemon:
@@ -220,9 +149,9 @@ def _open_log_file(disk: SystemDisk, config: Config, launch: Launch) -> LogFile 
 
 
 def _claim_pid_files(disk: SystemDisk, config: Config, launch: Launch) -> tuple[list[PidFile], str]:
-    """The pid file that was asked for and the one in the first log directory; and why the latter is not there.
+    """The requested pid file and the one in the first log directory; and why the latter could not be written.
 
-    Raises PidFileRefused, and OSError for the one that was asked for.
+    Raises PidFileRefused, and OSError for the requested one.
     """
     claimed: list[PidFile] = []
     in_directory = f"{config.log_directories[0]}/{pid_file.NAME}"
@@ -233,7 +162,7 @@ def _claim_pid_files(disk: SystemDisk, config: Config, launch: Launch) -> tuple[
             disk.make_directory(config.log_directories[0])
             claimed.append(pid_file.claim(disk, in_directory, os.getpid()))
         except OSError as error:
-            return claimed, str(error)  # Whether a broken directory is fatal is for the log manager to say.
+            return claimed, str(error)  # The log manager decides whether a broken directory is fatal.
     except PidFileRefused:
         for file in claimed:
             file.remove()
@@ -242,35 +171,35 @@ def _claim_pid_files(disk: SystemDisk, config: Config, launch: Launch) -> tuple[
 
 
 class ProcessContext(NamedTuple):
-    """What one process has for its whole life."""
+    """What belongs to the process as a whole."""
 
     launch: Launch
     disk: SystemDisk
     log: Logger
     log_file: LogFile | None
     report: StartReport
-    finding: str
-    """What went wrong early and is told once the broker is ready."""
+    pid_file_error: str
+    """Why there is no pid file in the log directory, logged once the broker is ready; otherwise empty."""
     is_advertised_by_name: bool
     """Whether `advertised.listeners` is set."""
 
 
-def _run_loop(given: LoadedConfig, life: ProcessContext) -> int:
+def _run_loop(given: LoadedConfig, process: ProcessContext) -> int:
     try:
         new_loop = choose_loop(given.config)
     except ConfigError as error:
-        life.report.failed(f"sordini: {error}\n")
+        process.report.failed(f"sordini: {error}\n")
         return EXIT_CONFIG
-    descriptors = allow_open_files(given.config, life.log)
-    # What was imported lives for ever: the collector need not look at it again and again.
+    descriptors = allow_open_files(given.config, process.log)
+    # Imported modules are never freed: the garbage collector need not scan them.
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(_run(given, life, descriptors))
+        return runner.run(_run(given, process, descriptors))
 
 
-async def _run(given: LoadedConfig, life: ProcessContext, descriptors: Descriptors) -> int:
-    config, log, clock, disk = given.config, life.log, SystemClock(), life.disk
+async def _run(given: LoadedConfig, process: ProcessContext, descriptors: Descriptors) -> int:
+    config, log, clock, disk = given.config, process.log, SystemClock(), process.disk
     loop = asyncio.get_running_loop()
 
     async def open_store() -> CoordinationStore:
@@ -291,37 +220,37 @@ async def _run(given: LoadedConfig, life: ProcessContext, descriptors: Descripto
     stop, manager = asyncio.Event(), ServiceManager(os.environ)
     reactions = SignalActions(
         stop=lambda: _stop(stop, manager),
-        reopen=lambda: _reopen(life),
-        before_forced_exit=lambda reason: _last_words(server, reason),
+        reopen=lambda: _reopen(process),
+        before_forced_exit=lambda reason: _before_forced_exit(server, reason),
     )
     SignalThread(loop, reactions, clock, config.shutdown_deadline_ms).start()
     try:
-        await server.run(stop, lambda: _ready(server, manager, life, clock))
+        await server.run(stop, lambda: _ready(server, manager, process, clock))
     except StartRefused as error:
-        if life.log_file is not None:
-            log.error("the broker failed", reason=str(error))  # noqa: TRY400 - foreseen: its text says it all.
-        life.report.failed(f"sordini: {error}\n")
+        if process.log_file is not None:
+            log.error("broker failed", reason=str(error))  # noqa: TRY400 - foreseen: its text says it all.
+        process.report.failed(f"sordini: {error}\n")
         return EXIT_FAILED
-    if life.log_file is not None:
-        log.info("stopped")
+    if process.log_file is not None:
+        log.info("broker stopped")
     return EXIT_CLEAN
 
 
-def _ready(server: Server, manager: ServiceManager, life: ProcessContext, clock: SystemClock) -> None:
-    """Tell everybody who waits for it."""
+def _ready(server: Server, manager: ServiceManager, process: ProcessContext, clock: SystemClock) -> None:
+    """Notify the starter, the service manager and the log."""
     identity = server.identity
     assert identity is not None
-    seconds = (clock.monotonic_ms() - life.launch.started_ms) / 1000
+    seconds = (clock.monotonic_ms() - process.launch.started_ms) / 1000
     listeners = ", ".join(str(endpoint) for endpoint in server.bound)
-    advertised = _advertised(server, life)
+    advertised = _advertised(server, process)
     line = f"broker {identity.broker_id} of cluster {identity.cluster_id} listens on {listeners}{advertised}"
-    life.report.ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
+    process.report.ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
     manager.notify(READY=1, STATUS=line)
     if manager.watchdog_s is not None:
         _beat(manager, manager.watchdog_s / 2)
-    if life.log_file is not None:
-        life.log.info(
-            "ready",
+    if process.log_file is not None:
+        process.log.info(
+            "broker ready",
             broker=identity.broker_id,
             cluster=identity.cluster_id,
             listeners=listeners,
@@ -329,25 +258,25 @@ def _ready(server: Server, manager: ServiceManager, life: ProcessContext, clock:
             seconds=round(seconds, 2),
             process=os.getpid(),
         )
-    if life.finding:
-        life.log.warning("no pid file in the log directory", reason=life.finding)
+    if process.pid_file_error:
+        process.log.warning("no pid file in the log directory", reason=process.pid_file_error)
 
 
-def _advertised(server: Server, life: ProcessContext) -> str:
-    """Where clients are sent, if that is not where the broker listens, and what to set if it is only a guess.
+def _advertised(server: Server, process: ProcessContext) -> str:
+    """The advertised addresses if they differ from the bound ones, and what to set if they are defaults.
 
-    A bootstrap address that works and an advertised one that does not is what keeps clients of a container away.
+    A reachable bootstrap address with an unreachable advertised one is the usual fault with containers.
     """
     if set(server.advertised) <= set(server.bound):
         return ""
-    told = f" and advertises {', '.join(str(endpoint) for endpoint in server.advertised)}"
-    if life.is_advertised_by_name:
-        return told
-    return f"{told} (clients elsewhere need advertised.listeners, or KAFKA_ADVERTISED_LISTENERS in the environment)"
+    text = f" and advertises {', '.join(str(endpoint) for endpoint in server.advertised)}"
+    if process.is_advertised_by_name:
+        return text
+    return f"{text} (clients elsewhere need advertised.listeners, or KAFKA_ADVERTISED_LISTENERS in the environment)"
 
 
 def _beat(manager: ServiceManager, interval_s: float) -> None:
-    """Tell the service manager twice in its interval that the loop still turns."""
+    """Send WATCHDOG=1 to the service manager twice in its interval, as long as the loop runs."""
     manager.notify(WATCHDOG=1)
     asyncio.get_running_loop().call_later(interval_s, _beat, manager, interval_s)
 
@@ -357,29 +286,29 @@ def _stop(stop: asyncio.Event, manager: ServiceManager) -> None:
     stop.set()
 
 
-def _reopen(life: ProcessContext) -> None:
-    """After logrotate has moved the log file away; without a log file there is nothing to do."""
-    if life.log_file is None:
+def _reopen(process: ProcessContext) -> None:
+    """Reopen the log file after logrotate has renamed it; without a log file there is nothing to do."""
+    if process.log_file is None:
         return
     try:
-        life.log_file.reopen()
+        process.log_file.reopen()
     except OSError as error:
-        life.log.error("log file not reopened", file=life.log_file.path, reason=str(error))  # noqa: TRY400 - as above.
+        process.log.error("log file not reopened", file=process.log_file.path, reason=str(error))  # noqa: TRY400 - as above.
         return
-    life.log.info("log file reopened", file=life.log_file.path)
+    process.log.info("log file reopened", file=process.log_file.path)
 
 
-def _last_words(server: Server, reason: str) -> None:
-    """The process ends right after it."""
+def _before_forced_exit(server: Server, reason: str) -> None:
+    """Write what was not finished; the process ends right after it."""
     write_before_exit(
-        f"sordini: stop forced after {reason}, not finished: {server.doing}; the next start recovers it\n"
+        f"sordini: stop forced after {reason}, not finished: {server.activity}; the next start recovers it\n"
     )
 
 
 async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock, log: Logger) -> CoordinationStore:
-    """ZooKeeper where one is configured, and otherwise the embedded store in the first log directory."""
+    """ZooKeeper if it is configured, otherwise the embedded store in the first log directory."""
     if config.zookeeper_connect:
-        from sordini.broker.coordination.zookeeper import ZooKeeperStore  # Late: kazoo takes its time to import.
+        from sordini.broker.coordination.zookeeper import ZooKeeperStore  # Late: kazoo is slow to import.
 
         KazooLines(log, asyncio.get_running_loop().call_soon_threadsafe).install()
         return ZooKeeperStore(

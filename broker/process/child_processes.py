@@ -1,9 +1,9 @@
-"""Processes beside the broker for work that would hold its loop: compaction, and jobs on records.
+"""Child processes for CPU-bound work that would block the loop: compaction, and jobs on records.
 
-Each is started when there is work for it, is asked one thing at a time over its standard input and output, and ends
-when it has had nothing to do for a while: an idle broker has no children. It ends with its input, so that none survives
-the broker, whatever ends that; a sudden end is a kill, for a child holds nothing that would be lost. The priority of
-those that compact is low: requests go first. No client waits for them, as clients do for jobs on records.
+A child is started when there is work, gets one request at a time over its standard input and output, and ends after
+some idle time: an idle broker has no children. It ends when its input is closed, so none survives the broker. A child
+can be killed at any time, because it holds no state. Children that compact have a low priority, because no client
+waits for them; clients do wait for jobs on records.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from sordini.storage.compaction.task import CleaningResult, CleaningTask
 
 CLEANER = (sys.executable, "-m", "sordini.storage.compaction.child")
 IDLE_S = 30.0
-"""How long a child waits for more work: longer than the cleaner's pause, shorter than anybody counts its memory."""
+"""How long an idle child waits for more work: longer than the cleaner's pause."""
 STOP_S = 5.0
 NICENESS = 10
 LINE_BYTES_MAX = 64 * 1024 * 1024
 """A result of half a million segments."""
 
 SIZES = struct.Struct(">II")
-"""Bytes of JSON and of data, before a question and an answer that have both."""
+"""Sizes of JSON and data, in front of a request or response that has both."""
 
 _KINDS = {"full": FailureKind.FULL, "io": FailureKind.PASSING}
 
 
 class ChildFailed(Exception):
-    """The process died, or said what is no answer."""
+    """The process ended, or its response is invalid."""
 
 
 class Child:
-    """One process that answers a question with an answer."""
+    """One process that answers requests."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -54,7 +54,7 @@ class Child:
     @classmethod
     async def start(cls, command: Sequence[str], niceness: int) -> Child:
         """Raises OSError."""
-        # A session of its own: what a terminal or a supervisor signals to the broker's group is the broker's business.
+        # A new session: signals of a terminal or supervisor to the broker's process group do not reach the child.
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, limit=LINE_BYTES_MAX, start_new_session=True
         )
@@ -71,10 +71,10 @@ class Child:
     def is_alive(self) -> bool:
         return self._process.returncode is None
 
-    async def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Send a question as a line of JSON and wait for its answer, which is another; raises ChildFailed."""
+    async def request(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a line of JSON and wait for the response, another line; raises ChildFailed."""
         try:
-            self._input.write(json.dumps(question).encode() + b"\n")
+            self._input.write(json.dumps(request).encode() + b"\n")
             await self._input.drain()
             line = await self._output.readline()
         except (OSError, ValueError) as error:
@@ -88,7 +88,7 @@ class Child:
     ) -> tuple[dict[str, Any], bytearray]:
         """Send a JSON object and bytes, and wait for an object and bytes; raises ChildFailed.
 
-        An answer that would be larger than `answer_bytes_max` is not read.
+        A response larger than `answer_bytes_max` is not read.
         """
         text = json.dumps(about).encode()
         try:
@@ -97,7 +97,7 @@ class Child:
             await self._input.drain()
             sizes = SIZES.unpack(await self._output.readexactly(SIZES.size))
             if sum(sizes) > answer_bytes_max:
-                raise ChildFailed(f"process {self.pid} answers with {sum(sizes)} bytes of {answer_bytes_max}")
+                raise ChildFailed(f"process {self.pid} answered with {sum(sizes)} bytes of {answer_bytes_max}")
             answer = await self._output.readexactly(sizes[0])
             made = bytearray(await self._output.readexactly(sizes[1]))
         except asyncio.IncompleteReadError:
@@ -115,7 +115,7 @@ class Child:
         try:
             answer: dict[str, Any] = json.loads(text)
         except ValueError as error:
-            raise ChildFailed(f"process {self.pid} said what is no JSON: {text[:100]!r}") from error
+            raise ChildFailed(f"process {self.pid} answered with invalid JSON: {text[:100]!r}") from error
         return answer
 
     def kill(self) -> None:
@@ -124,7 +124,7 @@ class Child:
         self._input.close()
 
     async def stop(self) -> None:
-        """End its input, and it with that; kill it if it does not end in time."""
+        """Close its input, so that it ends; kill it if it does not end in time."""
         self._input.close()
         try:
             await asyncio.wait_for(self._process.wait(), STOP_S)
@@ -134,7 +134,7 @@ class Child:
 
 
 class Children:
-    """Processes of one kind: as many as are taken at once, and those that wait to be taken again."""
+    """A pool of processes of one kind, which grows with demand."""
 
     def __init__(self, command: Sequence[str], idle_s: float, niceness: int) -> None:
         self._command = command
@@ -142,17 +142,17 @@ class Children:
         self._niceness = niceness
         self._idle: list[Child] = []
         self._endings: dict[Child, asyncio.Task[None]] = {}
-        """Idle children, and those that are on their way out, with what waits to end them."""
+        """Idle and ending children, with the task that ends each."""
         self.died = 0
-        """Children that ended, or had to be ended, in the middle of their work."""
+        """Children that failed or were killed during their work."""
 
     @property
     def idle_count(self) -> int:
-        """Children that have nothing to do and are still there."""
+        """Idle children."""
         return len(self._idle)
 
     async def take(self) -> Child:
-        """One that has nothing to do, or a new one; raises OSError. It is to be given back, lost or dropped."""
+        """An idle child, or a new one; raises OSError. The caller calls `give_back`, `lose` or `drop` for it."""
         while self._idle:
             child = self._idle.pop()
             self._endings.pop(child).cancel()
@@ -165,18 +165,18 @@ class Children:
         self._endings[child] = asyncio.create_task(self._end_idle(child))
 
     async def lose(self, child: Child) -> None:
-        """End one that failed, and wait for its end."""
+        """Kill a child that failed, and wait for its end."""
         self.died += 1
         child.kill()
         await child.stop()
 
     def drop(self, child: Child) -> None:
-        """End one whose work is not wanted any more."""
+        """Kill a child whose work was cancelled."""
         child.kill()
         self._endings[child] = asyncio.create_task(self._end(child))
 
     async def close(self) -> None:
-        """End every child, and wait until the system has let go of them. None may be taken."""
+        """End every child, and wait for their ends. None may be in use."""
         for child, ending in self._endings.items():
             ending.cancel()
             child.kill()
@@ -195,7 +195,7 @@ class Children:
 
 
 class CleaningChildren:
-    """The `Worker` of a broker: as many children as there are cleanings under way at once."""
+    """The `Worker` of a broker: one child for each concurrent cleaning."""
 
     def __init__(
         self,
@@ -208,16 +208,16 @@ class CleaningChildren:
 
     @property
     def died(self) -> int:
-        """Children that ended, or had to be ended, in the middle of their work."""
+        """Children that failed or were killed during their work."""
         return self._children.died
 
     @property
     def count(self) -> int:
-        """Children that have nothing to do and are still there."""
+        """Idle children."""
         return self._children.idle_count
 
     async def run(self, task: CleaningTask) -> CleaningResult:
-        """Have one child do a cleaning; raises WorkerFailed, and then that child has ended unless it answered."""
+        """Run a cleaning in a child; raises WorkerFailed, and then the child has ended unless it answered."""
         try:
             child = await self._children.take()
         except OSError as error:
@@ -227,7 +227,7 @@ class CleaningChildren:
             raise WorkerFailed(kind, f"no process could be started: {error}") from error
         try:
             async with asyncio.timeout(self._patience_s(task)):
-                answer = await child.ask(task.as_json())
+                answer = await child.request(task.as_json())
         except TimeoutError:
             await self._children.lose(child)
             raise WorkerFailed(FailureKind.PASSING, f"no answer after {self._patience_s(task):.0f} s") from None
@@ -241,7 +241,7 @@ class CleaningChildren:
         return _result(answer)
 
     async def close(self) -> None:
-        """End every child, and wait until the system has let go of them. No `run` may be under way."""
+        """End every child, and wait for their ends. No `run` may be in progress."""
         await self._children.close()
 
 
@@ -252,4 +252,4 @@ def _result(answer: dict[str, Any]) -> CleaningResult:
             raise WorkerFailed(_KINDS.get(answer.get("kind", ""), FailureKind.FINAL), str(answer["error"]))
         return CleaningResult.from_json(answer["result"])
     except (KeyError, TypeError, ValueError) as error:
-        raise WorkerFailed(FailureKind.FINAL, f"an answer that is none: {error!r}") from error
+        raise WorkerFailed(FailureKind.FINAL, f"invalid answer of a cleaner process: {error!r}") from error

@@ -1,7 +1,7 @@
-"""How many files and sockets the process may have open, and what they are for.
+"""File descriptor limits, and how they are divided between logs and connections.
 
-Connections are a stranger's to make, so they must not take the last descriptor: a log that cannot open its next segment
-refuses to be written. Logs must not take it either, or nobody could be let in to read them.
+Any client can open connections, so these must not use all descriptors: a log that cannot open its next segment refuses
+appends. Logs must not use all of them either, because then no connection could be accepted.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from sordini.broker.network.ports import Log
 from sordini.storage.open_files import pinned_beyond
 
 CONNECTIONS_EXPECTED = 1000
-"""So many descriptors are wanted for connections, where `max.connections` does not say fewer."""
+"""Descriptors to reserve for connections, unless `max.connections` is lower."""
 
 OTHER_FILES = 128
 """Descriptors for everything that is neither a segment's file nor a connection."""
 
 
 class Descriptors(NamedTuple):
-    """How many the broker may have open at once, by what they are for."""
+    """The limits of one broker."""
 
     log_files: int = UNBOUNDED
     connections: int = UNBOUNDED
 
 
 def allow_open_files(config: Config, log: Log, brokers: int = 1) -> Descriptors:
-    """Raise the soft bound on descriptors to the hard one: logs and connections need more than the usual 1024.
+    """Raise the soft limit on descriptors to the hard one: logs and connections need more than the usual 1024.
 
-    What each of `brokers` in this process may have of them.
+    Returns the limits of each of `brokers` in this process.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    wanted = config.open_segments_max + min(config.max_connections, CONNECTIONS_EXPECTED) + OTHER_FILES
-    if hard != resource.RLIM_INFINITY and hard < wanted:
+    needed = config.open_segments_max + min(config.max_connections, CONNECTIONS_EXPECTED) + OTHER_FILES
+    if hard != resource.RLIM_INFINITY and hard < needed:
         log.warning(
             "open file limit too low",
             limit=hard,
-            wanted=wanted,
+            needed=needed,
             cure="raise the hard limit (LimitNOFILE= in the unit, ulimit -Hn, docker run --ulimit nofile=...) "
             "or lower sordini.open.segments.max and max.connections",
         )
@@ -48,10 +48,10 @@ def allow_open_files(config: Config, log: Log, brokers: int = 1) -> Descriptors:
 
 
 def shares_of(limit: int, open_segments_max: int, brokers: int = 1) -> Descriptors:
-    """Divide `limit` descriptors between logs and connections, so that neither can take the other's last one.
+    """Divide `limit` descriptors between logs and connections, so that neither can use up the other's.
 
-    Logs have as many as they are configured to, but no more than half of what other files leave; a fifth of theirs is
-    for files that stay open past `sordini.open.segments.max` while they are read.
+    Logs get `sordini.open.segments.max`, but no more than half of what other files leave; a fifth of their share is for
+    files that stay open beyond that number while they are read.
     """
     if limit == resource.RLIM_INFINITY:
         return Descriptors(open_segments_max)

@@ -1,11 +1,11 @@
-"""Several brokers in one process: a cluster to develop against, on one machine and without a ZooKeeper.
+"""Several brokers in one process: a cluster for development, on one machine and without a ZooKeeper.
 
     DIRECTORY/coordination.sqlite ── a lease each ──► Server 1   Server 2   Server 3     one loop, one log
     DIRECTORY/broker-1, -2, -3                            └── sockets of this machine ──┘
 
-Each is the whole broker that `sordini serve` runs, with directories and a listener of its own. They elect a controller,
-replicate and are commanded as on machines of their own. What they cannot do is fail one by one: the process is one, and
-so is its loop. That is what a cluster of processes is for.
+Each is the broker that `sordini serve` runs, with its own directories and listener. They elect a controller, replicate
+and exchange requests as separate processes do. They cannot fail separately: process and loop are shared. A test of
+failures needs a cluster of processes.
 """
 
 from __future__ import annotations
@@ -19,23 +19,14 @@ from typing import Any, Final, NamedTuple
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.coordination.embedded import open_embedded
-from sordini.broker.coordination.store_lease import StoreLease
+from sordini.broker.coordination.embedded import StoreLease, open_embedded
 from sordini.broker.coordination.store_location import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import pid_file
-from sordini.broker.process.broker_process import (
-    EXIT_CLEAN,
-    EXIT_FAILED,
-    LoadedConfig,
-    StandardReport,
-    choose_loop,
-    load_config,
-    log_ignored_keys,
-    read_entries,
-)
+from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED, StandardReport
 from sordini.broker.process.child_processes import CleaningChildren
+from sordini.broker.process.config_loading import LoadedConfig, choose_loop, load_config, log_ignored_keys, read_entries
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
 from sordini.broker.process.log_writer import write_before_exit
 from sordini.broker.process.logging import Logger
@@ -48,20 +39,20 @@ from sordini.replication.ports import CoordinationStore, StoreUnusable
 from sordini.storage.disk import SystemDisk
 
 OWN_KEYS: Final = ("broker.id", "listeners", "advertised.listeners", "log.dirs", "log.dir", "zookeeper.connect")
-"""What each broker of the process has to itself, and nobody else may choose."""
+"""Keys that are set for each broker here, and that overrides may not contain."""
 
 METRICS_PORT: Final = "sordini.metrics.port"
-"""The first broker's; the others' follow it."""
+"""The first broker's port; the others have the next ones."""
 
 
 class DevClusterPlan(NamedTuple):
-    """Which brokers there shall be."""
+    """The brokers to run."""
 
     brokers: int
     directory: str
     host: str
     port: int
-    """The first broker's; the others' follow it. 0 lets the system choose each."""
+    """The first broker's; the others have the next ones. 0 lets the system choose each."""
 
     @property
     def broker_ids(self) -> range:
@@ -81,21 +72,21 @@ def configurations(
 
 
 def _for_development(count: int) -> dict[str, str]:
-    """Defaults that suit a cluster which is made and forgotten on one machine."""
-    copies = str(min(count, 3))
+    """Defaults for a short-lived cluster on one machine."""
+    replicas = str(min(count, 3))
     return {
-        "default.replication.factor": copies,
-        "offsets.topic.replication.factor": copies,
-        # Fifty, as many as Apache Kafka has, are fifty logs on each broker before the first group is served.
+        "default.replication.factor": replicas,
+        "offsets.topic.replication.factor": replicas,
+        # Apache Kafka's default of 50 would be 50 logs on each broker before the first group is served.
         "offsets.topic.num.partitions": "5",
         "group.initial.rebalance.delay.ms": "0",
-        # All stop together: there is nobody to hand leaderships over to.
+        # All stop together: no broker is left to take leaderships.
         "controlled.shutdown.enable": "false",
     }
 
 
 def _without_own(entries: Mapping[str, str]) -> dict[str, str]:
-    """A container's environment may name directories and listeners, which are for `sordini serve`."""
+    """Leave out OWN_KEYS: a container's environment may set them for `sordini serve`."""
     return {key: text for key, text in entries.items() if key not in OWN_KEYS}
 
 
@@ -113,7 +104,7 @@ def _own(plan: DevClusterPlan, number: int, entries: Mapping[str, str]) -> dict[
 
 
 def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, started_ms: int) -> int:
-    """Run the brokers until SIGTERM or Ctrl-C; the exit code. `started_ms` is when the process was, monotonically.
+    """Run the brokers until SIGTERM or Ctrl-C; returns the exit code. `started_ms` is the process's monotonic start.
 
     Raises ConfigError for a wrong configuration.
     """
@@ -136,7 +127,7 @@ def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, sta
     gc.freeze()
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(_Brokers(plan, given, disk, log, started_ms, descriptors).run())
+            runner.run(_DevCluster(plan, given, disk, log, started_ms, descriptors).run())
     except (StartRefused, StoreUnusable) as error:
         report.failed(f"sordini: {error}\n")
         return EXIT_FAILED
@@ -145,8 +136,8 @@ def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, sta
     return EXIT_CLEAN
 
 
-class _Brokers:
-    """The brokers of one process. `run` is their whole life."""
+class _DevCluster:
+    """The brokers of one process; `run` starts them, serves, and stops them."""
 
     def __init__(
         self,
@@ -167,7 +158,7 @@ class _Brokers:
         self._servers: dict[int, Server] = {}
 
     async def run(self) -> None:
-        """Raises StartRefused and StoreUnusable, and whatever bug ended one of the brokers."""
+        """Raises StartRefused and StoreUnusable, and the exception of a bug in one of the brokers."""
         file = f"{self._plan.directory}/{STORE_FILE}"
         if moved_to(self._disk, file) is None:
             directories = [path for given in self._given.values() for path in given.config.log_directories]
@@ -181,22 +172,22 @@ class _Brokers:
 
     async def _run(self, store: CoordinationStore) -> None:
         stop = asyncio.Event()
-        reactions = SignalActions(stop=stop.set, reopen=_nothing, before_forced_exit=self._last_words)
+        reactions = SignalActions(stop=stop.set, reopen=_nothing, before_forced_exit=self._before_forced_exit)
         deadline_ms = self._given[1].config.shutdown_deadline_ms
         SignalThread(asyncio.get_running_loop(), reactions, self._clock, deadline_ms).start()
         self._servers = {number: self._server(number, store, stop) for number in self._plan.broker_ids}
         up = {number: asyncio.Event() for number in self._plan.broker_ids}
-        lives = [self._live(number, stop, up[number]) for number in self._plan.broker_ids]
-        telling = asyncio.create_task(self._tell_when_ready(list(up.values())))
-        ended = await asyncio.gather(*lives, return_exceptions=True)
-        telling.cancel()
-        await asyncio.wait([telling])
-        for outcome in ended:
+        runs = [self._run_one(number, stop, up[number]) for number in self._plan.broker_ids]
+        reporting = asyncio.create_task(self._report_when_ready(list(up.values())))
+        outcomes = await asyncio.gather(*runs, return_exceptions=True)
+        reporting.cancel()
+        await asyncio.wait([reporting])
+        for outcome in outcomes:
             if outcome is not None:
                 raise outcome
 
-    async def _live(self, number: int, stop: asyncio.Event, up: asyncio.Event) -> None:
-        """One broker's life; when it ends, so do those of the others."""
+    async def _run_one(self, number: int, stop: asyncio.Event, up: asyncio.Event) -> None:
+        """Run one broker; when it ends, the others are stopped."""
         try:
             await self._servers[number].run(stop, up.set)
         finally:
@@ -222,36 +213,36 @@ class _Brokers:
         )
         return Server(config, explicit, ports, BrokerLog(self._log, number, stop))
 
-    async def _tell_when_ready(self, up: Sequence[asyncio.Event]) -> None:
-        """Once each broker serves and knows all the others: whoever makes a topic then has them all for it."""
+    async def _report_when_ready(self, up: Sequence[asyncio.Event]) -> None:
+        """Write the ready line once each broker serves and knows all others: a new topic can be placed on all."""
         for event in up:
             await event.wait()
-        wanted = set(self._plan.broker_ids)
+        all_ids = set(self._plan.broker_ids)
         for server in self._servers.values():
             assert server.metadata is not None
             await server.metadata.until(
-                lambda known=server.metadata: wanted <= known.brokers.keys(),  # type: ignore[misc]
+                lambda known=server.metadata: all_ids <= known.brokers.keys(),  # type: ignore[misc]
                 self._given[1].config.zookeeper_session_timeout_ms,
             )
         identity = self._servers[1].identity
         assert identity is not None
         seconds = (self._clock.monotonic_ms() - self._started_ms) / 1000
         bootstrap = ",".join(f"{end.host}:{end.port}" for server in self._servers.values() for end in server.bound)
-        brokers = "1 broker" if len(wanted) == 1 else f"{len(wanted)} brokers"
+        brokers = "1 broker" if len(all_ids) == 1 else f"{len(all_ids)} brokers"
         line = f"{brokers} of cluster {identity.cluster_id} at {bootstrap}"
         StandardReport().ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
 
-    def _last_words(self, reason: str) -> None:
-        doing = ", ".join(f"broker {number} {server.doing}" for number, server in self._servers.items())
-        write_before_exit(f"sordini: stop forced after {reason}, not finished: {doing}\n")
+    def _before_forced_exit(self, reason: str) -> None:
+        activities = ", ".join(f"broker {number} {server.activity}" for number, server in self._servers.items())
+        write_before_exit(f"sordini: stop forced after {reason}, not finished: {activities}\n")
 
 
 class BrokerLog:
-    """The process's log, as one of its brokers writes it: with `this_broker` in each line."""
+    """The process's log for one of its brokers: adds `this_broker` to each line."""
 
     def __init__(self, log: Logger, broker_id: int, stop: asyncio.Event) -> None:
         self._log = log
-        self._whose = {"this_broker": broker_id}
+        self._fields = {"this_broker": broker_id}
         self._stop = stop
 
     @property
@@ -267,19 +258,19 @@ class BrokerLog:
         return self._log.lines_lost
 
     def debug(self, event: str, **fields: Any) -> None:
-        self._log.debug(event, **fields, **self._whose)
+        self._log.debug(event, **fields, **self._fields)
 
     def info(self, event: str, **fields: Any) -> None:
-        self._log.info(event, **fields, **self._whose)
+        self._log.info(event, **fields, **self._fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        # That the others go away is no cause for alarm while all of them stop.
-        tell = self._log.info if self._stop.is_set() else self._log.warning
-        tell(event, **fields, **self._whose)
+        # While all brokers stop, warnings about the others are expected.
+        write = self._log.info if self._stop.is_set() else self._log.warning
+        write(event, **fields, **self._fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        self._log.error(event, **fields, **self._whose)
+        self._log.error(event, **fields, **self._fields)
 
 
 def _nothing() -> None:
-    """There is no log file to open again."""
+    """There is no log file to reopen."""

@@ -1,16 +1,16 @@
-"""Where log lines leave the process: a descriptor that may be a pipe nobody reads, a full disk or a closed terminal.
+"""Writes log lines to a descriptor that may be a pipe without a reader, a full disk or a closed terminal.
 
-The loop writes log lines, so a write must never wait. A line is written at once when the descriptor takes it without
-waiting; otherwise it goes into a bounded buffer that a thread empties. The thread does nothing but wait in write(2).
-Lines keep their order. When the buffer is full a line is dropped and counted, and the count is written as a line of
-its own as soon as there is room.
+The loop writes log lines, so a write must never block. A line is written directly when the descriptor accepts it
+without blocking; otherwise it goes into a bounded buffer that a thread drains. The thread only waits in write(2).
+Lines keep their order. When the buffer is full a line is dropped and counted, and the count is written as a line as
+soon as there is space.
 
-How a descriptor is written to without waiting depends on what it is:
+How a descriptor is written to without blocking depends on its type:
 
     a regular file         write(2): the page cache takes it
     a socket (journald)    send(2) with MSG_DONTWAIT
     a pipe, FIFO, terminal write(2) on a second open file of it that does not block (`open_again_without_blocking`);
-                           O_NONBLOCK on the first one would reach every process that shares it, such as the shell
+                           O_NONBLOCK on the first one would affect every process that shares it, such as the shell
     anything else          the thread
 """
 
@@ -30,40 +30,40 @@ from sordini.broker.network.sd_notify import send_without_waiting
 from sordini.storage.disk import open_again_without_blocking
 
 BUFFER_BYTES_MAX: Final = 1024 * 1024
-"""Log lines that wait for their reader; past this they are dropped and counted."""
+"""Bytes of log lines that wait for their reader; beyond this, lines are dropped and counted."""
 
 CLOSE_S: Final = 1.0
-"""How long the end of the process waits, for each output, for a reader of the last lines."""
+"""How long the exit of the process waits, for each output, until the last lines are written."""
 
 
 FORCED_EXIT_S: Final = 0.2
-"""The same, for each output, where the end of the process is forced."""
+"""The same, for a forced exit."""
 
 
 class _Chunk(NamedTuple):
     data: bytes
     dropped: int
-    """How many dropped lines it tells of."""
+    """How many dropped lines it reports."""
 
 
 class LogWriter:
-    """Writes text to a descriptor without ever waiting for it; stands in for `sys.stderr`, too."""
+    """Writes text to a descriptor without blocking; also replaces `sys.stderr`."""
 
     encoding = "utf-8"
     errors = "backslashreplace"
     closed = False
 
     def __init__(self, descriptor: Callable[[], int], bytes_max: int = BUFFER_BYTES_MAX) -> None:
-        """`descriptor` is asked at each write, as a log file's changes when it is reopened."""
+        """`descriptor` is called at each write, because a log file's changes when it is reopened."""
         self._descriptor = descriptor
         self._bytes_max = bytes_max
         self._changed = threading.Condition(threading.RLock())  # A signal handler may write inside a write.
         self._queue: deque[_Chunk] = deque()
         self._queued_bytes = 0
         self._is_writing = False
-        """Whether the thread has bytes that it is writing."""
+        """Whether the thread is writing."""
         self._thread: threading.Thread | None = None
-        self._write_now: Callable[[bytes], int] = _nothing_now
+        self._write_now: Callable[[bytes], int] = _would_block
         self._known: tuple[int, int, int] | None = None
         """Descriptor, device and inode of what `_write_now` writes to."""
         self._second: int | None = None
@@ -76,7 +76,7 @@ class LogWriter:
         """The line that says how many were dropped."""
 
     def write(self, text: str, /) -> int:
-        """Take text, which is one line or some whole lines, or drop it. Never waits and never raises OSError."""
+        """Write or buffer text, one or more whole lines, or drop it. Never blocks, never raises OSError."""
         line = text.encode(errors="backslashreplace")
         with self._changed:
             if self._queue and self._queued_bytes + len(line) > self._bytes_max:
@@ -87,7 +87,7 @@ class LogWriter:
                 self._enqueue(chunk)
                 return len(text)
             try:
-                written = self._at_once(chunk.data)
+                written = self._write_directly(chunk.data)
             except OSError:
                 self._lose()
                 return len(text)
@@ -98,7 +98,7 @@ class LogWriter:
         return len(text)
 
     def flush(self) -> None:
-        """Text is with the system, or with the thread, as soon as it is written."""
+        """Nothing to do: written text is with the system or the thread."""
 
     def isatty(self) -> bool:
         try:
@@ -113,9 +113,9 @@ class LogWriter:
         return True
 
     def close(self, deadline_s: float = CLOSE_S) -> None:
-        """Wait until everything is written, `deadline_s` at most. It may be written to afterwards, too."""
+        """Wait until everything is written, `deadline_s` at most. Later writes are still possible."""
         if not self._changed.acquire(timeout=deadline_s):
-            return  # A write to a file does not come back: its disk does not answer.
+            return  # A write to a file hangs with its disk.
         try:
             self._changed.wait_for(lambda: not self._queue and not self._is_writing, deadline_s)
         finally:
@@ -126,14 +126,14 @@ class LogWriter:
         self.lines_lost += 1
 
     def _chunk(self, line: bytes) -> _Chunk:
-        """A line behind the one about what was dropped, if anything was since the last such line."""
+        """A line, after the one that reports lines dropped since the last report."""
         if not self._dropped:
             return _Chunk(line, 0)
         return _Chunk(self.dropped_line(self._dropped).encode(errors="backslashreplace") + line, self._dropped)
 
-    def _at_once(self, data: bytes) -> int:
-        """Write what can be written without waiting; how much that was. Raises OSError."""
-        write = self._writing_now()
+    def _write_directly(self, data: bytes) -> int:
+        """Write what can be written without blocking; returns the number of bytes. Raises OSError."""
+        write = self._current_write()
         try:
             if self._is_torn and write(b"\n"):
                 self._is_torn = False
@@ -141,8 +141,8 @@ class LogWriter:
         except BlockingIOError:
             return 0
 
-    def _writing_now(self) -> Callable[[bytes], int]:
-        """How to write to what the descriptor is now."""
+    def _current_write(self) -> Callable[[bytes], int]:
+        """The non-blocking write for the descriptor's current file."""
         descriptor = self._descriptor()
         found = os.fstat(descriptor)
         if self._known != (descriptor, found.st_dev, found.st_ino):
@@ -150,10 +150,10 @@ class LogWriter:
             if self._second is not None:
                 os.close(self._second)
             self._second = None
-            self._write_now = self._way_to(descriptor, found.st_mode)
+            self._write_now = self._write_function(descriptor, found.st_mode)
         return self._write_now
 
-    def _way_to(self, descriptor: int, mode: int) -> Callable[[bytes], int]:
+    def _write_function(self, descriptor: int, mode: int) -> Callable[[bytes], int]:
         if stat.S_ISREG(mode):
             return lambda data: os.write(descriptor, data)
         if stat.S_ISSOCK(mode):
@@ -161,7 +161,7 @@ class LogWriter:
         try:
             second = self._second = open_again_without_blocking(descriptor)
         except OSError:
-            return _nothing_now
+            return _would_block
         return lambda data: os.write(second, data)
 
     def _enqueue(self, chunk: _Chunk) -> None:
@@ -170,7 +170,7 @@ class LogWriter:
         self._queued_bytes += len(chunk.data)
         if self._thread is None:
             self._thread = threading.Thread(target=self._drain, name="sordini-log", daemon=True)
-            # The thread must take no signal: the process has one that waits for them.
+            # The signal thread handles all signals; this thread must receive none.
             former = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
                 self._thread.start()
@@ -179,14 +179,14 @@ class LogWriter:
         self._changed.notify_all()
 
     def _drain(self) -> None:
-        """The thread: one chunk after the other, for as long as the process lives."""
+        """The thread: writes one chunk after the other, until the process ends."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._queue)
                 chunk = self._queue.popleft()
                 self._is_writing = True
                 try:
-                    # Its own descriptor: the file may be reopened, and the number given away, while this one waits.
+                    # A duplicate: the file may be reopened, and the descriptor reused, while this write blocks.
                     descriptor = os.dup(self._descriptor())
                 except OSError:
                     descriptor = -1
@@ -202,7 +202,7 @@ class LogWriter:
                 self._changed.notify_all()
 
     def _write_all(self, descriptor: int, data: bytes) -> bool:
-        """Write a chunk, waiting for its reader; whether it was written whole."""
+        """Write a chunk, blocking; whether it was written completely."""
         if descriptor < 0:
             return False
         left = b"\n" + data if self._is_torn else data
@@ -220,31 +220,31 @@ class LogWriter:
 
 
 _writers: list[LogWriter] = []
-"""Those of the process's own outputs."""
+"""The writers of the process's outputs."""
 
 
 def standard_output() -> LogWriter:
-    """A writer to standard output, which the end of the process waits for with a deadline."""
-    return _kept_until_the_end(LogWriter(lambda: 1))
+    """A writer to standard output; the process waits for it at exit, with a deadline."""
+    return _waited_for_at_exit(LogWriter(lambda: 1))
 
 
 def standard_error() -> LogWriter:
-    """A writer to standard error, which takes the place of `sys.stderr`.
+    """A writer to standard error, which replaces `sys.stderr`.
 
-    So that what the interpreter and libraries have to say (a traceback, a warning) waits for no reader, either.
+    So output of the interpreter and of libraries (a traceback, a warning) does not block either.
     """
-    writer = _kept_until_the_end(LogWriter(lambda: 2))
+    writer = _waited_for_at_exit(LogWriter(lambda: 2))
     sys.stderr = cast("TextIO", writer)
     return writer
 
 
 def file_output(descriptor: Callable[[], int]) -> LogWriter:
-    """A writer to a log file, which the end of the process waits for with a deadline."""
-    return _kept_until_the_end(LogWriter(descriptor))
+    """A writer to a log file; the process waits for it at exit, with a deadline."""
+    return _waited_for_at_exit(LogWriter(descriptor))
 
 
 def write_before_exit(line: str) -> None:
-    """Write a line to standard error right before the process is ended without its handlers; waits FORCED_EXIT_S at
+    """Write a line to standard error right before a forced exit; waits FORCED_EXIT_S at
     most for the lines before it and for itself.
     """
     for writer in _writers:
@@ -254,12 +254,12 @@ def write_before_exit(line: str) -> None:
     last.close(FORCED_EXIT_S)
 
 
-def _kept_until_the_end(writer: LogWriter) -> LogWriter:
+def _waited_for_at_exit(writer: LogWriter) -> LogWriter:
     atexit.register(writer.close)
     _writers.append(writer)
     return writer
 
 
-def _nothing_now(_data: bytes) -> int:
-    """For what cannot be written to without waiting."""
+def _would_block(_data: bytes) -> int:
+    """For a descriptor that cannot be written to without blocking."""
     raise BlockingIOError

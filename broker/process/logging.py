@@ -1,8 +1,7 @@
-"""Log lines: one event, one line, its facts as fields. structlog is imported on the first line, not at the start.
+"""Log lines: one event, one line, with fields. structlog is imported with the first line, not at the start.
 
-Whatever comes from a peer is written with its control characters escaped, so that nobody can forge a line. A line
-that cannot be written (a full disk, a reader that has gone or does not read) is counted and dropped: the log never
-stops the broker (`log_writer.py`).
+Control characters in values are escaped, so that a peer cannot forge a line. A line that cannot be written (a full
+disk, a closed or stalled reader) is counted and dropped: the log never stops the broker (`log_writer.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 FORMATS = ("text", "json")
 FIELD_CHARACTERS_MAX = 256
 CALLS_CHARACTERS_MAX = 4096
-"""Of the field `calls`, a stack of this program's own; of a longer one the end is kept, the innermost calls."""
+"""Of the field `calls`, a stack trace; of a longer one the end is kept, the innermost calls."""
 
 
 class Output(Protocol):
@@ -36,12 +35,12 @@ class Output(Protocol):
 
 
 class Logger:
-    """A logger that costs nothing until it has something to say."""
+    """A logger that imports its library with the first line."""
 
     __slots__ = ("_file", "_form", "_level", "_logger", "_lost")
 
     def __init__(self, level: str = "info", file: Output | None = None, form: str = "text") -> None:
-        """`form` is text for people or json for collectors: one object a line."""
+        """`form` is text or json (one object a line)."""
         assert form in FORMATS, form
         self._level = LEVELS[level]
         self._file = file
@@ -58,7 +57,7 @@ class Logger:
 
     @property
     def level(self) -> str:
-        """The least of LEVELS that is written; may be set at any time."""
+        """The lowest of LEVELS that is written; may be set at any time."""
         return next(name for name, number in LEVELS.items() if number == self._level)
 
     @level.setter
@@ -95,7 +94,7 @@ class Logger:
 
 
 class LogFile:
-    """A file that lines are appended to, and that `reopen` finds again after logrotate has moved it away."""
+    """A file that lines are appended to; `reopen` opens its path again after logrotate has renamed the file."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         """Raises OSError when it cannot be opened."""
@@ -103,13 +102,13 @@ class LogFile:
         self.path = path
         self._file = _open_to_append(disk, path)
         self.on_reopened: Callable[[], None] = _nothing
-        """For whoever has copied the descriptor."""
+        """For a user that has duplicated the descriptor."""
 
     def fileno(self) -> int:
         return self._file.fileno()
 
     def reopen(self) -> None:
-        """Go on in the file that has the path now, or a new one. Raises OSError; then nothing has changed."""
+        """Continue in the file that has the path now, or in a new one. Raises OSError; then nothing has changed."""
         former, self._file = self._file, _open_to_append(self._disk, self.path)
         self.on_reopened()
         former.close()
@@ -120,7 +119,7 @@ class LogFile:
 
 def _open_to_append(disk: Disk, path: str) -> File:
     file = disk.open(path, create=True)
-    # The kernel finds the end of the file at each write: others may write to it, or cut it (logrotate's copytruncate).
+    # O_APPEND: other processes may append to the file, or truncate it (logrotate's copytruncate).
     with contextlib.suppress(OSError):
         flags = fcntl.fcntl(file.fileno(), fcntl.F_GETFL)
         fcntl.fcntl(file.fileno(), fcntl.F_SETFL, flags | os.O_APPEND)
@@ -128,7 +127,7 @@ def _open_to_append(disk: Disk, path: str) -> File:
 
 
 def _nothing() -> None:
-    """Nobody has copied it."""
+    """The descriptor has no other user."""
 
 
 def _one_line(name: str, value: Any) -> Any:
@@ -141,7 +140,7 @@ def _one_line(name: str, value: Any) -> Any:
 
 
 def _structlog(file: Output, form: str) -> Any:
-    import structlog  # Late: 40 ms that a quiet start does not pay.
+    import structlog  # Late: 40 ms, which a start without log lines saves.
 
     renderer: Any
     if form == "json":

@@ -1,9 +1,8 @@
-"""The file that says which process is a broker, and how others make sure that it still is.
+"""The file that holds a broker's process id, and how other processes check that the broker still runs.
 
-A broker writes its process id into the file and holds a POSIX record lock on it as long as it lives. The lock is the
-truth, the number is for people: the kernel names the process that holds a lock and lets it go when that process
-ends, however it ends. So a file that was left over is known as such, and a number that the system has given to
-somebody else since is never taken for a broker.
+A broker writes its process id into the file and holds a POSIX record lock on it while it runs. The lock decides, the
+number is for the reader: the kernel reports the process that holds a lock, and releases it when that process ends. So
+a stale file is recognized, and a process id that was reused is not mistaken for a broker.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import struct
 from sordini.storage.disk import Disk, File
 
 NAME = "sordini.pid"
-"""In the first log directory, where Apache Kafka passes over regular files."""
+"""In the first log directory, where Apache Kafka ignores regular files."""
 
 _TEXT_BYTES_MAX = 64
 _FLOCK = struct.Struct("@hhqqi0q")  # Linux's struct flock on 64 bits: type, whence, start, length, process.
 
 
 class PidFileRefused(Exception):
-    """A living process has the file, or it is something else altogether; the text says which."""
+    """A running process holds the file, or it is no pid file; the text says which."""
 
 
 class PidFile:
@@ -37,16 +36,16 @@ class PidFile:
         return self._file.path
 
     def remove(self) -> None:
-        """Take the file away, then let go of its lock. A file that cannot be removed is known as left over."""
+        """Remove the file, then release its lock. A file that cannot be removed is recognized as stale."""
         with contextlib.suppress(OSError):
             self._disk.remove(self._file.path)
         self._file.close()
 
 
 def claim(disk: Disk, path: str, process_id: int) -> PidFile:
-    """Write this process's id, in place of one that was left over. To be called after the last fork.
+    """Write this process's id, also over a stale one. Call it after the last fork.
 
-    Raises PidFileRefused when a living process holds the file or it is no pid file, OSError when it cannot be written.
+    Raises PidFileRefused when a running process holds the file or it is no pid file, OSError when it cannot be written.
     """
     while True:
         try:
@@ -59,21 +58,21 @@ def claim(disk: Disk, path: str, process_id: int) -> PidFile:
     found = file.read_at(0, _TEXT_BYTES_MAX)
     if found.strip() and not found.strip().isdigit():
         file.close()
-        raise PidFileRefused(f"{path} is not a pid file: it holds something else and is left alone")
+        raise PidFileRefused(f"{path} is not a pid file and is left unchanged")
     file.truncate(0)
     file.append([b"%d\n" % process_id])
     return PidFile(disk, file)
 
 
 def holder(disk: Disk, path: str) -> int | None:
-    """The process that holds a pid file; None when nobody does, 0 when it is out of sight (another container's).
+    """The process that holds a pid file; None without a holder, 0 when it is in another container.
 
     Raises FileNotFoundError when there is no such file, and OSError.
     """
     file = disk.open(path, writable=False)
     try:
-        wanted = _FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0)
-        kind, _, _, _, process_id = _FLOCK.unpack(fcntl.fcntl(file.fileno(), fcntl.F_GETLK, wanted))
+        query = _FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0)
+        kind, _, _, _, process_id = _FLOCK.unpack(fcntl.fcntl(file.fileno(), fcntl.F_GETLK, query))
     finally:
         file.close()
     return None if kind == fcntl.F_UNLCK else int(process_id)

@@ -3,10 +3,10 @@
     SIGTERM, SIGINT   stop in order; a second one, or the deadline, forces the end
     SIGHUP            reopen the log file, and nothing else
 
-They are blocked in every thread and waited for in this one, so that they arrive also while the loop's thread is held:
-by the recovery of a large log at the start, or by a disk that does not answer at the end. What is asked of the broker
-runs on its loop; only the forced end does not, for it must not depend on it. What was not finished then is what a
-crash would have left, and the next start mends it.
+They are blocked in every thread and waited for in this one, so that they are handled also while the loop is blocked:
+by the recovery of a large log at the start, or by a disk that hangs at the end. Actions run on the loop; only the
+forced exit does not, because it must not depend on the loop. Its result equals that of a crash, from which the next
+start recovers.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ WAITED_FOR = STOPPING | {signal.SIGHUP}
 
 
 class SignalActions(NamedTuple):
-    """What a signal does. `stop` and `reopen` run on the loop; `before_forced_exit` in the thread, right before the end."""
+    """What signals do. `stop` and `reopen` run on the loop, `before_forced_exit` in the thread, right before exit."""
 
     stop: Callable[[], None]
     reopen: Callable[[], None]
     before_forced_exit: Callable[[str], None]
-    """Says why the exit is forced; it must not wait for the loop."""
+    """Gets the reason of a forced exit; it must not wait for the loop."""
 
 
 def block_signals() -> None:
-    """Keep the signals for the thread. Before any other thread is started: threads inherit this."""
+    """Block the signals for all threads. Call it before any thread is started: threads inherit the mask."""
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_FOR)
 
 
 class SignalThread:
-    """Waits for signals until the process ends, the threads that the interpreter waits for at its end included."""
+    """Waits for signals until the process ends, also while the interpreter joins its threads."""
 
-    def __init__(self, loop: AbstractEventLoop, reactions: SignalActions, clock: Clock, deadline_ms: int) -> None:
+    def __init__(self, loop: AbstractEventLoop, actions: SignalActions, clock: Clock, deadline_ms: int) -> None:
         """`deadline_ms` is how long a stop may take."""
         self._loop = loop
-        self._reactions = reactions
+        self._actions = actions
         self._clock = clock
         self._deadline_ms = deadline_ms
         self._thread = threading.Thread(target=self._wait, name="sordini-signals", daemon=True)
@@ -56,21 +56,21 @@ class SignalThread:
 
     def _wait(self) -> None:
         while signal.sigwait(WAITED_FOR) == signal.SIGHUP:
-            self._on_loop(self._reactions.reopen)
-        self._on_loop(self._reactions.stop)
+            self._on_loop(self._actions.reopen)
+        self._on_loop(self._actions.stop)
         end_ms = self._clock.monotonic_ms() + self._deadline_ms
         while (left_ms := end_ms - self._clock.monotonic_ms()) > 0:
             found = signal.sigtimedwait(WAITED_FOR, left_ms / 1000)
             if found is not None and found.si_signo in STOPPING:
                 self._force("a second signal")
             elif found is not None:
-                self._on_loop(self._reactions.reopen)
+                self._on_loop(self._actions.reopen)
         self._force(f"{self._deadline_ms} ms (sordini.shutdown.deadline.ms)")
 
-    def _on_loop(self, reaction: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # The loop is closed: the end is near anyway.
-            self._loop.call_soon_threadsafe(reaction)
+    def _on_loop(self, action: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # The loop is closed: the process is about to end.
+            self._loop.call_soon_threadsafe(action)
 
     def _force(self, reason: str) -> NoReturn:
-        self._reactions.before_forced_exit(reason)
+        self._actions.before_forced_exit(reason)
         os._exit(EXIT_FORCED)

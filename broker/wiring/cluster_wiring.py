@@ -1,4 +1,4 @@
-"""A broker's ties to its cluster, put together in one place: its membership, the controller it may be, its farewell."""
+"""A broker as a member of its cluster: its membership, the controller it may become, its controlled shutdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from sordini.broker.membership.peer_clocks import WRITE_MS_MAX, PeerClocks
 from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.broker.peers.channel import WireChannel
 from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
-from sordini.broker.wiring.assembly import BrokerParts, Surroundings
+from sordini.broker.wiring.deps import BrokerDeps
+from sordini.broker.wiring.parts import BrokerParts
 from sordini.broker.wiring.startup import policy_of, warn_of_unknown_topics
 from sordini.replication.cluster_model import Broker
 from sordini.replication.controller.controller import Controller
@@ -21,8 +22,8 @@ from sordini.replication.metadata_store.topics import topic_ids
 from sordini.replication.ports import Check, CoordinationStore, Session
 
 
-class Ties(NamedTuple):
-    """What binds a broker to others; nothing of it runs yet."""
+class ClusterParts(NamedTuple):
+    """What makes a broker a member of its cluster; nothing of it runs yet."""
 
     membership: Membership
     channel: WireChannel
@@ -30,57 +31,57 @@ class Ties(NamedTuple):
     clocks: PeerClocks
 
 
-def tie(
-    around: Surroundings, session: CurrentSession, store: CoordinationStore, parts: BrokerParts, me: Broker
-) -> Ties:
-    """Put the ties together."""
-    config, peering = around.config, parts.inter_broker
+def wire_cluster(
+    deps: BrokerDeps, session: CurrentSession, store: CoordinationStore, parts: BrokerParts, broker: Broker
+) -> ClusterParts:
+    """Build it; `broker` is what this broker registers."""
+    config, runtime, transport = deps.config, deps.runtime, parts.inter_broker.transport
+    contact, log = deps.cluster.contact, runtime.log
     channel = WireChannel(
-        me.broker_id,
+        broker.broker_id,
         parts.receiver.receive,
-        peering.wire,
-        peering.dial,
-        peering.listener,
-        around.spawn,
-        around.log,
+        transport.wire,
+        transport.dial,
+        transport.listener,
+        runtime.spawn,
+        log,
     )
-    clocks = PeerClocks(session, me.broker_id, around.log)
+    clocks = PeerClocks(session, broker.broker_id, log)
     guard = TreeGuard(
-        around.identity.cluster_id,
-        me.broker_id,
+        deps.cluster.identity.cluster_id,
+        broker.broker_id,
         lambda: any(True for _ in parts.replicas),
-        around.contact,
-        around.clock,
-        around.log,
+        contact,
+        runtime.clock,
+        log,
     )
-    hooks = _hooks(around, parts, me, channel, clocks)
-    membership = Membership(store, session, hooks, around.contact, guard, around.log)
+    membership = Membership(store, session, _hooks(deps, parts, broker, channel, clocks), contact, guard, log)
     leaving = Leaving(
-        me.broker_id,
+        broker.broker_id,
         lambda: membership.broker_epoch,
         session,
-        peering.dial,
-        peering.serve_locally,
+        transport.dial,
+        transport.serve_locally,
         LeavingRules(
-            peering.listener,
+            transport.listener,
             config.controlled_shutdown_max_retries,
             config.controlled_shutdown_retry_backoff_ms,
             config.controller_socket_timeout_ms,
         ),
-        around.log,
+        log,
     )
-    return Ties(membership, channel, leaving, clocks)
+    return ClusterParts(membership, channel, leaving, clocks)
 
 
 def _hooks(
-    around: Surroundings, parts: BrokerParts, me: Broker, channel: WireChannel, clocks: PeerClocks
+    deps: BrokerDeps, parts: BrokerParts, broker: Broker, channel: WireChannel, clocks: PeerClocks
 ) -> MembershipHooks:
-    config, clock, log = around.config, around.clock, around.log
+    config, clock, log = deps.config, deps.runtime.clock, deps.runtime.log
 
     async def register(session: Session) -> int:
         timeout_ms = config.zookeeper_session_timeout_ms
         tree = (Check(paths.CLUSTER_ID),)
-        registration = Registration(session, me, clock, log, session_timeout_ms=timeout_ms, conditions=tree)
+        registration = Registration(session, broker, clock, log, session_timeout_ms=timeout_ms, conditions=tree)
         broker_epoch = await registration.register()
         clocks.write_ms = WRITE_MS_MAX if registration.write_ms is None else registration.write_ms
         return broker_epoch
@@ -89,17 +90,17 @@ def _hooks(
         parts.receiver.broker_epoch = broker_epoch
 
     async def reload_settings() -> None:
-        await load_layers(around.session, me.broker_id, around.dynamic, log)
-        await warn_of_unknown_topics(parts.logs, around.session, log)
+        await load_layers(deps.cluster.session, broker.broker_id, deps.dynamic, log)
+        await warn_of_unknown_topics(parts.logs, deps.cluster.session, log)
         await parts.topic_configs.reload()
         parts.replicas.reconfigure()
 
     def new_controller(session: Session) -> Controller:
-        ids = topic_ids(around.randomness.getrandbits)
-        policy = policy_of(around.dynamic)._replace(
-            cluster_id=around.identity.cluster_id, epoch_min=parts.receiver.controller_epoch
+        ids = topic_ids(deps.runtime.randomness.getrandbits)
+        policy = policy_of(deps.dynamic)._replace(
+            cluster_id=deps.cluster.identity.cluster_id, epoch_min=parts.receiver.controller_epoch
         )
-        controller = Controller(session, me.broker_id, channel, clock, log, topic_ids=ids, policy=policy)
+        controller = Controller(session, broker.broker_id, channel, clock, log, topic_ids=ids, policy=policy)
         parts.admin.partitions.controller = controller
         return controller
 

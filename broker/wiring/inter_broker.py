@@ -1,7 +1,6 @@
-"""How this broker deals with the others of its cluster, put together in one place.
+"""How this broker talks to the others of its cluster: transport, replica fetchers, ISR changes and producer ids.
 
-Links to them, the fetchers of what it follows, who grants changes of in-sync sets, where producer ids come from: all
-follow from the protocol that the brokers have agreed on (`inter.broker.protocol.version`).
+All of it follows from the protocol that the brokers have agreed on (`inter.broker.protocol.version`).
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sordini.broker.clock import Clock
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.replica_quotas import ReplicaQuotas, replica_quotas
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.control_wire import ControlWire
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
-from sordini.broker.dispatch import Dispatcher, Spawn
-from sordini.broker.network.ports import Log, Network, Peer, SocketOptions
+from sordini.broker.dispatch import Dispatcher
+from sordini.broker.membership.identity import LocalBroker
+from sordini.broker.network.ports import Network, Peer, SocketOptions
 from sordini.broker.peers.alter_partition import AlterPartitions
 from sordini.broker.peers.channel import Dial
 from sordini.broker.peers.controller import ControllerLink, ServeLocally
@@ -25,70 +24,59 @@ from sordini.broker.peers.links import LinkLimits, PeerLinks
 from sordini.broker.peers.own_service import OwnService
 from sordini.broker.peers.producer_ids import ControllerBlockSource
 from sordini.broker.topics.metadata_cache import MetadataCache
-from sordini.broker.wiring.replica_fetchers import fetchers_of
+from sordini.broker.wiring.deps import Runtime
+from sordini.broker.wiring.replica_fetchers import wire_fetchers
 from sordini.protocol.types import BrokerId
 from sordini.replication.fetching.fetchers import Fetchers
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
-from sordini.replication.ports import IsrChanges, Session
+from sordini.replication.ports import IsrChanges
 from sordini.replication.terms import Peers
 
 
-class Myself(NamedTuple):
-    """What others may ask about this broker."""
-
-    broker_id: BrokerId
-    epoch: Callable[[], int]
-    """Of the present registration."""
-    session: Session
-
-
-class World(NamedTuple):
-    """What the parts here run on."""
-
-    network: Network
-    clock: Clock
-    spawn: Spawn
-    log: Log
-
-
-class Peering(NamedTuple):
-    """The parts."""
+class InterBrokerTransport(NamedTuple):
+    """How requests between brokers travel."""
 
     listener: str
-    """The name of the one that brokers use among themselves."""
-    itself: Peer
-    """What this broker's own requests to itself come from."""
+    """`inter.broker.listener.name`."""
+    local_peer: Peer
+    """The origin of this broker's requests to itself."""
     versions: InterBrokerVersions
     wire: ControlWire
     dial: Dial
     serve_locally: ServeLocally
-    """Serves what this broker asks of the controller when that is itself."""
+    """Serves requests to the controller when this broker is the controller."""
+
+
+class InterBroker(NamedTuple):
+    """The transport, and what uses it."""
+
+    transport: InterBrokerTransport
     quotas: ReplicaQuotas
     fetchers: Fetchers
     peers: Peers
     producer_ids: ProducerIdManager
-    controllers: tuple[ControllerLink, ...]
-    """Ways to the controller, each its user's own."""
+    controller_links: tuple[ControllerLink, ...]
+    """One connection to the controller for each kind of request."""
 
     def close(self) -> None:
-        """Hang up on the controller; fetchers and the channel end with their tasks."""
-        for controller in self.controllers:
-            controller.close()
+        """Close connections to the controller; fetchers and the command channel end with their tasks."""
+        for link in self.controller_links:
+            link.close()
 
 
-def peering_of(
-    me: Myself,
+def wire_inter_broker(
+    local: LocalBroker,
     dynamic: DynamicConfig,
     topics: TopicConfigs,
     metadata: MetadataCache,
     dispatcher: Dispatcher,
-    world: World,
-) -> Peering:
-    """Put the parts together; nothing runs yet."""
+    network: Network,
+    runtime: Runtime,
+) -> InterBroker:
+    """Build it; nothing runs yet."""
     config = dynamic.config
     protocol, listener = config.inter_broker_protocol_version, config.inter_broker_listener_name
     versions = versions_for(protocol.release, protocol.step)
-
     limits = LinkLimits(options=SocketOptions(receive_buffer_bytes=config.replica_socket_receive_buffer_bytes))
 
     def address_of(broker_id: BrokerId) -> tuple[str, int] | None:
@@ -96,41 +84,36 @@ def peering_of(
         return None if known is None else known.endpoints.get(listener)
 
     def dial(addresses: Callable[[BrokerId], tuple[str, int] | None]) -> PeerLinks:
-        return PeerLinks(world.network, addresses, limits)
+        return PeerLinks(network, addresses, limits)
 
     links = dial(address_of)
-    itself = Peer(listener, config.protocols.get(listener, listener), "", 0, "this broker")
-    serve_locally = OwnService(dispatcher, itself, str(me.broker_id)).ask
-    quotas = replica_quotas(me.broker_id, dynamic, topics)
-    controllers: list[ControllerLink] = []
+    local_peer = Peer(listener, config.protocols.get(listener, listener), "", 0, "this broker")
+    serve_locally = OwnService(dispatcher, local_peer, str(local.broker_id)).ask
+    quotas = replica_quotas(local.broker_id, dynamic, topics)
+    controller_links: list[ControllerLink] = []
 
-    def controller() -> ControllerLink:
-        controllers.append(
-            ControllerLink(me.broker_id, metadata, links, serve_locally, timeout_ms=config.controller_socket_timeout_ms)
-        )
-        return controllers[-1]
+    def controller_link() -> ControllerLink:
+        timeout_ms = config.controller_socket_timeout_ms
+        link = ControllerLink(local.broker_id, metadata, links, serve_locally, timeout_ms=timeout_ms)
+        controller_links.append(link)
+        return link
 
     changes: IsrChanges
     if versions.alters_isr_in_store:
-        changes = IsrInStore(me.broker_id, me.session, world.clock, world.spawn, world.log)
+        changes = IsrInStore(local.broker_id, local.session, runtime.clock, runtime.spawn, runtime.log)
     else:
-        changes = AlterPartitions(me.broker_id, me.epoch, controller(), versions, world.spawn, world.log)
+        changes = AlterPartitions(local.broker_id, local.epoch, controller_link(), versions, runtime.spawn, runtime.log)
     if versions.allocates_producer_ids:
-        take_block = ControllerBlockSource(me.broker_id, me.epoch, controller()).take
+        take_block = ControllerBlockSource(local.broker_id, local.epoch, controller_link()).take
     else:
-        take_block = StoreBlockSource(me.session, me.broker_id).take
-    return Peering(
-        listener=listener,
-        itself=itself,
-        versions=versions,
-        wire=ControlWire(versions, listener),
-        dial=dial,
-        serve_locally=serve_locally,
-        quotas=quotas,
-        fetchers=fetchers_of(
-            dynamic, (me.broker_id, me.epoch), quotas.follower, links, world.spawn, world.clock, world.log
+        take_block = StoreBlockSource(local.session, local.broker_id).take
+    return InterBroker(
+        transport=InterBrokerTransport(
+            listener, local_peer, versions, ControlWire(versions, listener), dial, serve_locally
         ),
+        quotas=quotas,
+        fetchers=wire_fetchers(dynamic, local, quotas.follower, links, runtime),
         peers=Peers(changes, lambda broker_id: broker_id in metadata.brokers, config.replica_lag_time_max_ms),
-        producer_ids=ProducerIdManager(take_block, world.spawn, world.log),
-        controllers=tuple(controllers),
+        producer_ids=ProducerIdManager(take_block, runtime.spawn, runtime.log),
+        controller_links=tuple(controller_links),
     )

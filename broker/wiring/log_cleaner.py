@@ -1,4 +1,4 @@
-"""The cleaner as part of the broker: what it is told of the configuration, and the lines that it writes."""
+"""The log cleaner in the broker: its settings from the configuration, and its log lines."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sordini.storage.log_manager import LogManager
 MB = 1_000_000
 
 
-def cleaner_of(
+def wire_cleaner(
     dynamic: DynamicConfig, logs: LogManager, worker: Worker, now_ms: Callable[[], int], lines: Lines
 ) -> LogCleaner:
-    """A cleaner that follows the configuration. Nothing of it runs yet."""
+    """A cleaner that follows the configuration; nothing runs yet."""
     cleaner = LogCleaner(logs, worker, CleanerLog(lines), now_ms, cleaner_config(dynamic.config))
 
     def follow(config: Config) -> None:
@@ -29,7 +29,7 @@ def cleaner_of(
 
 
 def cleaner_config(config: Config) -> CleanerConfig:
-    """What the keys mean to the cleaner."""
+    """The cleaner's settings, from the keys `log.cleaner.*`."""
     return CleanerConfig(
         is_enabled=config.log_cleaner_enable,
         threads=config.log_cleaner_threads,
@@ -42,7 +42,7 @@ def cleaner_config(config: Config) -> CleanerConfig:
 
 
 class CleanerLog:
-    """One line for each cleaning, and for each that came to nothing."""
+    """One log line for each cleaning, and for each that did not succeed."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines

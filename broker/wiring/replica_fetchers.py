@@ -1,15 +1,11 @@
-"""The fetchers of this broker's followers, as the configuration wants them."""
+"""The replica fetchers of this broker's followers, as the configuration sets them up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from sordini.broker.clock import Clock
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.dispatch import Spawn
-from sordini.broker.network.ports import Log
-from sordini.protocol.types import BrokerId
+from sordini.broker.membership.identity import LocalBroker
+from sordini.broker.wiring.deps import Runtime
 from sordini.replication.fetching.fetchers import Fetchers
 from sordini.replication.fetching.messages import FetchSettings
 from sordini.replication.fetching.replica_fetcher import Surroundings
@@ -30,28 +26,21 @@ def fetch_settings(config: Config) -> FetchSettings:
     )
 
 
-def fetchers_of(
-    dynamic: DynamicConfig,
-    broker: tuple[BrokerId, Callable[[], int]],
-    quota: ReplicaQuota,
-    links: Links,
-    spawn: Spawn,
-    clock: Clock,
-    log: Log,
+def wire_fetchers(
+    dynamic: DynamicConfig, local: LocalBroker, quota: ReplicaQuota, links: Links, runtime: Runtime
 ) -> Fetchers:
-    """Fetchers whose number follows num.replica.fetchers. `broker` is this broker's id, and what tells its epoch."""
+    """Fetchers whose number follows num.replica.fetchers."""
     config = dynamic.config
-    broker_id, broker_epoch = broker
     protocol = config.inter_broker_protocol_version
-    around = Surroundings(
-        broker_id,
-        broker_epoch,
+    deps = Surroundings(
+        local.broker_id,
+        local.epoch,
         versions_for(protocol.release, protocol.step),
         fetch_settings(config),
         quota,
-        clock,
-        log,
+        runtime.clock,
+        runtime.log,
     )
-    fetchers = Fetchers(around, links, spawn, per_leader=config.num_replica_fetchers)
+    fetchers = Fetchers(deps, links, runtime.spawn, per_leader=config.num_replica_fetchers)
     dynamic.on_change(lambda now: fetchers.resize(now.num_replica_fetchers))
     return fetchers

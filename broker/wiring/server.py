@@ -1,13 +1,13 @@
-"""One broker, from its first file to its last: how it is started, run and stopped.
+"""One broker: how it is started, run and stopped.
 
-    open the store -> who am I -> lock and load the logs -> bind -> join the cluster -> ready -> ... -> stop
+    open the store -> find the ids -> lock and load the logs -> bind -> join the cluster -> ready -> ... -> stop
 
-Alone, with the embedded store, it accepts connections once it leads everything. In a cluster it accepts them as soon
-as it is registered, because from then on the controller, whichever broker that is, connects and commands it; before
-that clients wait in the backlog. It leaves a cluster politely: others lead before it stops, where there are any.
+Alone, with the embedded store, a broker accepts connections once it leads all of its partitions. In a cluster it
+accepts them as soon as it is registered, because the controller connects and sends commands from then on; before that,
+connections wait in the backlog. In a cluster its leaderships are handed over before it stops (controlled shutdown).
 
-Everything of the world comes in through `Ports`, so that the same server runs on real files and sockets and in a
-simulation. Every task is a child of one group: a bug in any of them ends the process, not a part of it.
+Files, sockets, time and the coordination store come in through `Ports`, so that the same server runs in production and
+in a simulation. Every task is a child of one group: a bug in any of them ends the process, not a part of it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from sordini.broker.network.ports import Log
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
 from sordini.broker.topics.metadata_cache import MetadataCache
-from sordini.broker.wiring.assembly import BrokerParts, Surroundings, assemble, network_limits, topic_configs_of
-from sordini.broker.wiring.cluster_wiring import Ties, tie
+from sordini.broker.wiring.assembly import assemble, topic_configs_of
+from sordini.broker.wiring.cluster_wiring import ClusterParts, wire_cluster
+from sordini.broker.wiring.deps import BrokerDeps, ClusterDeps, Runtime, Workers
+from sordini.broker.wiring.listeners import bind, listen_for_metrics, network_limits
+from sordini.broker.wiring.parts import BrokerParts
 from sordini.broker.wiring.startup import (
     FORESEEN_FAILURES,
     STORE_LOST,
     Ports,
     StartRefused,
-    bind,
-    listen_for_metrics,
     open_logs,
     refuse_incompatible_cluster,
     refuse_other_tree,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 TICK_S = 1.0
 SERVING = "serving"
-"""What a broker that is ready is about."""
+"""The activity of a broker that is ready."""
 
 
 class Running(NamedTuple):
@@ -69,15 +70,15 @@ class Running(NamedTuple):
     notes: LogDirFailureNotifier
     parts: BrokerParts
     sockets: SocketServer
-    ties: Ties
+    cluster: ClusterParts
     metrics: MetricsEndpoint | None
 
 
 class Server:
-    """A broker. `run` is its whole life."""
+    """A broker; `run` starts it, serves, and stops it."""
 
     def __init__(self, config: Config, explicit: frozenset[str], ports: Ports, log: Log) -> None:
-        """`explicit` names the configuration keys that were set, for those who ask where a value comes from."""
+        """`explicit` names the configuration keys that were set; the others have their defaults."""
         self._config = config
         self._dynamic = DynamicConfig(config, explicit)
         self._ports = ports
@@ -85,20 +86,20 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._group = asyncio.TaskGroup()
         self.watchdog = Watchdog(ports.clock, log, config.stall_threshold_ms)
-        self.doing = "starting"
-        """What the broker is about, in a few words: for whoever has to say what was not finished."""
+        self.activity = "starting"
+        """What the broker does now, for the line that says what a forced stop left unfinished."""
         self.identity: BrokerIdentity | None = None
         self.bound: list[Endpoint] = []
         self.advertised: tuple[Endpoint, ...] = ()
         self.metadata: MetadataCache | None = None
-        """What it knows of the cluster, once it is put together."""
+        """The cluster's metadata; None before the parts are built."""
         self._has_topics = False
-        """Whether the store had any when this broker came."""
+        """Whether the store had topics when this broker started."""
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Start, call `ready`, serve until `stop` is set, and stop cleanly.
 
-        Raises StartRefused when the broker cannot start or go on, and whatever bug ended one of its tasks.
+        Raises StartRefused when the broker cannot start or continue, and the exception of a bug in one of its tasks.
         """
         store = None
         try:
@@ -108,14 +109,14 @@ class Server:
         except FORESEEN_FAILURES as error:
             raise StartRefused(str(error)) from error
         except BaseExceptionGroup as group:
-            # The group of tasks wraps what ended it; what was foreseen is told as plainly as before the group.
+            # The task group wraps the failure; a foreseen one is reported as one that comes before the group.
             foreseen, others = group.split((StartRefused, *FORESEEN_FAILURES))
             if foreseen is None or others is not None:
                 raise
             raise StartRefused(str(_first(foreseen))) from group
         finally:
             if store is not None:
-                self.doing = "closing the coordination store"
+                self.activity = "closing the coordination store"
                 await store.close()
                 await self._ports.record_worker.close()
 
@@ -123,7 +124,7 @@ class Server:
         self, store: CoordinationStore, session: CurrentSession, stop: asyncio.Event, ready: Callable[[], None]
     ) -> None:
         try:
-            topic_configs = await self._find_out(session)
+            topic_configs = await self._read_cluster(session)
         except STORE_LOST as error:
             raise store_lost(error) from error
         assert self.identity is not None
@@ -131,15 +132,15 @@ class Server:
         clean = False
         try:
             async with self._group:
-                running = await self._put_together(store, session, topic_configs, logs)
-                await self._live(running, stop, ready)
+                running = await self._build(store, session, topic_configs, logs)
+                await self._serve(running, stop, ready)
             clean = True
         finally:
-            self.doing = "writing the logs and their checkpoints out"
+            self.activity = "flushing logs and checkpoints"
             await logs.close(clean=clean)
 
-    async def _find_out(self, session: Session) -> TopicConfigs:
-        """What must be known before the logs are opened: how one is recovered depends on its topic's configuration."""
+    async def _read_cluster(self, session: Session) -> TopicConfigs:
+        """Read what must be known before the logs are opened: a log's recovery depends on its topic's configuration."""
         owner = owner_of(self._ports.disk, self._config.log_directories)
         await refuse_other_tree(self._config, owner, session)
         await ensure_format(session)
@@ -152,33 +153,26 @@ class Server:
         await topic_configs.load(names)
         return topic_configs
 
-    async def _put_together(
+    async def _build(
         self, store: CoordinationStore, session: CurrentSession, topic_configs: TopicConfigs, logs: LogManager
     ) -> Running:
-        """Everything but who talks to whom: bound, not accepting; nobody knows of this broker yet."""
+        """Build all parts and bind the listeners; nothing is accepted yet, and the broker is not registered."""
         assert self.identity is not None
         ports, log = self._ports, self._log
         call_later = asyncio.get_running_loop().call_later
-        around = Surroundings(
+        contact = StoreContact(ports.clock, call_later, log)
+        deps = BrokerDeps(
             self._dynamic,
-            self.identity,
-            session,
-            StoreContact(ports.clock, call_later, log),
-            ports.clock,
-            ports.randomness,
-            self._spawn,
-            call_later,
-            log,
-            ports.worker,
-            ports.record_worker,
+            ClusterDeps(self.identity, session, contact, self._is_clustered),
+            Runtime(ports.clock, ports.randomness, self._spawn, call_later, log),
             ports.network,
-            self._is_clustered,
+            Workers(ports.worker, ports.record_worker),
         )
-        parts = assemble(around, topic_configs, logs)
+        parts = assemble(deps, topic_configs, logs)
         self.metadata = parts.metadata
-        parts.health.doing = lambda: "" if self.doing == SERVING else self.doing
+        parts.health.activity = self._unless_serving
         notes = LogDirFailureNotifier(session, self.identity.broker_id, self._spawn)
-        logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs, notes)
+        logs.on_offline = lambda failure: self._directory_failed(failure, parts, notes)
         metrics = await listen_for_metrics(self._config, parts.dispatcher, log)
         service = parts.dispatcher if metrics is None else metrics.service
         descriptors_max = ports.descriptors.connections
@@ -187,41 +181,41 @@ class Server:
         logs.on_cut(sockets.reset_holders)
         self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed, descriptors_max)[0]))
         self.bound, self.advertised = bind(self._config, sockets)
-        told = tuple(cluster_model.Endpoint(end.name, end.host, end.port, end.protocol) for end in self.advertised)
-        me = cluster_model.Broker(self.identity.broker_id, 0, told, self._config.broker_rack)
-        await refuse_incompatible_cluster(self._config, session, me)
+        endpoints = tuple(cluster_model.Endpoint(end.name, end.host, end.port, end.protocol) for end in self.advertised)
+        broker = cluster_model.Broker(self.identity.broker_id, 0, endpoints, self._config.broker_rack)
+        await refuse_incompatible_cluster(self._config, session, broker)
         try:
             await warn_of_unknown_topics(logs, session, log)
         except STORE_LOST as error:
             raise store_lost(error) from error
         parts.metadata.awaits_first_topics = self._is_clustered and self._has_topics
-        ties = tie(around, session, store, parts, me)
-        return Running(session, around.contact, notes, parts, sockets, ties, metrics)
+        cluster = wire_cluster(deps, session, store, parts, broker)
+        return Running(session, contact, notes, parts, sockets, cluster, metrics)
 
-    async def _live(self, running: Running, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    async def _serve(self, running: Running, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         self._spawn(running.sockets.run())
         serving: list[asyncio.Task[None]] = []
-        if await self._unless(stop, self._join(running)):
+        if await self._done_before(stop, self._join(running)):
             self.watchdog.start()
-            # The cleaner's children are gone by the time that open requests are answered.
-            serving += map(self._spawn, (running.ties.membership.run(), running.parts.cleaner.run()))
+            # The cleaner's child processes have ended by the time that open requests are answered.
+            serving += map(self._spawn, (running.cluster.membership.run(), running.parts.cleaner.run()))
             self._spawn(self._tick(running))
             if self._is_clustered:
-                self._spawn(running.ties.clocks.run())
+                self._spawn(running.cluster.clocks.run())
             self._spawn(self._check_isr(running.parts.replicas))
             running.sockets.start()
             if running.metrics is not None:
                 self._open_metrics(running.metrics, running)
-            self.doing = SERVING
+            self.activity = SERVING
             ready()
             await stop.wait()
-        self._log.info("stopping")
+        self._log.info("broker stopping")
         for task in serving:
             task.cancel()
         await self._stop(running)
 
-    async def _unless(self, stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-        """Whether `work` was done before it was time to stop."""
+    async def _done_before(self, stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether `work` was done before `stop` was set; otherwise it is cancelled."""
         task, stopping = self._spawn(work), asyncio.ensure_future(stop.wait())
         try:
             await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -233,62 +227,64 @@ class Server:
         return not task.cancelled()
 
     async def _join(self, running: Running) -> None:
-        """Become one of the cluster; alone, lead everything, too."""
+        """Register and wait for the controller's commands; alone, until this broker leads all of its partitions."""
         await running.parts.config_changes.start()
         if not self._is_clustered:
-            await running.ties.membership.join()
-            await running.ties.channel.drained()
+            await running.cluster.membership.join()
+            await running.cluster.channel.drained()
             return
-        await running.ties.membership.join(running.sockets.start)
-        metadata, patience_ms = running.parts.metadata, self._config.zookeeper_session_timeout_ms
+        await running.cluster.membership.join(running.sockets.start)
+        metadata, timeout_ms = running.parts.metadata, self._config.zookeeper_session_timeout_ms
         try:
-            async with asyncio.timeout(patience_ms / 1000):
-                await metadata.until(lambda: self._is_in(metadata) and not metadata.awaits_first_topics, patience_ms)
-                await running.ties.channel.drained()
+            async with asyncio.timeout(timeout_ms / 1000):
+                await metadata.until(lambda: self._is_in(metadata) and not metadata.awaits_first_topics, timeout_ms)
+                await running.cluster.channel.drained()
         except TimeoutError:
             pass
         metadata.awaits_first_topics = False
         if not self._is_in(metadata):
-            self._log.warning("no metadata received from a controller yet; clients are told the same", ms=patience_ms)
+            self._log.warning(
+                "no metadata received from a controller yet; Metadata answers are incomplete", waited_ms=timeout_ms
+            )
 
     def _is_in(self, metadata: MetadataCache) -> bool:
         assert self.identity is not None
         return self.identity.broker_id in metadata.brokers
 
     async def _stop(self, running: Running) -> None:
-        """Leave the cluster, answer what was asked, and end every task."""
+        """Leave the cluster, answer open requests, and end every task."""
         clock = self._ports.clock
         deadline_ms = clock.monotonic_ms() + self._config.shutdown_deadline_ms
         if self._is_clustered:
             await self._hand_over(running, self._config.shutdown_deadline_ms // 3)
-            # Before the sockets close: whoever is elected then may still command this broker.
-            await running.ties.membership.leave()
-        self.doing = "answering open requests"
+            # Before the sockets close: the next controller may still send commands to this broker.
+            await running.cluster.membership.leave()
+        self.activity = "answering open requests"
         running.parts.replicas.resign_all()
         # Half of the time, so that a peer that does not read leaves the other half to the disks.
         await running.sockets.close((deadline_ms - clock.monotonic_ms()) // 2)
         if running.metrics is not None:
             await running.metrics.close()
-        self.doing = "resigning as controller"
+        self.activity = "resigning as controller"
         self.watchdog.stop()
-        await running.ties.membership.leave()
+        await running.cluster.membership.leave()
         await running.parts.config_changes.stop()
         running.parts.inter_broker.close()
         for task in list(self._tasks):
             task.cancel()
 
     async def _hand_over(self, running: Running, timeout_ms: int) -> None:
-        """Let other brokers lead what this one leads, if there are any and the controller can be found."""
+        """Controlled shutdown: other brokers take the leaderships, if there are any and the controller is reachable."""
         assert self.identity is not None
         others = running.parts.metadata.brokers.keys() - {self.identity.broker_id}
         if not others or not self._config.controlled_shutdown_enable:
             return
         if running.session.state is not SessionState.CONNECTED:
-            self._log.warning("coordination store does not answer; stopping without handing leaderships over")
+            self._log.warning("coordination store disconnected; stopping without controlled shutdown")
             return
-        self.doing = "handing leaderships over to other brokers"
+        self.activity = "handing leaderships over to other brokers"
         running.parts.replicas.leave()
-        await running.ties.leaving.leave(timeout_ms)
+        await running.cluster.leaving.leave(timeout_ms)
 
     def _open_metrics(self, metrics: MetricsEndpoint, running: Running) -> None:
         from sordini.broker.metrics.families import MetricSources
@@ -298,28 +294,30 @@ class Server:
         sources = MetricSources(
             running.parts,
             running.sockets,
-            running.ties.membership,
+            running.cluster.membership,
             self.watchdog,
             metrics.service.latencies,
             running.parts.groups,
-            clocks=running.ties.clocks,
+            clocks=running.cluster.clocks,
             uptime_ms=lambda: monotonic_ms() - ready_ms,
-            lines_lost=lambda: getattr(log, "lines_lost", 0),  # Only a log that writes can fail to.
+            lines_lost=lambda: getattr(log, "lines_lost", 0),  # A test's log has no such count.
             contact=running.contact,
         )
-        metrics.open(sources, lambda: "" if self.doing == SERVING else self.doing)
+        metrics.open(sources, self._unless_serving)
+
+    def _unless_serving(self) -> str:
+        """What the broker does, while it does not serve; otherwise empty."""
+        return "" if self.activity == SERVING else self.activity
 
     @property
     def _is_clustered(self) -> bool:
-        """Whether other brokers may be there: the embedded store is one process's own."""
+        """Whether other brokers can exist: the embedded store belongs to one process."""
         return bool(self._config.zookeeper_connect) or self._ports.is_store_shared
 
-    def _directory_failed(
-        self, failure: StorageError, parts: BrokerParts, logs: LogManager, notes: LogDirFailureNotifier
-    ) -> None:
+    def _directory_failed(self, failure: StorageError, parts: BrokerParts, notes: LogDirFailureNotifier) -> None:
         self._log.error("log directory is offline", directory=failure.directory, reason=str(failure))
         parts.replicas.directory_failed(failure)
-        if not logs.online_directories:
+        if not parts.logs.online_directories:
             self._spawn(_end(failure))
         elif self._is_clustered:
             notes.notify()
@@ -338,7 +336,7 @@ class Server:
             replicas.check_isr()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run something as a child of this server; its failure is the server's."""
+        """Start a task of this server; its failure ends the server."""
         task = self._group.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -352,5 +350,5 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def _end(failure: StorageError) -> None:
-    """The last log directory is gone: nothing can be served any more, and the process ends saying so."""
+    """The last log directory went offline: nothing can be served, and the process ends with this reason."""
     raise failure

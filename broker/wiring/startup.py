@@ -1,27 +1,24 @@
-"""The steps of a broker's start that need no broker yet: opening logs, listening, who else is in the cluster.
+"""The steps of a broker's start that need no broker yet: the ports, the tree's owner, the logs, the other brokers.
 
-Each refuses the start, with a text that says why and what to do about it, when the broker could not serve.
+Each refuses the start when the broker could not serve, with the reason and the remedy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sordini.broker.clock import Clock
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.delete_policies import load_policies
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.configuration.listeners import Endpoint
 from sordini.broker.configuration.protocol_version import read_version
 from sordini.broker.configuration.settings import INT64_MAX, ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.coordination.store_location import STORE_FILE
 from sordini.broker.membership.identity import BrokerIdentity, Owner, owner_of
-from sordini.broker.network.limits import Listener
-from sordini.broker.network.ports import Log, Network, PageCache, SocketOptions
-from sordini.broker.network.server import SocketServer
+from sordini.broker.network.ports import Log, Network, PageCache
 from sordini.broker.process.descriptors import Descriptors
 from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.replication import cluster_model
@@ -45,12 +42,8 @@ from sordini.storage.log_manager import Identity, LogManager, StoreConfig
 from sordini.storage.names import META_PROPERTIES
 from sordini.storage.room import OnFull, OnRoom
 
-if TYPE_CHECKING:
-    from sordini.broker.dispatch import Dispatcher
-    from sordini.broker.metrics.endpoint import MetricsEndpoint
-
 OLDEST_IN_CLUSTER = read_version("2.7-IV0")
-"""Requests between brokers of older protocols are not known here."""
+"""Requests between brokers of older protocols are not implemented."""
 
 FEATURES_BY_MAXIMUM = read_version("3.3-IV0")
 """From here on /feature has version 2 (KIP-778)."""
@@ -60,24 +53,23 @@ RECOVERY_MARKED = read_version("3.2-IV0")
 
 
 class StartRefused(Exception):
-    """The broker cannot start; the text says why and what to do about it."""
+    """The broker cannot start; the text gives the reason and the remedy."""
 
 
 FORESEEN_FAILURES = (StoreUnusable, StorageError, RegistrationRefused)
-"""What may end a broker without a bug."""
-
+"""Failures that end a broker and are no bug."""
 
 STORE_LOST = (ConnectionLoss, SessionExpired)
-"""Calls that fail so are repeated by a broker that runs; one that starts is better started again."""
+"""Failed calls of a running broker are repeated; a starting broker refuses the start."""
 
 
 def store_lost(error: CoordinationError) -> StartRefused:
-    """What to say then."""
+    """The refusal for one of STORE_LOST."""
     return StartRefused(f"the connection to the coordination store was lost while the broker started ({error})")
 
 
 class Ports(NamedTuple):
-    """The world, as the server sees it."""
+    """Everything outside the process, as the server uses it."""
 
     clock: Clock
     randomness: Randomness
@@ -86,18 +78,18 @@ class Ports(NamedTuple):
     page_cache: PageCache
     open_store: Callable[[], Awaitable[CoordinationStore]]
     worker: Worker
-    """Who compacts."""
+    """Runs compactions."""
     record_worker: RecordWorker
-    """Who opens records that take long."""
+    """Opens records whose decoding takes long."""
     descriptors: Descriptors = Descriptors()
     is_store_shared: bool = False
-    """Whether other brokers of this process have the same embedded store; a ZooKeeper is shared anyway."""
+    """Whether other brokers of this process use the same embedded store (`sordini dev`)."""
 
 
 async def refuse_other_tree(config: Config, owner: Owner | None, session: Session) -> None:
-    """Raise StartRefused when the log directories belong to a cluster whose tree this is not; writes nothing.
+    """Raise StartRefused when the store's tree is not that of the log directories' cluster; writes nothing.
 
-    Without it the first broker of a wrong chroot, or of a ZooKeeper that lost its data, would begin a cluster there.
+    Otherwise the first broker with a wrong chroot, or on a ZooKeeper that lost its data, would create a new cluster.
     """
     if owner is None:
         return
@@ -129,7 +121,7 @@ def refuse_lost_file(disk: Disk, file: str, directories: Sequence[str]) -> None:
 
 
 def _room_lines(log: Log) -> tuple[OnFull, OnRoom]:
-    """What writes the lines about full log directories."""
+    """The callbacks that log full log directories."""
 
     def full(directory: str, free_bytes: int | None, reason: str) -> None:
         log.error(
@@ -148,7 +140,7 @@ def _room_lines(log: Log) -> tuple[OnFull, OnRoom]:
 def open_logs(
     config: Config, ports: Ports, identity: BrokerIdentity, topic_configs: TopicConfigs, log: Log
 ) -> LogManager:
-    """Lock the log directories and load what is in them."""
+    """Lock the log directories and load their logs. Raises StartRefused and StorageError."""
     try:
         policies = load_policies(config.log_delete_policy)
     except ConfigError as error:
@@ -165,27 +157,27 @@ def open_logs(
             recovery_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
             log_start_checkpoint_interval_ms=config.log_flush_start_offset_checkpoint_interval_ms,
             high_watermark_checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
-            # Unset it is never, and a topic's flush.ms would promise nothing.
+            # Unset means never; a topic's flush.ms would have no effect then.
             flush_check_interval_ms=config.log_flush_scheduler_interval_ms % INT64_MAX,
             delete_policies=policies,
         ),
     )
 
-    def tell(finding: str) -> None:
-        log.warning("found in the logs", what=finding)
+    def log_finding(finding: str) -> None:
+        log.warning("log finding", finding=finding)
 
-    logs.on_finding = tell
+    logs.on_finding = log_finding
     logs.on_room(*_room_lines(log))
     for finding in logs.open(ports.clock.now_ms()):
-        log.warning("found at start", what=finding)
+        log.warning("log recovery finding", finding=finding)
     return logs
 
 
 async def warn_of_unknown_topics(logs: LogManager, session: Session, log: Log) -> None:
-    """Name the logs here whose topics the cluster does not have: they are kept, and served by no broker.
+    """Name the logs in these directories whose topics the cluster does not have: they are kept, and not served.
 
-    Topics that were made after a backup of the coordination store are missing in what is restored from it. A topic
-    that is deleted leaves the store last, once all its replicas are gone.
+    Topics created after a backup of the coordination store are missing once it is restored. A deleted topic is removed
+    from the store last, after all its replicas.
     """
     unknown = set(await unknown_topics(session, (one.topic_partition.topic for one in logs.logs())))
     directories = sorted(one.directory for one in logs.logs() if one.topic_partition.topic in unknown)
@@ -199,29 +191,10 @@ async def warn_of_unknown_topics(logs: LogManager, session: Session, log: Log) -
         )
 
 
-def bind(config: Config, sockets: SocketServer) -> tuple[list[Endpoint], tuple[Endpoint, ...]]:
-    """Bind every listener; where they listen, and what is advertised.
-
-    A port of 0 is the system's choice, told as it came out.
-    """
-    options = SocketOptions(
-        send_buffer_bytes=config.socket_send_buffer_bytes,
-        receive_buffer_bytes=config.socket_receive_buffer_bytes,
-        backlog=config.socket_listen_backlog_size,
-        user_timeout_ms=config.tcp_user_timeout_ms,
-    )
+async def refuse_incompatible_cluster(config: Config, session: Session, broker: cluster_model.Broker) -> None:
+    """Raise StartRefused when this broker could not work together with the registered ones."""
     try:
-        sockets.bind([Listener(end.name, end.host, end.port, end.protocol, options) for end in config.endpoints])
-    except OSError as error:
-        raise StartRefused(str(error.strerror)) from error
-    bound = [end._replace(port=sockets.address(end.name)[1]) for end in config.endpoints]
-    return bound, config.advertised(tuple(bound))
-
-
-async def refuse_incompatible_cluster(config: Config, session: Session, me: cluster_model.Broker) -> None:
-    """Refuse to be one of several brokers that could not work together."""
-    try:
-        others = await other_brokers(session, me.broker_id)
+        others = await other_brokers(session, broker.broker_id)
     except STORE_LOST as error:
         raise store_lost(error) from error
     if others and config.inter_broker_protocol_version < OLDEST_IN_CLUSTER:
@@ -231,11 +204,11 @@ async def refuse_incompatible_cluster(config: Config, session: Session, me: clus
             f"zookeeper.connect={config.zookeeper_connect} is one with broker {numbers}: allowed there is "
             f"{OLDEST_IN_CLUSTER} or newer, the same on all its brokers"
         )
-    check_endpoints_free(me, others)
+    check_endpoints_free(broker, others)
 
 
 def cluster_settings_of(config: Config) -> cluster_model.ClusterSettings:
-    """What the controller counts on, by the protocol that all brokers of the cluster speak."""
+    """What the controller relies on, by the protocol that all brokers of the cluster speak."""
     protocol = config.inter_broker_protocol_version
     return cluster_model.ClusterSettings(
         config.inter_broker_listener_name,
@@ -247,7 +220,7 @@ def cluster_settings_of(config: Config) -> cluster_model.ClusterSettings:
 
 
 def policy_of(dynamic: DynamicConfig) -> Policy:
-    """How the controller is to act; what changes at run time is asked when it matters."""
+    """The controller's settings; those that change at run time are read when they are used."""
     config, unclean = dynamic.config, UNCLEAN_KEY
     balance = LeaderRebalance(
         config.leader_imbalance_check_interval_seconds, config.leader_imbalance_per_broker_percentage
@@ -257,18 +230,3 @@ def policy_of(dynamic: DynamicConfig) -> Policy:
         balance if config.auto_leader_rebalance_enable else None,
         lambda settings: bool(TopicConfig(dynamic, settings)[unclean]),
     )
-
-
-async def listen_for_metrics(config: Config, dispatcher: Dispatcher, log: Log) -> MetricsEndpoint | None:
-    """What times requests and is scraped, where that is wanted."""
-    if config.metrics_port < 0:
-        return None
-    from sordini.broker.metrics.endpoint import MetricsEndpoint  # Late: its library takes 100 ms to import.
-
-    metrics = MetricsEndpoint(dispatcher, log)
-    try:
-        host, port = await metrics.listen(config.metrics_host, config.metrics_port)
-    except OSError as error:
-        raise StartRefused(str(error.strerror)) from error
-    log.info("metrics are served", host=host, port=port)
-    return metrics

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sordini.broker.clock import SystemClock
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.store_thread import StoreThread
+from sordini.broker.coordination.embedded import EmbeddedStore, StoreThread
 from sordini.replication.ports import Session, SessionState
 from tests.support.fake_zookeeper import SimZk
 from tests.support.fake_zookeeper_session import SimZkStore

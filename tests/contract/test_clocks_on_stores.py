@@ -48,8 +48,8 @@ async def test_clocks_that_are_hours_apart_are_found_by_registrations(store: Sto
         await Registration(sessions[number], who, Ahead(ahead_ms), log, session_timeout_ms=60_000).register()
     clocks = PeerClocks(sessions[0], BrokerId(0), log)
     running = asyncio.create_task(clocks.run())
-    told = [await asyncio.wait_for(log.queue.get(), 20) for _ in range(2)]
-    assert [(line["broker"], round(line["ahead_ms"] / HOUR_MS, 1)) for line in told] == [(1, 1.0), (3, -2.0)]
+    reported = [await asyncio.wait_for(log.queue.get(), 20) for _ in range(2)]
+    assert [(line["broker"], round(line["ahead_ms"] / HOUR_MS, 1)) for line in reported] == [(1, 1.0), (3, -2.0)]
     assert [round(ms / HOUR_MS, 1) for ms in clocks.differences_ms.values()] == [1.0, 0.0, -2.0]
     assert log.queue.empty()
     running.cancel()

@@ -49,20 +49,20 @@ async def test_between_two_sessions_calls_fail_and_are_not_kept_for_the_next(
 
 
 async def test_listeners_hear_of_all_sessions_in_order(store: Store, current: CurrentSession, session: Session) -> None:
-    heard: asyncio.Queue[SessionState] = asyncio.Queue()
-    current.on_state(heard.put_nowait)
+    received: asyncio.Queue[SessionState] = asyncio.Queue()
+    current.on_state(received.put_nowait)
     await store.expire(session)
-    while await asyncio.wait_for(heard.get(), 20) is not SessionState.EXPIRED:
+    while await asyncio.wait_for(received.get(), 20) is not SessionState.EXPIRED:
         pass  # A ZooKeeper's session is suspended, and perhaps connected for a moment, first.
     second = await store.open_session()
     current.replace(second)
-    assert await asyncio.wait_for(heard.get(), 20) is SessionState.CONNECTED
+    assert await asyncio.wait_for(received.get(), 20) is SessionState.CONNECTED
     third = await store.open_session()
     current.replace(third)
-    assert await asyncio.wait_for(heard.get(), 20) is SessionState.CONNECTED
+    assert await asyncio.wait_for(received.get(), 20) is SessionState.CONNECTED
     await store.expire(second)  # A former session has nothing to say any more.
     await current.get("/")
-    assert heard.empty()
+    assert received.empty()
 
 
 async def test_a_watch_dies_with_the_session_in_which_it_was_set(

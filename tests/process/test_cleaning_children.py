@@ -89,8 +89,8 @@ async def test_a_missing_directory_is_an_error_that_may_pass_and_the_child_goes_
         ('{"error": "bad sector", "kind": "io"}', FailureKind.PASSING, "bad sector"),
         ('{"error": "bad batch", "kind": "damage"}', FailureKind.FINAL, "bad batch"),
         ('{"error": "oops", "kind": "bug"}', FailureKind.FINAL, "oops"),
-        ('{"other": 1}', FailureKind.FINAL, "an answer that is none"),
-        ('{"result": {}}', FailureKind.FINAL, "an answer that is none"),
+        ('{"other": 1}', FailureKind.FINAL, "invalid answer of a cleaner process"),
+        ('{"result": {}}', FailureKind.FINAL, "invalid answer of a cleaner process"),
         ("hello", FailureKind.PASSING, "no JSON"),
     ],
 )

@@ -31,7 +31,7 @@ SETTINGS = ROOT / "config" / "cluster"
 MOUNTED = "/etc/sordini/cluster"
 BROKERS = (1, 2, 3)
 PROCESSES = tuple(f"{kind}-{number}" for kind in ("broker", "zookeeper") for number in BROKERS)
-DEFAULTS = cluster.places_of([])
+DEFAULTS = cluster.options_of([])
 EVERYTHING = bool(os.environ.get("SORDINI_MIXED"))
 
 ZOOKEEPER_KEYS = {

@@ -253,7 +253,7 @@ def test_sighup_goes_on_in_a_new_log_file_and_does_nothing_else(daemon: Daemon) 
     with Client("127.0.0.1", daemon.port) as client:
         assert client.create("orders") == [0]
     assert daemon.stop("--override", "log.dirs=data").returncode == 0
-    assert '"event": "stopped"' in log.read_text().splitlines()[-1]
+    assert '"event": "broker stopped"' in log.read_text().splitlines()[-1]
 
 
 def test_sighup_without_a_log_file_changes_nothing(start_sordini: Start) -> None:
@@ -395,7 +395,7 @@ def test_a_broker_that_may_open_few_files_says_so_and_what_to_do(tmp_path: Path)
         (warning,) = [line for line in broker.output().splitlines() if "[warning" in line]
         assert "open file limit too low" in warning
         assert "limit=600" in warning
-        assert "wanted=5224" in warning
+        assert "needed=5224" in warning
         assert "LimitNOFILE" in warning
     broker.overrides |= {"sordini.open.segments.max": 64, "max.connections": 100}
     command = SordiniProcess.command(broker)

@@ -18,7 +18,9 @@ from sordini.broker.membership.identity import BrokerIdentity
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.network.ports import DelayedResponse, ListeningSocket, Parts, Peer, Socket, SocketOptions
 from sordini.broker.topics.metadata_cache import BrokerMetadata, PartitionMetadata
-from sordini.broker.wiring.assembly import Assembly, Surroundings, assemble, topic_configs_of
+from sordini.broker.wiring.assembly import assemble, topic_configs_of
+from sordini.broker.wiring.deps import BrokerDeps, ClusterDeps, Runtime, Workers
+from sordini.broker.wiring.parts import BrokerParts
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.headers import read_response_header, request_header
@@ -134,22 +136,14 @@ class UnitBroker:
         worker = CleaningHere(disk)
         self.records = RecordsHere()
         self.contact = StoreContact(self.clock, call_later, self.log)
-        around = Surroundings(
+        deps = BrokerDeps(
             self.dynamic,
-            identity,
-            session,
-            self.contact,
-            self.clock,
-            chance,
-            self.spawn,
-            call_later,
-            self.log,
-            worker,
-            self.records,
+            ClusterDeps(identity, session, self.contact, is_clustered),
+            Runtime(self.clock, chance, self.spawn, call_later, self.log),
             NoNetwork(),
-            is_clustered,
+            Workers(worker, self.records),
         )
-        self.parts: Assembly = assemble(around, configs, self.logs)
+        self.parts: BrokerParts = assemble(deps, configs, self.logs)
         self.logs.on_offline = self.parts.replicas.directory_failed
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -57,9 +57,9 @@ def test_what_is_taken_out_of_a_layer_gives_way_to_the_next() -> None:
 )
 def test_an_entry_without_use_is_passed_over_told_without_its_value_and_disturbs_no_other(key: str, text: str) -> None:
     dynamic = a_config()
-    (told,) = dynamic.set_layer(OF_ALL, {key: text, "min.insync.replicas": "2"})
-    assert told.key == key
-    assert text not in told.reason
+    (reported,) = dynamic.set_layer(OF_ALL, {key: text, "min.insync.replicas": "2"})
+    assert reported.key == key
+    assert text not in reported.reason
     assert dynamic.config == build_config({"min.insync.replicas": "2"})[0]
     assert dynamic.entries(OF_ALL)[key] == text
     assert [row for row in dynamic.synonyms([key if key in SETTINGS else BOUND]) if row.source is OF_ALL] == []
@@ -73,13 +73,13 @@ def test_a_key_known_to_have_no_effect_is_passed_over_in_silence() -> None:
 
 def test_listeners_hear_of_changes_and_only_of_changes() -> None:
     dynamic = a_config()
-    heard: list[int] = []
-    dynamic.on_change(lambda config: heard.append(config.message_max_bytes))
+    received: list[int] = []
+    dynamic.on_change(lambda config: received.append(config.message_max_bytes))
     dynamic.set_layer(OF_ALL, {BOUND: "100"})
     dynamic.set_layer(OF_ALL, {BOUND: "100", "no.such.key": "1"})
     dynamic.set_layer(OF_BROKER, {BOUND: "100"})
     dynamic.set_layer(OF_BROKER, {BOUND: "50"})
-    assert heard == [100, 50]
+    assert received == [100, 50]
 
 
 def test_a_coarser_keys_default_is_told_only_beside_a_value_that_was_set() -> None:
@@ -144,8 +144,8 @@ def test_a_cordon_names_directories_of_one_broker_however_they_are_spelt() -> No
     dynamic.check(OF_BROKER, {CORDON: ""})
     with pytest.raises(ConfigError, match="one broker"):
         dynamic.check(OF_ALL, {CORDON: "/one"})
-    (told,) = dynamic.set_layer(OF_ALL, {CORDON: "/one"})
-    assert (told.key, dynamic.config.cordoned_directories) == (CORDON, frozenset())
+    (reported,) = dynamic.set_layer(OF_ALL, {CORDON: "/one"})
+    assert (reported.key, dynamic.config.cordoned_directories) == (CORDON, frozenset())
     assert dynamic.set_layer(OF_BROKER, {CORDON: "/one/,/nowhere"}) == []  # As somebody wrote it past us.
     assert dynamic.config.cordoned_directories == {"/one"}
 

@@ -180,5 +180,5 @@ def test_nothing_takes_long_to_be_refused(value: str) -> None:
     ],
 )
 def test_no_spelling_of_a_key_of_trust_goes_past_the_guard(key: str) -> None:
-    with pytest.raises(BrokerError, match=r"only where brokers start|\.\.\.$"):
+    with pytest.raises(BrokerError, match=r"only at the start|\.\.\.$"):
         edit_broker({}, [Edit(key, SET, "x")], is_default=False)

@@ -272,9 +272,9 @@ def test_what_others_wrote_into_the_store_is_named_when_it_asks_for_protection_a
         "listener.name.client.ssl.keystore.password": "hush",
         "sasl.kerberos.min.time.before.relogin": "5",
     }
-    told = {row.key: row.reason for row in dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, entries)}
-    assert told.keys() == {"max.connection.creation.rate", "listener.name.client.ssl.client.auth"}
-    assert all(reason.startswith("it asks for ") for reason in told.values())
+    reported = {row.key: row.reason for row in dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, entries)}
+    assert reported.keys() == {"max.connection.creation.rate", "listener.name.client.ssl.client.auth"}
+    assert all(reason.startswith("it asks for ") for reason in reported.values())
     assert dynamic.config == Config()
 
 

@@ -86,8 +86,8 @@ def test_a_right_topic_configuration_is_taken(key: str, text: str) -> None:
 
 
 def test_what_cannot_be_used_is_told_by_its_key_and_by_what_is_allowed() -> None:
-    told = unusable_overrides({"segment.bytes": "lots", "theirs": "hush", "retention.ms": "5"})
-    assert [(entry.key, "hush" in entry.reason or "lots" in entry.reason) for entry in told] == [
+    reported = unusable_overrides({"segment.bytes": "lots", "theirs": "hush", "retention.ms": "5"})
+    assert [(entry.key, "hush" in entry.reason or "lots" in entry.reason) for entry in reported] == [
         ("segment.bytes", False),
         ("theirs", False),
     ]

@@ -227,7 +227,7 @@ async def test_a_refused_follower_may_be_proposed_again_when_brokers_come_or_go_
     await broker.receive(telling(brokers=(me, other)))
     await broker.receive(leading(info(replicas=(ME, OTHER), state=state)))
     leader = broker.replicas.partition(*ORDERS).led()
-    for told, may_join in (
+    for reported, may_join in (
         (telling(brokers=(me, other)), False),
         (telling(brokers=(me, other, third)), True),
         (telling(brokers=(me, other)), True),
@@ -237,7 +237,7 @@ async def test_a_refused_follower_may_be_proposed_again_when_brokers_come_or_go_
         if leader.may_join(OTHER):
             leader.ineligible(leader.expand(OTHER))
         assert not leader.may_join(OTHER)
-        await broker.receive(told)
+        await broker.receive(reported)
         assert leader.may_join(OTHER) is may_join
 
 

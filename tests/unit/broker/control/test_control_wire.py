@@ -144,7 +144,7 @@ def back(command: Command, answer: Answer, version: int) -> Answer:
 
 def expected(command: Command, version: int) -> Command:
     if isinstance(command, LeaderAndIsr):
-        told = replace(command, broker_epoch=command.broker_epoch if version >= 2 else -1)
+        reported = replace(command, broker_epoch=command.broker_epoch if version >= 2 else -1)
         leaders = [
             Broker(leader.broker_id, -1, (endpoint._replace(security_protocol="PLAINTEXT"),))
             for leader in command.live_leaders
@@ -162,7 +162,7 @@ def expected(command: Command, version: int) -> Command:
             )
             for info in command.partitions
         ]
-        return replace(told, partitions=tuple(rows), live_leaders=tuple(leaders))
+        return replace(reported, partitions=tuple(rows), live_leaders=tuple(leaders))
     if isinstance(command, UpdateMetadata):
         topic_ids = version >= 7
         rows = [
@@ -193,12 +193,12 @@ def expected(command: Command, version: int) -> Command:
 
 
 def expected_broker(broker: Broker, version: int) -> Broker:
-    told = broker.endpoints
+    reported = broker.endpoints
     if version == 0:
-        told = tuple(endpoint for endpoint in told if endpoint.security_protocol == "PLAINTEXT")[:1]
+        reported = tuple(endpoint for endpoint in reported if endpoint.security_protocol == "PLAINTEXT")[:1]
     if version < 3:
-        told = tuple(endpoint._replace(listener=endpoint.security_protocol) for endpoint in told)
-    return replace(broker, endpoints=told, rack=broker.rack if version >= 2 else None)
+        reported = tuple(endpoint._replace(listener=endpoint.security_protocol) for endpoint in reported)
+    return replace(broker, endpoints=reported, rack=broker.rack if version >= 2 else None)
 
 
 @every_version
@@ -298,9 +298,9 @@ def test_an_address_of_an_unknown_security_protocol_is_not_told_and_not_taken() 
     assert isinstance(arrived, UpdateMetadata)
     assert arrived.live_brokers == (Broker(ME, -1, (Endpoint(LISTENER, "h", 2),)),)
     for number in (-1, 4):
-        told = UpdateMetadataBroker(id=1, endpoints=[UpdateMetadataEndpoint(security_protocol=number)])
+        reported = UpdateMetadataBroker(id=1, endpoints=[UpdateMetadataEndpoint(security_protocol=number)])
         with pytest.raises(WireError, match=f"security protocol {number}"):
-            command_of(UpdateMetadataRequest(live_brokers=[told]), LISTENER)
+            command_of(UpdateMetadataRequest(live_brokers=[reported]), LISTENER)
 
 
 def test_the_answer_is_grouped_by_topic_id_from_version_5_on_and_flat_before() -> None:

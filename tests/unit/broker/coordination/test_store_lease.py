@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.store_lease import StoreLease
+from sordini.broker.coordination.embedded import EmbeddedStore, StoreLease
 from sordini.replication.ports import SessionExpired, SessionState
 from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import inline

@@ -21,8 +21,8 @@ from sordini.broker.membership.health_keys import (
     YES,
     StoreFinding,
 )
+from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.membership.store_contact import StoreContact
-from sordini.broker.wiring.inter_broker import Myself
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from sordini.protocol.types import BrokerId
@@ -65,8 +65,8 @@ async def said(broker: UnitBroker, name: str = "1", keys: tuple[str, ...] = tupl
 
 async def test_a_broker_in_contact_says_so_and_what_the_store_has() -> None:
     async with a_registered_broker() as broker:
-        told = await said(broker)
-    assert told == {STORE_CONTACT: "connected", STORE_BROKERS: "1", STORE_CONTROLLER: "1", SERVING: YES}
+        reported = await said(broker)
+    assert reported == {STORE_CONTACT: "connected", STORE_BROKERS: "1", STORE_CONTROLLER: "1", SERVING: YES}
 
 
 async def test_a_store_without_a_controller_is_told_as_such() -> None:
@@ -82,8 +82,8 @@ async def test_the_condition_is_described_only_to_those_who_name_it_and_beside_s
             (result,) = broker.ask(ApiKey.DESCRIBE_CONFIGS, 4, request).results
             assert not {row.name for row in result.configs} & MEANINGS.keys()
         assert await said(broker, name, (SERVING,)) == {SERVING: YES}
-        told = await said(broker, "1", (SERVING, "num.partitions"))
-        assert told == {SERVING: YES, "num.partitions": "1"}
+        reported = await said(broker, "1", (SERVING, "num.partitions"))
+        assert reported == {SERVING: YES, "num.partitions": "1"}
 
 
 async def test_one_request_describes_the_condition_and_all_settings_of_a_resource_without_it() -> None:
@@ -99,13 +99,13 @@ async def test_one_request_describes_the_condition_and_all_settings_of_a_resourc
 async def test_a_store_with_no_cluster_id_or_another_one_has_lost_the_cluster() -> None:
     async with a_registered_broker() as broker:
         await broker.session.set(paths.CLUSTER_ID, znodes.encode_cluster_id(OTHER_CLUSTER_ID))
-        told = await said(broker)
+        reported = await said(broker)
         assert (
-            told[STORE_CONTACT]
+            reported[STORE_CONTACT]
             == f"lost: the store has cluster id {OTHER_CLUSTER_ID}, and this broker's is {CLUSTER_ID}"
         )
-        assert (told[SERVING] or "").startswith("no: the store has cluster id")
-        assert told[STORE_BROKERS] is told[STORE_CONTROLLER] is None
+        assert (reported[SERVING] or "").startswith("no: the store has cluster id")
+        assert reported[STORE_BROKERS] is reported[STORE_CONTROLLER] is None
         await broker.session.set(paths.CLUSTER_ID, b"{")
         assert "cannot be read" in ((await said(broker))[STORE_CONTACT] or "")
         await broker.session.delete(paths.CLUSTER_ID)
@@ -117,12 +117,12 @@ async def test_a_store_with_no_cluster_id_or_another_one_has_lost_the_cluster() 
 async def test_a_broker_without_its_registration_is_not_connected_and_serves_on() -> None:
     async with a_registered_broker() as broker:
         broker.parts.receiver.broker_epoch += 1
-        told = await said(broker)
-        assert told[STORE_CONTACT] == "unregistered: the store has another registration of broker 1"
+        reported = await said(broker)
+        assert reported[STORE_CONTACT] == "unregistered: the store has another registration of broker 1"
         await broker.session.delete(paths.broker(ME))
-        told = await said(broker)
-        assert told[STORE_CONTACT] == "unregistered: broker 1 is not registered in the store"
-        assert (told[STORE_BROKERS], told[SERVING]) == ("", YES)
+        reported = await said(broker)
+        assert reported[STORE_CONTACT] == "unregistered: broker 1 is not registered in the store"
+        assert (reported[STORE_BROKERS], reported[SERVING]) == ("", YES)
 
 
 async def test_a_broker_does_not_serve_before_it_is_ready_or_knows_its_cluster_or_leads_what_it_should() -> None:
@@ -164,7 +164,7 @@ class AwaySession:
 
 def a_probe(session: AwaySession, session_timeout_ms: int = 20, contact: StoreContact | None = None) -> StoreProbe:
     contact = contact or StoreContact(StillClock(), Timers().call_later, ListLog())
-    return StoreProbe(Myself(ME, lambda: 1, cast("Session", session)), CLUSTER_ID, contact, session_timeout_ms)
+    return StoreProbe(LocalBroker(ME, lambda: 1, cast("Session", session)), CLUSTER_ID, contact, session_timeout_ms)
 
 
 @pytest.mark.parametrize(
@@ -217,6 +217,6 @@ async def test_a_store_that_does_not_answer_is_no_reason_to_call_a_broker_that_s
     async with a_registered_broker() as broker:
         await broker.lead("orders")
         await cast("EmbeddedSession", broker.session).expire()
-        told = await said(broker)
-    assert told[SERVING] == YES
-    assert told[STORE_CONTACT] == "silent: the session with the store has expired, and there is no new one yet"
+        reported = await said(broker)
+    assert reported[SERVING] == YES
+    assert reported[STORE_CONTACT] == "silent: the session with the store has expired, and there is no new one yet"

@@ -55,7 +55,7 @@ class Life:
         self.store, self.watcher = Away(store), watcher
         self.session = CurrentSession(session)
         self.log, self.clock, self.brokers = ListLog(), StillClock(), Brokers()
-        self.told: list[Any] = []
+        self.reported: list[Any] = []
         self.failures: list[Exception] = []
         """What registering fails with, one each time, before it succeeds."""
         self.again = asyncio.Event()
@@ -73,10 +73,10 @@ class Life:
         return await Registration(session, ME, self.clock, self.log, session_timeout_ms=0).register()
 
     def _known_as(self, epoch: int) -> None:
-        self.told.append(epoch)
+        self.reported.append(epoch)
 
     async def _read_settings(self) -> None:
-        self.told.append("settings")
+        self.reported.append("settings")
 
     def _candidate(self, session: Session) -> Controller:
         self.again.set()
@@ -151,7 +151,7 @@ async def test_a_broker_takes_its_place_before_anybody_can_command_it(life: Life
     )
     assert order == ["registered, no new_controller"]
     assert life.membership.is_active
-    assert life.told == [await life.epoch_in_store()], "and settings were read before: nothing is read twice"
+    assert life.reported == [await life.epoch_in_store()], "and settings were read before: nothing is read twice"
 
 
 async def test_when_its_session_expires_it_comes_back_with_a_newer_epoch(life: Life) -> None:
@@ -161,7 +161,7 @@ async def test_when_its_session_expires_it_comes_back_with_a_newer_epoch(life: L
     second = await life.epoch_in_store()
     assert second > first
     assert life.contact.state is ContactState.ANSWERS
-    assert life.told == [first, first + 1, second, "settings"], "settings are read anew once it is registered"
+    assert life.reported == [first, first + 1, second, "settings"], "settings are read anew once it is registered"
     assert life.membership.broker_epoch == second
     assert life.membership.is_active
 
@@ -173,7 +173,7 @@ async def test_between_two_registrations_commands_for_the_former_are_refused_and
     life.store.is_away = True
     await life.expire()
     await asyncio.wait_for(life.store.refused.wait(), 20)
-    assert life.told[-1] == first + 1
+    assert life.reported[-1] == first + 1
     assert (life.contact.state, life.contact.is_doubtful) == (ContactState.EXPIRED, True)
     assert not life.membership.is_active
     life.store.is_away = False
@@ -202,7 +202,7 @@ async def test_session_after_session_may_end(life: Life) -> None:
         await life.back()
         epochs.append(await life.epoch_in_store())
     assert epochs == sorted(set(epochs))
-    ends = [event for event, _ in life.log.at("warning") if event.startswith("session has expired")]
+    ends = [event for event, _ in life.log.at("warning") if event.startswith("session expired")]
     assert len(ends) == 3, "one line for each"
 
 
@@ -212,7 +212,7 @@ async def test_a_store_lost_while_it_registers_is_tried_again(life: Life, failur
     await life.membership.join()
     assert await life.epoch_in_store() == life.membership.broker_epoch
     # The call may be faster than the state to say that the session is over.
-    ends = [event for event, _ in life.log.at("warning") if event.startswith("session has expired")]
+    ends = [event for event, _ in life.log.at("warning") if event.startswith("session expired")]
     assert len(ends) == (2 if isinstance(failure, SessionExpired) else 0)
     assert life.contact.state is ContactState.ANSWERS
 

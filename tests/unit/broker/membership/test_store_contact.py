@@ -136,9 +136,9 @@ def test_the_lines_say_what_goes_on_and_what_waits(contacted: Contacted) -> None
     contacted.contact.expired()
     contacted.contact.registered()
     silent, doubtful, expired = (event for event, _ in contacted.log.at("warning"))
-    assert "acks=all and groups go on" in silent
+    assert "acks=all and groups continue" in silent
     assert "in-sync sets, leaders, topics and settings wait" in silent
-    assert "leading on in the same leader epochs" in doubtful
-    assert "leading on in the same leader epochs" in expired
+    assert "leading in the current leader epochs" in doubtful
+    assert "leading in the current leader epochs" in expired
     (registered,) = (event for event, _ in contacted.log.at("info"))
     assert registered == "coordination store reconnected; registered in a new session"

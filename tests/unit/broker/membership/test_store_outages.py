@@ -204,8 +204,10 @@ def check(broker: UnitBroker) -> None:
     for task in broker.tasks:
         assert not task.done() or task.cancelled() or task.exception() is None, task.exception()
     assert [fields for _, event, fields in broker.log.lines if event == "request failed" or "exc_info" in fields] == []
-    told = [(event, fields.get("api")) for level, event, fields in broker.log.lines if level in ("warning", "error")]
-    assert sorted(told, key=str) == sorted(set(told), key=str), "one line for each kind of failure"
+    reported = [
+        (event, fields.get("api")) for level, event, fields in broker.log.lines if level in ("warning", "error")
+    ]
+    assert sorted(reported, key=str) == sorted(set(reported), key=str), "one line for each kind of failure"
 
 
 @pytest.mark.parametrize("error", AWAY)

@@ -27,7 +27,7 @@ OTHER = "lkjihgfedcba9876543210"
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "RENEWAL_PAUSE_S", 0)
     monkeypatch.setattr(membership, "RETRY_DELAY_S", 0)
-    monkeypatch.setattr(tree_guard, "LOOK_PAUSE_S", 0)
+    monkeypatch.setattr(tree_guard, "RETRY_PAUSE_S", 0)
     monkeypatch.setattr(tree_guard, "REFUSED_S", 0.01)
 
 

@@ -75,8 +75,8 @@ def test_each_line_says_whose_it_is_and_while_all_stop_nobodys_end_is_alarming()
     assert "broker=3" in lines.getvalue()
     assert "this_broker=2" in lines.getvalue()
     stop.set()
-    told = lines.getvalue()
+    reported = lines.getvalue()
     log.warning("leader cannot be reached", broker=1)
-    assert lines.getvalue() == told
+    assert lines.getvalue() == reported
     log.error("out of memory")
     assert "out of memory" in lines.getvalue()

@@ -150,8 +150,8 @@ def test_a_log_file_that_was_moved_is_made_anew_when_it_is_reopened(tmp_path: Pa
     path, moved = tmp_path / "broker.log", tmp_path / "broker.log.1"
     log_file = LogFile(SystemDisk(), str(path))
     writer = LogWriter(log_file.fileno)
-    told: list[int] = []
-    log_file.on_reopened = lambda: told.append(log_file.fileno())
+    reported: list[int] = []
+    log_file.on_reopened = lambda: reported.append(log_file.fileno())
     writer.write("one\n")
     former = log_file.fileno()
     path.rename(moved)
@@ -159,7 +159,7 @@ def test_a_log_file_that_was_moved_is_made_anew_when_it_is_reopened(tmp_path: Pa
     log_file.reopen()
     writer.write("three\n")
     assert (moved.read_text(), path.read_text()) == ("one\ntwo\n", "three\n")
-    assert told == [log_file.fileno()]
+    assert reported == [log_file.fileno()]
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(former)
 

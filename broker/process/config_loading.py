@@ -1,0 +1,88 @@
+"""The configuration of a process: read from a file, the environment and the command line, and what of it is ignored."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sordini.broker.configuration.config import SETTINGS, Config, build_config
+from sordini.broker.configuration.environment import environment_entries, unknown_names
+from sordini.broker.configuration.protection import is_without_effect
+from sordini.broker.configuration.settings import ConfigError, read_properties
+from sordini.broker.process.logging import Logger
+from sordini.storage.disk import SystemDisk
+
+
+class LoadedConfig(NamedTuple):
+    """A configuration and how it was given."""
+
+    config: Config
+    explicit: frozenset[str]
+    """The keys that were set."""
+    unknown: list[str]
+    """Unknown keys, and variables of the environment that look like keys and are unknown."""
+    without_effect: list[str]
+    """Keys of Apache Kafka that were set and have no effect here."""
+
+
+def read_entries(properties: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Key and text of every entry; overrides before the environment before the file. Raises ConfigError."""
+    entries: dict[str, str] = {}
+    if properties is not None:
+        disk = SystemDisk()
+        try:
+            file = disk.open(properties, writable=False)
+        except OSError as error:
+            raise ConfigError(f"{properties}: {error.strerror}") from None
+        try:
+            entries.update(read_properties(file.read_at(0, file.size()).decode()))
+        except (ConfigError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{properties}: {error}") from None
+        finally:
+            file.close()
+    entries.update(environment_entries(environment))
+    for override in overrides:
+        key, separator, text = override.partition("=")
+        if not separator or not key.strip():
+            raise ConfigError(f"--override {override!r} is not valid: allowed is KEY=VALUE")
+        entries[key.strip()] = text
+    return entries
+
+
+def load_config(entries: Mapping[str, str]) -> LoadedConfig:
+    """The configuration that entries make. Raises ConfigError."""
+    config, unknown = build_config(entries)
+    return LoadedConfig(
+        config,
+        frozenset(entries) & SETTINGS.keys(),
+        unknown + unknown_names(os.environ),
+        sorted(filter(is_without_effect, entries)),
+    )
+
+
+def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
+    """Log the keys that are unknown or have no effect."""
+    for key in given.unknown:
+        log.warning("unknown configuration key", key=key)
+    if given.config.is_format_overruled:
+        log.warning(
+            "configuration key ignored: the message format is 2 with inter.broker.protocol.version 3.0 or newer",
+            key="log.message.format.version",
+        )
+    if given.without_effect:
+        log.info("configuration keys without effect", keys=", ".join(given.without_effect))
+
+
+def choose_loop(config: Config) -> type[asyncio.AbstractEventLoop] | None:
+    """The loop to run on: uvloop where it is installed, unless the configuration says otherwise."""
+    if config.event_loop != "asyncio":
+        try:
+            import uvloop  # Late: an optional library on some platforms.
+        except ImportError:
+            if config.event_loop == "uvloop":
+                raise ConfigError("sordini.event.loop='uvloop' is not valid here: uvloop is not installed") from None
+        else:
+            return uvloop.Loop
+    return asyncio.SelectorEventLoop

@@ -1,0 +1,60 @@
+"""What the parts of a broker are built from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sordini.broker.clock import CallLater, Clock
+from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.dynamic import DynamicConfig
+from sordini.broker.membership.identity import BrokerIdentity
+from sordini.broker.membership.store_contact import StoreContact
+from sordini.broker.network.ports import Log, Network
+from sordini.broker.record_jobs.ports import RecordWorker
+from sordini.broker.tasks import Spawn
+from sordini.replication.ports import Session
+from sordini.storage.cleaner import Worker
+from sordini.storage.home import Randomness
+
+
+class Runtime(NamedTuple):
+    """Time, chance, tasks and the log of one broker."""
+
+    clock: Clock
+    randomness: Randomness
+    spawn: Spawn
+    call_later: CallLater
+    log: Log
+
+
+class ClusterDeps(NamedTuple):
+    """Which broker of which cluster this is, and its coordination store."""
+
+    identity: BrokerIdentity
+    session: Session
+    """The current session, across renewals."""
+    contact: StoreContact
+    is_clustered: bool
+    """Whether other brokers can exist: the embedded store belongs to one process."""
+
+
+class Workers(NamedTuple):
+    """Child processes for CPU-bound work."""
+
+    cleaner: Worker
+    records: RecordWorker
+
+
+class BrokerDeps(NamedTuple):
+    """All of it."""
+
+    dynamic: DynamicConfig
+    cluster: ClusterDeps
+    runtime: Runtime
+    network: Network
+    workers: Workers
+
+    @property
+    def config(self) -> Config:
+        """The configuration now in force; a value taken from it is not updated."""
+        return self.dynamic.config

@@ -1,0 +1,75 @@
+"""Where a broker listens: its listeners with their limits, and the metrics endpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.listeners import Endpoint
+from sordini.broker.configuration.settings import INT32_MAX
+from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
+from sordini.broker.network.ports import Log, SocketOptions
+from sordini.broker.network.server import SocketServer
+from sordini.broker.wiring.startup import StartRefused
+
+if TYPE_CHECKING:
+    from sordini.broker.dispatch import Dispatcher
+    from sordini.broker.metrics.endpoint import MetricsEndpoint
+
+
+def network_limits(config: Config, descriptors_max: int) -> tuple[NetworkLimits, ConnectionLimits]:
+    """The limits of the network layer; `descriptors_max` file descriptors are available for connections."""
+    return (
+        NetworkLimits(
+            processors=config.num_network_threads,
+            processor_connections_max=config.processor_connections_max,
+            connections_max=config.max_connections,
+            descriptors_max=descriptors_max,
+            connections_per_address_max=config.max_connections_per_ip,
+            connections_per_address_overrides=config.max_connections_by_ip,
+            request_memory_bytes_max=config.queued_max_request_bytes,
+        ),
+        ConnectionLimits(
+            frame_bytes_max=config.socket_request_max_bytes,
+            idle_ms_max=config.connections_max_idle_ms,
+            # A consumer that processes records may leave the rest of a response unread for minutes.
+            stall_ms_max=config.connections_max_idle_ms if config.connections_max_idle_ms >= 0 else INT32_MAX,
+            parked_max=config.connection_parked_max,
+            first_request_ms_max=config.first_request_ms,
+            frame_bytes_per_s_min=config.request_bytes_per_s_min,
+        ),
+    )
+
+
+def bind(config: Config, sockets: SocketServer) -> tuple[list[Endpoint], tuple[Endpoint, ...]]:
+    """Bind every listener. Returns the bound and the advertised endpoints; raises StartRefused.
+
+    A port of 0 is chosen by the system, and returned as chosen.
+    """
+    options = SocketOptions(
+        send_buffer_bytes=config.socket_send_buffer_bytes,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        backlog=config.socket_listen_backlog_size,
+        user_timeout_ms=config.tcp_user_timeout_ms,
+    )
+    try:
+        sockets.bind([Listener(end.name, end.host, end.port, end.protocol, options) for end in config.endpoints])
+    except OSError as error:
+        raise StartRefused(str(error.strerror)) from error
+    bound = [end._replace(port=sockets.address(end.name)[1]) for end in config.endpoints]
+    return bound, config.advertised(tuple(bound))
+
+
+async def listen_for_metrics(config: Config, dispatcher: Dispatcher, log: Log) -> MetricsEndpoint | None:
+    """The metrics endpoint, which also times requests; None where `sordini.metrics.port` is -1. Raises StartRefused."""
+    if config.metrics_port < 0:
+        return None
+    from sordini.broker.metrics.endpoint import MetricsEndpoint  # Late: its library takes 100 ms to import.
+
+    metrics = MetricsEndpoint(dispatcher, log)
+    try:
+        host, port = await metrics.listen(config.metrics_host, config.metrics_port)
+    except OSError as error:
+        raise StartRefused(str(error.strerror)) from error
+    log.info("metrics endpoint listening", host=host, port=port)
+    return metrics
