@@ -9,8 +9,8 @@ from sordini.broker.coordination.current_session import CurrentSession
 from sordini.broker.membership.membership import Membership, MembershipHooks
 from sordini.broker.membership.peer_clocks import WRITE_MS_MAX, PeerClocks
 from sordini.broker.membership.tree_guard import TreeGuard
-from sordini.broker.peers.command_channel import WireChannel
-from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
+from sordini.broker.peers.command_channel import CommandChannel
+from sordini.broker.peers.controlled_shutdown import ControlledShutdown, ControlledShutdownLimits
 from sordini.broker.wiring.deps import BrokerDeps
 from sordini.broker.wiring.parts import BrokerParts
 from sordini.broker.wiring.startup import policy_of, warn_of_unknown_topics
@@ -26,8 +26,8 @@ class ClusterParts(NamedTuple):
     """What makes a broker a member of its cluster; nothing of it runs yet."""
 
     membership: Membership
-    channel: WireChannel
-    leaving: Leaving
+    channel: CommandChannel
+    leaving: ControlledShutdown
     clocks: PeerClocks
 
 
@@ -37,7 +37,7 @@ def wire_cluster(
     """Build it; `broker` is what this broker registers."""
     config, runtime, transport = deps.config, deps.runtime, parts.inter_broker.transport
     contact, log = deps.cluster.contact, runtime.log
-    channel = WireChannel(
+    channel = CommandChannel(
         broker.broker_id,
         parts.receiver.receive,
         transport.wire,
@@ -56,13 +56,13 @@ def wire_cluster(
         log,
     )
     membership = Membership(store, session, _hooks(deps, parts, broker, channel, clocks), contact, guard, log)
-    leaving = Leaving(
+    leaving = ControlledShutdown(
         broker.broker_id,
         lambda: membership.broker_epoch,
         session,
         transport.dial,
         transport.serve_locally,
-        LeavingRules(
+        ControlledShutdownLimits(
             transport.listener,
             config.controlled_shutdown_max_retries,
             config.controlled_shutdown_retry_backoff_ms,
@@ -74,7 +74,7 @@ def wire_cluster(
 
 
 def _hooks(
-    deps: BrokerDeps, parts: BrokerParts, broker: Broker, channel: WireChannel, clocks: PeerClocks
+    deps: BrokerDeps, parts: BrokerParts, broker: Broker, channel: CommandChannel, clocks: PeerClocks
 ) -> MembershipHooks:
     config, clock, log = deps.config, deps.runtime.clock, deps.runtime.log
 

@@ -16,13 +16,13 @@ from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, S
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.network.ports import Network, Peer, SocketOptions
-from sordini.broker.peers.alter_partition import AlterPartitions
-from sordini.broker.peers.command_channel import Dial
-from sordini.broker.peers.controller_client import ControllerLink, ServeLocally
-from sordini.broker.peers.isr_in_store import IsrInStore
-from sordini.broker.peers.broker_client import LinkLimits, PeerLinks
-from sordini.broker.peers.local_requests import OwnService
 from sordini.broker.peers.allocate_producer_ids import ControllerBlockSource
+from sordini.broker.peers.alter_partition import AlterPartitions
+from sordini.broker.peers.broker_client import BrokerClientLimits, BrokerClients
+from sordini.broker.peers.command_channel import Dial
+from sordini.broker.peers.controller_client import ControllerClient, ServeLocally
+from sordini.broker.peers.isr_in_store import IsrInStore
+from sordini.broker.peers.local_requests import LocalRequests
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.deps import Runtime
 from sordini.broker.wiring.replica_fetchers import wire_fetchers
@@ -55,7 +55,7 @@ class InterBroker(NamedTuple):
     fetchers: Fetchers
     peers: Peers
     producer_ids: ProducerIdManager
-    controller_links: tuple[ControllerLink, ...]
+    controller_links: tuple[ControllerClient, ...]
     """One connection to the controller for each kind of request."""
 
     def close(self) -> None:
@@ -77,24 +77,24 @@ def wire_inter_broker(
     config = dynamic.config
     protocol, listener = config.inter_broker_protocol_version, config.inter_broker_listener_name
     versions = versions_for(protocol.release, protocol.step)
-    limits = LinkLimits(options=SocketOptions(receive_buffer_bytes=config.replica_socket_receive_buffer_bytes))
+    limits = BrokerClientLimits(options=SocketOptions(receive_buffer_bytes=config.replica_socket_receive_buffer_bytes))
 
     def address_of(broker_id: BrokerId) -> tuple[str, int] | None:
         known = metadata.brokers.get(broker_id)
         return None if known is None else known.endpoints.get(listener)
 
-    def dial(addresses: Callable[[BrokerId], tuple[str, int] | None]) -> PeerLinks:
-        return PeerLinks(network, addresses, limits)
+    def dial(addresses: Callable[[BrokerId], tuple[str, int] | None]) -> BrokerClients:
+        return BrokerClients(network, addresses, limits)
 
     links = dial(address_of)
     local_peer = Peer(listener, config.protocols.get(listener, listener), "", 0, "this broker")
-    serve_locally = OwnService(dispatcher, local_peer, str(local.broker_id)).ask
+    serve_locally = LocalRequests(dispatcher, local_peer, str(local.broker_id)).ask
     quotas = replica_quotas(local.broker_id, dynamic, topics)
-    controller_links: list[ControllerLink] = []
+    controller_links: list[ControllerClient] = []
 
-    def controller_link() -> ControllerLink:
+    def controller_link() -> ControllerClient:
         timeout_ms = config.controller_socket_timeout_ms
-        link = ControllerLink(local.broker_id, metadata, links, serve_locally, timeout_ms=timeout_ms)
+        link = ControllerClient(local.broker_id, metadata, links, serve_locally, timeout_ms=timeout_ms)
         controller_links.append(link)
         return link
 
