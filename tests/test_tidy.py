@@ -20,7 +20,7 @@ from sordini.cli.__main__ import COMMANDS, module_of
 ROOT = Path(__file__).resolve().parents[1]
 
 # From the top down: each may import those after it, never those before.
-LAYERS = ("pipeline", "cli", "broker", "replication", "storage", "protocol")
+LAYERS = ("pipeline", "cli", "broker", "replication", "storage", "client", "protocol")
 BESIDE_THE_BROKER = "pipeline"
 """Runs in processes of its own: it opens its own files and sockets and reads the time."""
 

@@ -9,7 +9,7 @@ from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.membership.membership import Hooks, Membership
 from sordini.broker.membership.peer_clocks import WRITE_MS_MAX, PeerClocks
 from sordini.broker.membership.tree_guard import TreeGuard
-from sordini.broker.peers.channel import WireChannel
+from sordini.broker.peers.command_channel import WireChannel
 from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
 from sordini.broker.wiring.assembly import Assembly, Surroundings
 from sordini.broker.wiring.startup import policy_of, tell_of_unknown_topics

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.peers.controller import ControllerLink
-from sordini.broker.peers.producer_ids import BlocksOfController
+from sordini.broker.peers.allocate_producer_ids import BlocksOfController
+from sordini.broker.peers.controller_client import ControllerLink
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
