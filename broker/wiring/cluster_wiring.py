@@ -9,8 +9,8 @@ from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.membership.membership import Hooks, Membership
 from sordini.broker.membership.peer_clocks import WRITE_MS_MAX, PeerClocks
 from sordini.broker.membership.tree_guard import TreeGuard
-from sordini.broker.peers.command_channel import WireChannel
-from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
+from sordini.broker.peers.command_channel import CommandChannel
+from sordini.broker.peers.controlled_shutdown import ControlledShutdown, ControlledShutdownLimits
 from sordini.broker.wiring.assembly import Assembly, Surroundings
 from sordini.broker.wiring.startup import policy_of, tell_of_unknown_topics
 from sordini.replication.cluster_model import Broker
@@ -25,15 +25,15 @@ class Ties(NamedTuple):
     """What binds a broker to others; nothing of it runs yet."""
 
     membership: Membership
-    channel: WireChannel
-    leaving: Leaving
+    channel: CommandChannel
+    leaving: ControlledShutdown
     clocks: PeerClocks
 
 
 def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore, parts: Assembly, me: Broker) -> Ties:
     """Put the ties together."""
     config, peering = around.config, parts.peering
-    channel = WireChannel(
+    channel = CommandChannel(
         me.broker_id,
         parts.receiver.receive,
         peering.wire,
@@ -53,13 +53,13 @@ def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore,
     )
     hooks = _hooks(around, parts, me, channel, clocks)
     membership = Membership(store, session, hooks, around.contact, guard, around.log)
-    leaving = Leaving(
+    leaving = ControlledShutdown(
         me.broker_id,
         lambda: membership.broker_epoch,
         session,
         peering.dial,
         peering.serve_locally,
-        LeavingRules(
+        ControlledShutdownLimits(
             peering.listener,
             config.controlled_shutdown_max_retries,
             config.controlled_shutdown_retry_backoff_ms,
@@ -70,7 +70,7 @@ def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore,
     return Ties(membership, channel, leaving, clocks)
 
 
-def _hooks(around: Surroundings, parts: Assembly, me: Broker, channel: WireChannel, clocks: PeerClocks) -> Hooks:
+def _hooks(around: Surroundings, parts: Assembly, me: Broker, channel: CommandChannel, clocks: PeerClocks) -> Hooks:
     config, clock, log = around.config, around.clock, around.log
 
     async def register(session: Session) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.peers.allocate_producer_ids import BlocksOfController
-from sordini.broker.peers.controller_client import ControllerLink
+from sordini.broker.peers.allocate_producer_ids import ControllerProducerIdBlocks
+from sordini.broker.peers.controller_client import ControllerClient
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -51,9 +51,9 @@ class Bench:
         self.links = FakeLinks(asyncio.get_running_loop(), reply)
         self.metadata = MetadataCache(CLUSTER_ID)
         self.metadata.set_brokers(OTHER, [])
-        controller = ControllerLink(ME, self.metadata, self.links, serve)
+        controller = ControllerClient(ME, self.metadata, self.links, serve)
         self.log = ListLog()
-        take = BlocksOfController(ME, lambda: BROKER_EPOCH, controller).take
+        take = ControllerProducerIdBlocks(ME, lambda: BROKER_EPOCH, controller).take
         self.ids = ProducerIdBlocks(take, asyncio.create_task, self.log)
 
     def asked(self) -> list[AllocateProducerIdsRequest]:

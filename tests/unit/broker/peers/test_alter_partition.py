@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.broker.peers.alter_partition import AlterPartitions
-from sordini.broker.peers.controller_client import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, ControllerLink
+from sordini.broker.peers.controller_client import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, ControllerClient
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.alter_partition import (
@@ -87,7 +87,7 @@ class Bench:
         self.epoch = BROKER_EPOCH
         self.local: list[int] = []
         self.tasks: list[asyncio.Task[None]] = []
-        link = ControllerLink(ME, self.metadata, self.links, self.serve)
+        link = ControllerClient(ME, self.metadata, self.links, self.serve)
         self.changes = AlterPartitions(ME, lambda: self.epoch, link, versions, self.spawn, self.log)
 
     def spawn(self, work: Any) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.broker.control.control_wire import ControlWire
-from sordini.broker.peers.command_channel import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, WireChannel
+from sordini.broker.peers.command_channel import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, CommandChannel
 from sordini.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Answer, Broker, Endpoint, UpdateMetadata
@@ -50,7 +50,7 @@ class Line:
         self.log = ListLog()
         self.links = FakeLinks(asyncio.get_running_loop(), answer)
         self.address_of: Callable[[BrokerId], tuple[str, int] | None] = lambda _: None
-        self.channel = WireChannel(
+        self.channel = CommandChannel(
             ME, self.receive, ControlWire(OLDEST, "BROKERS"), self.dial, "BROKERS", self.spawn, self.log
         )
 
@@ -161,7 +161,7 @@ async def test_a_bug_in_carrying_out_a_command_ends_the_task_that_runs_it(line: 
     async def broken(_: object) -> Answer:
         raise AssertionError("broken")
 
-    channel = WireChannel(ME, broken, ControlWire(OLDEST, "BROKERS"), line.dial, "BROKERS", line.spawn, line.log)
+    channel = CommandChannel(ME, broken, ControlWire(OLDEST, "BROKERS"), line.dial, "BROKERS", line.spawn, line.log)
     channel.set_brokers(alive((ME, 1)))
     channel.send(ME, command(1), lambda answer: None)
     await asyncio.wait(line.tasks)
