@@ -35,7 +35,7 @@ class Unreachable(Failure):
     """There is no broker at an address."""
 
 
-class LinkLost(Failure):
+class Disconnected(Failure):
     """The connection ended before the response arrived: whether the request was carried out is not known."""
 
 
@@ -91,14 +91,14 @@ class BrokerConnection:
     async def ask(self, request: Any, *, at_most: int | None = None) -> Any:
         """Send a request in the newest version both sides know, or `at_most`; the response message.
 
-        Raises NotServed, LinkLost, and Failure for a response that cannot be read.
+        Raises NotServed, Disconnected, and Failure for a response that cannot be read.
         """
         version = self.version(API_OF[type(request)], at_most)
         async with self._lock:
             try:
                 return await self._connection.send(request, version)
             except ConnectionLost:
-                raise LinkLost(f"{self.address} closed the connection before it answered") from None
+                raise Disconnected(f"{self.address} closed the connection before it answered") from None
             except InvalidResponse as error:
                 raise Failure(f"{self.address} sent {error}") from None
             except BaseException:  # Raised again - cancelled: the response that still arrives belongs to no request.

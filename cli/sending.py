@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sordini.broker.clock import SystemClock
 from sordini.cli.broker_connection import Refused
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.ending import hold, stopped
 from sordini.cli.input import lines
 from sordini.cli.lines import BadLine, Outgoing
@@ -134,8 +134,8 @@ async def _send(client: Client, shipment: Shipment) -> None:
         raise Failure(tally.failure())
 
 
-async def _partition_count(cluster: Cluster, topic: str) -> int:
-    (found,) = await cluster.persist(lambda: cluster.topics([topic]))
+async def _partition_count(cluster: ClusterClient, topic: str) -> int:
+    (found,) = await cluster.retry(lambda: cluster.topics([topic]))
     return len(found.partitions)
 
 

@@ -10,7 +10,7 @@ The connections, and when to send a request again, are the caller's (see `retrie
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from sordini.client.addresses import Address
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -21,15 +21,12 @@ from sordini.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-NO_LEADER: Final = -1
-"""As the id of a partition's leader: the partition has none at present."""
-
 
 class PartitionLeader(NamedTuple):
     """Which broker leads a partition."""
 
     broker_id: int
-    """NO_LEADER while there is none."""
+    """Negative while there is none."""
     epoch: int
     """The leader epoch; -1 from a broker that does not report it (Metadata below version 7)."""
 
