@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from sordini.pipeline.source.client.connection_pool import Cluster
+from sordini.pipeline.source.client.connection_pool import ConnectionPool
 from sordini.pipeline.source.client.groups import commit, committed
 from sordini.pipeline.source.client.offsets import Search
 from sordini.pipeline.source.client.reading import Range, Reading
 from sordini.pipeline.source.client.settings import ClientSettings
 from sordini.pipeline.source.client.topics import Topic, Topics
-from sordini.pipeline.source.client.transport import OUTSIDE, Outside
+from sordini.pipeline.source.client.transport import SYSTEM, ClientPorts
 from sordini.pipeline.source.client.types import Fetched
 from sordini.protocol.types import TopicPartition
 
@@ -25,11 +25,11 @@ class Client:
     NotServed, and Refused for an error of the cluster that has no class of its own.
     """
 
-    def __init__(self, settings: ClientSettings, outside: Outside = OUTSIDE) -> None:
+    def __init__(self, settings: ClientSettings, ports: ClientPorts = SYSTEM) -> None:
         """Nothing is connected to until something is asked. Tests bring an outside of their own."""
         self.settings = settings
-        self._cluster = Cluster(settings, outside)
-        self._topics = Topics(self._cluster)
+        self._pool = ConnectionPool(settings, ports)
+        self._topics = Topics(self._pool)
 
     def __enter__(self) -> Self:
         return self
@@ -41,7 +41,7 @@ class Client:
 
     def close(self) -> None:
         """Hang up; iterators of `read` can be used no longer."""
-        self._cluster.close()
+        self._pool.close()
 
     def check(self) -> None:
         """See at once, with one attempt, that a broker answers and lets us in: for whoever should not wait in vain.
@@ -52,7 +52,7 @@ class Client:
 
     def topics(self, *, internal: bool = False) -> list[str]:
         """The names of all topics we may see, sorted; internal ones (`__consumer_offsets`) only if asked for."""
-        return self._cluster.persist(lambda: self._topics.all(internal=internal))
+        return self._pool.retry(lambda: self._topics.all(internal=internal))
 
     def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
         """The numbers of each topic's partitions. Raises UnknownTopic, which names all that are missing."""
@@ -71,7 +71,7 @@ class Client:
         NO_OFFSET (-1) where no record is that young. With `read_committed` the latest is the last stable offset, the
         first of an open transaction. Raises UnknownTopic.
         """
-        return self._cluster.persist(Search(self._cluster, self._topics, at, read_committed=read_committed).attempt)
+        return self._pool.retry(Search(self._pool, self._topics, at, read_committed=read_committed).attempt)
 
     def read(
         self, partition: TopicPartition, start: int, end: int, *, read_committed: bool = False, topic_id: str = ""
@@ -86,20 +86,20 @@ class Client:
         UnknownTopic, and NoProgress.
         """
         wanted = Range(partition, start, end, read_committed, topic_id)
-        return Reading(self._cluster, self._topics, wanted).fetches()
+        return Reading(self._pool, self._topics, wanted).fetches()
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """The offsets a consumer group has committed; empty for a group that never did."""
-        return self._cluster.persist(lambda: committed(self._cluster, group))
+        return self._pool.retry(lambda: committed(self._pool, group))
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets for a group that has no members of its own.
 
         Raises Refused when it has some: consumers of that group would be put off their course. Raises UnknownTopic.
         """
-        self._cluster.persist(lambda: commit(self._cluster, group, offsets))
+        self._pool.retry(lambda: commit(self._pool, group, offsets))
 
     def _find(self, topics: Iterable[str]) -> dict[str, Topic]:
         """As they are now, not as they were."""
         names = list(topics)
-        return self._cluster.persist(lambda: self._topics.find(names, fresh=True))
+        return self._pool.retry(lambda: self._topics.find(names, fresh=True))

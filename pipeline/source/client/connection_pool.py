@@ -1,7 +1,7 @@
 """All connections to one cluster, and asking again while the answer is "not now".
 
 A connection is borrowed for a request, or for a whole reading, and given back. Which broker is where comes from the
-last metadata; `anyone` finds a broker whatever has become of those known so far.
+last metadata; `any_broker` finds a broker whatever has become of those known so far.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from sordini.client.addresses import Address
 from sordini.pipeline.errors import PipelineError, Refused, Unauthorized, Unreachable
-from sordini.pipeline.source.client.broker_connection import Link
-from sordini.pipeline.source.client.retry_timer import PASSING, Patience
-from sordini.pipeline.source.client.settings import Address, ClientSettings
-from sordini.pipeline.source.client.transport import Lost, Outside
+from sordini.pipeline.source.client.broker_connection import BrokerConnection
+from sordini.pipeline.source.client.retry_timer import RETRIABLE, RetryTimer
+from sordini.pipeline.source.client.settings import ClientSettings
+from sordini.pipeline.source.client.transport import ClientPorts, Lost
 from sordini.protocol.errors import ErrorCode
 
 T = TypeVar("T")
@@ -31,16 +32,16 @@ _HANG_UPS_MAX: Final = 3
 """So often in a row a broker may hang up at the first request before that is taken for its policy."""
 
 
-class Cluster:
+class ConnectionPool:
     """Links to the brokers of one cluster, opened when they are needed."""
 
-    def __init__(self, settings: ClientSettings, outside: Outside) -> None:
+    def __init__(self, settings: ClientSettings, ports: ClientPorts) -> None:
         self.settings = settings
-        self.outside = outside
+        self.ports = ports
         self.brokers: dict[int, Address] = {}
         """Those that the last metadata named."""
-        self._idle: list[Link] = []
-        self._lent: list[Link] = []
+        self._idle: list[BrokerConnection] = []
+        self._lent: list[BrokerConnection] = []
         self._is_closed = False
         self._hang_ups = 0
 
@@ -51,27 +52,27 @@ class Cluster:
             link.close()
         self._idle.clear()
 
-    def patience(self, ms: int | None = None) -> Patience:
+    def retry_timer(self, ms: int | None = None) -> RetryTimer:
         """For one stretch of attempts, by default the time of one call."""
         limits = self.settings.limits
-        return Patience(self.outside, limits, limits.api_ms if ms is None else ms)
+        return RetryTimer(self.ports, limits, limits.api_ms if ms is None else ms)
 
-    def persist(self, attempt: Callable[[], T]) -> T:
+    def retry(self, attempt: Callable[[], T]) -> T:
         """The attempt's result, however often it takes. Raises what does not pass, or did not pass in time."""
-        patience = self.patience()
+        retry_timer = self.retry_timer()
         while True:
             try:
                 return attempt()
             except (Lost, Refused) as error:
-                if not passes(error):
+                if not is_retriable(error):
                     raise
-                if not patience.wait(error):
-                    raise given_up(error, patience.seconds) from None
+                if not retry_timer.pause(error):
+                    raise timed_out(error, retry_timer.seconds) from None
 
     @contextmanager
-    def link(self, address: Address | None = None) -> Iterator[Link]:
-        """A connection to one broker, or to anyone, for as long as the block lasts."""
-        link = self.anyone() if address is None else self.borrow(address)
+    def link(self, address: Address | None = None) -> Iterator[BrokerConnection]:
+        """A connection to one broker, or to any_broker, for as long as the block lasts."""
+        link = self.any_broker() if address is None else self.borrow(address)
         try:
             yield link
         finally:
@@ -80,7 +81,7 @@ class Cluster:
     def ask(
         self, request: Any, address: Address | None = None, *, at_least: int = 0, at_most: int | None = None
     ) -> Any:
-        """One request to one broker, or to anyone."""
+        """One request to one broker, or to any_broker."""
         with self.link(address) as link:
             first = not link.answered
             try:
@@ -92,7 +93,7 @@ class Cluster:
         self._hang_ups = 0
         return answer
 
-    def borrow(self, address: Address) -> Link:
+    def borrow(self, address: Address) -> BrokerConnection:
         """A connection to this broker that nobody else uses until it is given back."""
         for link in self._idle:
             if link.address == address:
@@ -103,7 +104,7 @@ class Cluster:
                 break
         return self._lend(self._open(address))
 
-    def anyone(self) -> Link:
+    def any_broker(self) -> BrokerConnection:
         """A connection to any broker: one that is open, else to one that is known, else by the bootstrap addresses.
 
         Raises Lost, which tells of each address, when there is none, and Unreachable when there is only something else.
@@ -122,7 +123,7 @@ class Cluster:
         text = "; ".join(map(str, problems))
         raise Lost(text) if any(isinstance(problem, Lost) for problem in problems) else Unreachable(text)
 
-    def give_back(self, link: Link) -> None:
+    def give_back(self, link: BrokerConnection) -> None:
         """The end of a loan; a connection with an answer still to come is closed."""
         self._lent.remove(link)
         if not link.is_open:
@@ -144,12 +145,12 @@ class Cluster:
             raise Lost(f"broker {broker_id} is not there at the moment")
         return self.brokers[broker_id]
 
-    def _open(self, address: Address) -> Link:
+    def _open(self, address: Address) -> BrokerConnection:
         if self._is_closed:
             raise Unreachable("this client is closed")
-        return Link.open(address, self.settings, self.outside)
+        return BrokerConnection.open(address, self.settings, self.ports)
 
-    def _lend(self, link: Link) -> Link:
+    def _lend(self, link: BrokerConnection) -> BrokerConnection:
         self._lent.append(link)
         return link
 
@@ -174,19 +175,19 @@ def check(code: int, subject: str, reason: str | None = None) -> None:
     raise Refused(subject, code, text)
 
 
-def passes(error: PipelineError) -> bool:
+def is_retriable(error: PipelineError) -> bool:
     """Whether another attempt may do better."""
-    return isinstance(error, Lost) or (isinstance(error, Refused) and error.code in PASSING)
+    return isinstance(error, Lost) or (isinstance(error, Refused) and error.code in RETRIABLE)
 
 
-def given_up(error: PipelineError, seconds: float) -> PipelineError:
+def timed_out(error: PipelineError, seconds: float) -> PipelineError:
     """The last attempt's error as the result of all of them."""
     if isinstance(error, Refused):
         return Refused(f"after {seconds:g} s", error.code, str(error))
     return Unreachable(f"{error} (tried for {seconds:g} s)")
 
 
-def grouped(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+def partitions_by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     """Partitions by topic, as requests have them."""
     found: dict[str, list[int]] = {}
     for topic, partition in partitions:

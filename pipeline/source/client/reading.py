@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from sordini.client.addresses import Address
 from sordini.pipeline.errors import NoProgress, OffsetLost, Refused, TopicRecreated
-from sordini.pipeline.source.client.broker_connection import Link, Sent
-from sordini.pipeline.source.client.connection_pool import Cluster, check, given_up, passes
+from sordini.pipeline.source.client.broker_connection import BrokerConnection
+from sordini.pipeline.source.client.connection_pool import ConnectionPool, check, is_retriable, timed_out
 from sordini.pipeline.source.client.extent import extent
 from sordini.pipeline.source.client.offsets import has_epoch, log_ends
-from sordini.pipeline.source.client.settings import Address
 from sordini.pipeline.source.client.topics import Topic, Topics
 from sordini.pipeline.source.client.transport import Lost
 from sordini.pipeline.source.client.types import Fetched
@@ -68,23 +68,22 @@ class Nearby(NamedTuple):
 class Asked(NamedTuple):
     """A fetch under way."""
 
-    link: Link
-    sent: Sent
+    link: BrokerConnection
     offset: int
 
 
 class Reading:
     """One pass over a range; `fetches` is the pass."""
 
-    def __init__(self, cluster: Cluster, topics: Topics, wanted: Range) -> None:
-        self._cluster = cluster
+    def __init__(self, pool: ConnectionPool, topics: Topics, wanted: Range) -> None:
+        self._pool = pool
         self._topics = topics
         self._wanted = wanted
-        self._limits = cluster.settings.limits
-        self._patience = cluster.patience()
+        self._limits = pool.settings.limits
+        self._timer = pool.retry_timer()
         self._topic_id = wanted.topic_id
         self._last_epoch = -1
-        self._link: Link | None = None
+        self._link: BrokerConnection | None = None
         self._nearby: Nearby | None = None
         self._bytes_max = self._limits.fetch_bytes
         self._bytes_seen = 0
@@ -109,23 +108,23 @@ class Reading:
 
     def _fetched(self, asked: Asked | None, offset: int) -> Fetched:
         """The answer to what was asked ahead, or to as many fetches as it takes."""
-        self._patience.renew()
+        self._timer.restart()
         while True:
             try:
                 fetched = self._take(self._ask(offset) if asked is None else asked)
             except (Lost, Refused) as error:
-                if not passes(error):
+                if not is_retriable(error):
                     raise
-                self._topics.doubt(self._wanted.partition.topic)
+                self._topics.mark_stale(self._wanted.partition.topic)
                 self._nearby = None
                 self._give_back()
-                if not self._patience.wait(error):
-                    raise given_up(error, self._patience.seconds) from None
+                if not self._timer.pause(error):
+                    raise timed_out(error, self._timer.seconds) from None
             else:
                 if fetched is not None:
                     return fetched
-                if self._patience.is_over:
-                    raise NoProgress(self._wanted.partition, offset, self._patience.seconds, self._patience.problem)
+                if self._timer.is_expired:
+                    raise NoProgress(self._wanted.partition, offset, self._timer.seconds, self._timer.problem)
             asked = None
 
     def _ahead(self, offset: int) -> Asked | None:
@@ -159,14 +158,15 @@ class Reading:
             isolation_level=int(self._wanted.read_committed),
             session_epoch=_NO_SESSION_EPOCH,
             topics=[FetchTopic(topic=topic, topic_id=life.topic_id, partitions=[wish])],
-            rack_id=self._cluster.settings.rack,
+            rack_id=self._pool.settings.rack,
         )
         at_most = _BY_NAME_MAX if life.topic_id == NO_TOPIC_ID else None
-        return Asked(link, link.send(request, at_least=_WITH_ISOLATION, at_most=at_most), offset)
+        link.send(request, at_least=_WITH_ISOLATION, at_most=at_most)
+        return Asked(link, offset)
 
     def _take(self, asked: Asked) -> Fetched | None:
         """What came, or None when nothing did."""
-        answer: FetchResponse = asked.link.receive(asked.sent)
+        answer: FetchResponse = asked.link.receive()
         check(answer.error_code, f"fetching {self._wanted.partition}")
         rows = [row for topic in answer.responses for row in topic.partitions]
         if not rows:
@@ -205,11 +205,11 @@ class Reading:
         partition = self._wanted.partition
         if self._nearby is None:
             self._check_life(self._topics.find([partition.topic], fresh=True)[partition.topic])
-            start, end = log_ends(self._cluster, self._topics, partition)
+            start, end = log_ends(self._pool, self._topics, partition)
             if not start <= offset <= end:
                 raise OffsetLost(partition, offset, start, end)
             epoch = self._last_epoch
-            if epoch >= 0 and not has_epoch(self._cluster, self._topics, partition, epoch):
+            if epoch >= 0 and not has_epoch(self._pool, self._topics, partition, epoch):
                 raise OffsetLost(partition, offset, start, end, was_cut=True)
         raise Lost(f"{partition} has no offset {offset} where we asked for it")
 
@@ -232,7 +232,7 @@ class Reading:
             if self._gaps >= _GAPS_MAX:
                 return self._fetched_of(row, memoryview(b""), self._wanted.end)
         held = "an open transaction holds back what is behind" if limit < row.high_watermark else "its log ends at"
-        self._patience.problem = f"{held} offset {limit}"
+        self._timer.problem = f"{held} offset {limit}"
         return None
 
     def _fetched_of(self, row: PartitionData, records: memoryview, next_offset: int) -> Fetched:
@@ -240,20 +240,20 @@ class Reading:
         ends = row.high_watermark, row.last_stable_offset, row.log_start_offset
         return Fetched(records, aborted, *ends, next_offset)
 
-    def _connected(self, leader: Address) -> Link:
+    def _connected(self, leader: Address) -> BrokerConnection:
         """Our connection to the leader, or to the copy near by."""
-        nearby, now = self._nearby, self._cluster.outside.monotonic()
+        nearby, now = self._nearby, self._pool.ports.monotonic()
         if nearby is not None and now >= nearby.until:
             nearby = self._nearby = None
         address = leader if nearby is None else nearby.address
         link = self._link
         if link is None or link.address != address or not link.is_open or not link.is_fresh:
             self._give_back()
-            self._link = link = self._cluster.borrow(address)
+            self._link = link = self._pool.borrow(address)
         return link
 
     def _go_nearby(self, broker_id: int) -> None:
-        self._nearby = Nearby(self._cluster.address(broker_id), self._cluster.outside.monotonic() + _NEARBY_SECONDS)
+        self._nearby = Nearby(self._pool.address(broker_id), self._pool.ports.monotonic() + _NEARBY_SECONDS)
 
     def _bytes_wanted(self, offset: int) -> int:
         """How much to ask for: towards the end no more than is likely to be left."""
@@ -264,5 +264,5 @@ class Reading:
 
     def _give_back(self) -> None:
         if self._link is not None:
-            self._cluster.give_back(self._link)
+            self._pool.give_back(self._link)
             self._link = None

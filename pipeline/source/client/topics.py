@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from sordini.client.addresses import Address
+from sordini.client.routing import PartitionLeader, broker_addresses, metadata_request, partition_leaders
 from sordini.pipeline.errors import Refused, UnknownTopic
-from sordini.pipeline.source.client.connection_pool import Cluster, check
-from sordini.pipeline.source.client.settings import Address
+from sordini.pipeline.source.client.connection_pool import ConnectionPool, check
 from sordini.pipeline.source.client.transport import Lost
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
@@ -28,21 +27,12 @@ _LOST_SECONDS_MAX: Final = 10.0
 """How long one that was there may be unknown: a broker that has just started knows nothing for a while."""
 
 
-class Leader(NamedTuple):
-    """Who leads a partition."""
-
-    broker_id: int
-    """-1: nobody at the moment."""
-    epoch: int
-    """-1 from a broker that does not tell (Metadata below version 7)."""
-
-
 class Topic(NamedTuple):
     """One life of a topic."""
 
     topic_id: bytes
     """Zeros from a broker that does not tell (Metadata below version 10)."""
-    leaders: dict[int, Leader]
+    leaders: dict[int, PartitionLeader]
 
     @property
     def id_text(self) -> str:
@@ -51,10 +41,10 @@ class Topic(NamedTuple):
 
 
 class Topics:
-    """The topics asked for so far. Each method asks once at most; `Cluster.persist` is for asking again."""
+    """The topics asked for so far. Each method asks once at most; `ConnectionPool.retry` is for asking again."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
         self._known: dict[str, Topic] = {}
         self._out_of_date: set[str] = set()
         self._unknown_since: dict[str, float] = {}
@@ -69,7 +59,7 @@ class Topics:
         """These topics, asked for anew if need be or if they shall be `fresh`.
 
         Raises UnknownTopic for those that have been missing for long enough, before that Refused as for an error
-        that passes.
+        that is_retriable.
         """
         wanted = list(dict.fromkeys(names))
         asked = [name for name in wanted if fresh or name in self._out_of_date or name not in self._known]
@@ -86,27 +76,25 @@ class Topics:
             text = f"topic '{partition.topic}' has no partition {partition.partition} (it has {count}, from 0 on)"
             raise UnknownTopic([partition.topic], text)
         if leader.broker_id < 0:
-            self.doubt(partition.topic)
+            self.mark_stale(partition.topic)
             raise Lost(f"nobody leads {partition} at the moment")
         try:
-            return self._cluster.address(leader.broker_id), leader.epoch
+            return self._pool.address(leader.broker_id), leader.epoch
         except Lost:
-            self.doubt(partition.topic)
+            self.mark_stale(partition.topic)
             raise
 
-    def doubt(self, name: str) -> None:
+    def mark_stale(self, name: str) -> None:
         """What is known of a topic may be out of date: ask before it is used again."""
         self._out_of_date.add(name)
 
     def _ask(self, names: list[str] | None) -> MetadataResponse:
-        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         # Before version 4, asking for a topic could create it.
-        answer: MetadataResponse = self._cluster.ask(request, at_least=4)
+        answer: MetadataResponse = self._pool.ask(metadata_request(names), at_least=4)
         check(answer.error_code, "the cluster's metadata")
         if not answer.brokers:
             raise Lost("the broker asked knows of no broker yet")
-        self._cluster.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+        self._pool.brokers = broker_addresses(answer)
         return answer
 
     def _learn(self, rows: dict[str, MetadataResponseTopic], asked: list[str]) -> None:
@@ -127,7 +115,7 @@ class Topics:
             self._miss(missing)
 
     def _miss(self, missing: list[str]) -> None:
-        now = self._cluster.outside.monotonic()
+        now = self._pool.ports.monotonic()
         gone = []
         for name in missing:
             most = _LOST_SECONDS_MAX if name in self._known else _NEW_SECONDS_MAX
@@ -139,7 +127,7 @@ class Topics:
 
 
 def _newest(known: Topic | None, row: MetadataResponseTopic) -> Topic:
-    leaders = {one.partition_index: Leader(one.leader_id, one.leader_epoch) for one in row.partitions}
+    leaders = partition_leaders(row)
     if known is not None and known.topic_id == row.topic_id:
         for number, before in known.leaders.items():
             if number in leaders and 0 <= leaders[number].epoch < before.epoch:

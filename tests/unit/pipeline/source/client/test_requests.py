@@ -201,7 +201,7 @@ def test_a_login_comes_before_all_requests_but_that_for_versions(world: FakeWorl
 
 def test_a_login_that_is_refused_is_told_in_the_brokers_words_at_once(world: FakeWorld) -> None:
     log_in(world, code=ErrorCode.SASL_AUTHENTICATION_FAILED)
-    with a_client(world, **LOGIN) as client, pytest.raises(Unauthorized, match=r"'a' in \(PLAIN\): no such user"):
+    with a_client(world, **LOGIN) as client, pytest.raises(Unauthorized, match=r"'a' \(PLAIN\): no such user"):
         client.topics()
     assert not world.pauses
 
@@ -210,7 +210,7 @@ def test_a_login_that_is_refused_is_told_in_the_brokers_words_at_once(world: Fak
     ("code", "told"),
     [
         (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "its SASL mechanisms: GSSAPI, SCRAM-SHA-256"),
-        (ErrorCode.ILLEGAL_SASL_STATE, "asks nobody to log in"),
+        (ErrorCode.ILLEGAL_SASL_STATE, "requires no authentication"),
     ],
 )
 def test_a_mechanism_that_is_not_offered_is_told_with_those_that_are(
