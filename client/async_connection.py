@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 from sordini.client.connection import ClientConnection
 from sordini.client.errors import ClientError, ConnectionLost, InvalidResponse
-from sordini.client.versions import Steps, T
+from sordini.client.versions import Steps, T, run_steps
 
 SLICE_BYTES: Final = 1024 * 1024
 """What one connection receives at most in one call of the loop, before the loop serves others."""
@@ -73,13 +73,7 @@ class AsyncConnection:
 
     async def run(self, steps: Steps[T]) -> T:
         """Carry out an exchange such as `negotiate()`; its result. Raises what `send` and the steps raise."""
-        try:
-            step = next(steps)
-            while True:
-                step = steps.send(await self.send(*step))
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return await run_steps(steps, self.send)
 
     def close(self, reason: str = "the connection was closed here") -> None:
         """Close without waiting; a request in flight fails. May be called again."""

@@ -1,14 +1,14 @@
 """Which versions of requests a broker serves, and in which one a request is sent (ApiVersions, KIP-35, KIP-511).
 
 What takes an exchange of requests is written as steps: a generator that yields a `Step`, is sent the response message,
-and returns its result. A connection's `run` carries steps out; nothing here does any I/O.
+and returns its result. The `run` of a connection carries steps out; nothing here does any I/O.
 
 Brokers among themselves send fixed versions (`inter.broker.protocol.version`), for which no negotiation is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 from sordini import __version__
@@ -31,6 +31,17 @@ class Step(NamedTuple):
 
 
 Steps = Generator[Step, Any, T]
+
+
+async def run_steps(steps: Steps[T], send: Callable[[Any, int], Awaitable[Any]]) -> T:
+    """The result of the steps, with `send` to exchange a request in a version for its response message."""
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(await send(step.request, step.version))
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 class ServedVersions:

@@ -76,9 +76,7 @@ def test_nobody_at_the_address_is_told() -> None:
 
 
 def test_memory_follows_the_bytes_that_come_and_not_a_length() -> None:
-    with listener(
-        lambda connection: connection.sendall(struct.pack(">ii", 500 * 1024 * 1024, 1) + b"\0" * 100_000)
-    ) as port:
+    with listener(answering(struct.pack(">ii", 500 * 1024 * 1024, 1) + b"\0" * 100_000)) as port:
         address = Address("127.0.0.1", port)
         protocol = ClientConnection("memory", 2**31 - 1)
         connection = BlockingConnection(connect(address, settings(str(address))), protocol, time.monotonic, 30)
