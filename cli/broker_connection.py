@@ -10,12 +10,11 @@ time; nothing is retried here (see `cluster_client`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sordini.cli.options import Failure
 from sordini.client.addresses import Address
-from sordini.client.async_connection import AsyncConnection, Socket
+from sordini.client.async_connection import AsyncConnection
 from sordini.client.connection import API_OF, ClientConnection
 from sordini.client.errors import ConnectionLost, InvalidResponse, UnsupportedVersion
 from sordini.client.sockets import connect
@@ -23,12 +22,17 @@ from sordini.client.versions import ServedVersions, negotiate
 from sordini.protocol.api import Api
 from sordini.protocol.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from sordini.client.ports import Socket
+
+    Connect = Callable[[Address], Awaitable[Socket]]
+
 CLIENT_ID: Final = "sordini-cli"
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 """A length beyond this is no response of a broker but the first bytes of another protocol."""
 CONNECT_SECONDS_MAX: Final = 10.0
-
-Connect = Callable[[Address], Awaitable[Socket]]
 
 
 class Unreachable(Failure):

@@ -15,29 +15,18 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from sordini.client.connection import ClientConnection
 from sordini.client.errors import ClientError, ConnectionLost, InvalidResponse
-from sordini.client.versions import Steps, T, run_steps
+from sordini.client.versions import run_steps
+
+if TYPE_CHECKING:
+    from sordini.client.ports import Socket
+    from sordini.client.versions import Steps, T
 
 SLICE_BYTES: Final = 1024 * 1024
 """What one connection receives at most in one call of the loop, before the loop serves others."""
-
-
-class Socket(Protocol):
-    """A connected, non-blocking stream socket. Receiving and sending raise OSError when the connection is broken."""
-
-    def fileno(self) -> int: ...
-
-    def recv_into(self, buffer: bytearray | memoryview) -> int | None:
-        """Bytes received; 0 at the end of the stream, None when there are none yet."""
-
-    def send(self, data: memoryview) -> int | None:
-        """Bytes taken, which may be fewer than given; None when none fit."""
-
-    def close(self) -> None:
-        """Give the descriptor back."""
 
 
 class AsyncConnection:

@@ -14,7 +14,7 @@ from typing import Final
 
 from sordini.client.errors import AuthenticationFailed
 from sordini.client.scram import Scram, ScramError
-from sordini.client.versions import ServedVersions, Step, Steps
+from sordini.client.versions import ServedVersions, Steps
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.sasl import (
@@ -47,7 +47,7 @@ def authenticate(credentials: SaslCredentials, versions: ServedVersions, broker:
     AuthenticationFailed with the broker's own words, and UnsupportedVersion.
     """
     version = versions.highest(APIS[ApiKey.SASL_HANDSHAKE], at_least=_WITH_SASL_AUTHENTICATE)
-    response: SaslHandshakeResponse = yield Step(SaslHandshakeRequest(mechanism=credentials.mechanism), version)
+    response: SaslHandshakeResponse = yield SaslHandshakeRequest(mechanism=credentials.mechanism), version
     _check_handshake(response, credentials.mechanism, broker)
     version = versions.highest(APIS[ApiKey.SASL_AUTHENTICATE])
     if credentials.mechanism == "PLAIN":
@@ -75,7 +75,7 @@ def _check_handshake(response: SaslHandshakeResponse, mechanism: str, broker: st
 
 
 def _exchange(token: bytes, version: int, credentials: SaslCredentials, broker: str) -> Steps[SaslAuthenticateResponse]:
-    response: SaslAuthenticateResponse = yield Step(SaslAuthenticateRequest(auth_bytes=token), version)
+    response: SaslAuthenticateResponse = yield SaslAuthenticateRequest(auth_bytes=token), version
     if response.error_code:
         reason = response.error_message or f"error {response.error_code}"
         raise AuthenticationFailed(f"{broker} refuses '{credentials.username}' ({credentials.mechanism}): {reason}")

@@ -10,28 +10,16 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from sordini.client.addresses import Address
 from sordini.client.connection import ClientConnection
 from sordini.client.errors import ConnectionLost
+from sordini.client.ports import Transport
 from sordini.client.versions import Steps, T
 
 _SECONDS_MIN = 0.001
 """A socket's timeout of 0 would make it non-blocking."""
-
-
-class Transport(Protocol):
-    """A connected byte stream. `send` and `receive_into` raise OSError; TimeoutError when the time is over."""
-
-    def send(self, data: bytearray, seconds: float) -> None:
-        """Send all of it within `seconds`."""
-
-    def receive_into(self, buffer: bytearray | memoryview, seconds: float) -> int:
-        """Bytes received, at least one, within `seconds`; 0 at the end of the stream."""
-
-    def close(self) -> None:
-        """Close. May be called again."""
 
 
 class SocketTransport:

@@ -9,7 +9,7 @@ Brokers among themselves send fixed versions (`inter.broker.protocol.version`), 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from sordini import __version__
 from sordini.client.errors import UnsupportedVersion
@@ -23,13 +23,8 @@ _FIRST_WITH_SOFTWARE_NAME: Final = 3
 """The first ApiVersions that names the client's software (Apache Kafka 2.4)."""
 
 
-class Step(NamedTuple):
-    """A request to send in this very version; the generator is resumed with its response message."""
-
-    request: Any
-    version: int
-
-
+Step = tuple[Any, int]
+"""A request to send, and in which version; the generator is resumed with its response message."""
 Steps = Generator[Step, Any, T]
 
 
@@ -38,7 +33,7 @@ async def run_steps(steps: Steps[T], send: Callable[[Any, int], Awaitable[Any]])
     try:
         step = next(steps)
         while True:
-            step = steps.send(await send(step.request, step.version))
+            step = steps.send(await send(*step))
     except StopIteration as end:
         result: T = end.value
         return result
@@ -66,7 +61,7 @@ class ServedVersions:
 def negotiate() -> Steps[ServedVersions]:
     """Ask which versions the broker serves; a broker too old for the question is asked again in version 0."""
     request = ApiVersionsRequest(client_software_name="sordini", client_software_version=__version__)
-    response: ApiVersionsResponse = yield Step(request, _FIRST_WITH_SOFTWARE_NAME)
+    response: ApiVersionsResponse = yield request, _FIRST_WITH_SOFTWARE_NAME
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-        response = yield Step(request, 0)
+        response = yield request, 0
     return ServedVersions({row.api_key: (row.min_version, row.max_version) for row in response.api_keys})

@@ -14,7 +14,7 @@ from typing import Any, Final, Self, TypeVar
 
 from sordini.client.addresses import Address
 from sordini.client.authentication import authenticate
-from sordini.client.blocking import BlockingConnection, Transport
+from sordini.client.blocking import BlockingConnection
 from sordini.client.connection import API_OF, ClientConnection
 from sordini.client.errors import (
     AuthenticationFailed,
@@ -23,6 +23,7 @@ from sordini.client.errors import (
     InvalidResponse,
     UnsupportedVersion,
 )
+from sordini.client.ports import Transport
 from sordini.client.versions import ServedVersions, negotiate
 from sordini.pipeline.errors import NotServed, Unauthorized, Unreachable
 from sordini.pipeline.source.client.settings import ClientSettings

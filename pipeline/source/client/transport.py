@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sordini.client.addresses import Address
-from sordini.client.blocking import SocketTransport, Transport, open_socket, start_tls
+from sordini.client.blocking import SocketTransport, open_socket, start_tls
+from sordini.client.ports import Transport
 from sordini.pipeline.errors import BadSetting, Unauthorized, Unreachable
 from sordini.pipeline.source.client.settings import ClientSettings, Pem, Tls
 

@@ -12,7 +12,7 @@ from sordini.broker.network.ports import SocketOptions
 from sordini.cli.broker_connection import BrokerConnection, Disconnected, NotServed, Unreachable, _reason
 from sordini.cli.options import Failure
 from sordini.client.addresses import Address
-from sordini.client.async_connection import Socket
+from sordini.client.ports import Socket
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode

@@ -30,8 +30,9 @@ def carried_out(steps: Steps[T], answer: Callable[[Any, int], Any]) -> tuple[T, 
     try:
         step = next(steps)
         while True:
-            sent.append((type(step.request).__name__, step.version))
-            step = steps.send(answer(step.request, step.version))
+            request, version = step
+            sent.append((type(request).__name__, version))
+            step = steps.send(answer(request, version))
     except StopIteration as end:
         return end.value, sent
 
