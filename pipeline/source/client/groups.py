@@ -1,4 +1,4 @@
-"""How far a consumer group has read, told to and asked of its coordinator."""
+"""Committed offsets of a consumer group: read from its coordinator, and committed there."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sordini.protocol.types import TopicPartition
 _VERSION_MAX = 9
 """Of OffsetCommit and OffsetFetch: from 10 on they name topics by their ids."""
 _ALL_PARTITIONS = 2
-"""The first OffsetFetch that can ask for all there are (KIP-88)."""
-_KEPT_IN_BROKERS = 2
-"""The first OffsetCommit without times that the client makes up."""
+"""The first OffsetFetch that can request all partitions (KIP-88)."""
+_WITHOUT_TIMESTAMPS = 2
+"""The first OffsetCommit without timestamps by the client."""
 _HAS_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 
 
@@ -36,7 +36,7 @@ def coordinator(pool: ConnectionPool, group: str) -> Address:
 
 
 def committed(pool: ConnectionPool, group: str) -> dict[TopicPartition, int]:
-    """All offsets that a group has committed, asked once."""
+    """All offsets that a group has committed; one attempt."""
     request = OffsetFetchRequest(
         group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
     )
@@ -55,7 +55,7 @@ def committed(pool: ConnectionPool, group: str) -> dict[TopicPartition, int]:
 
 
 def commit(pool: ConnectionPool, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit offsets as nobody's member, once. Raises UnknownTopic, and Refused when the group has members."""
+    """Commit offsets for a group without members; one attempt. Raises UnknownTopic, and Refused for members."""
     topics = [
         OffsetCommitRequestTopic(
             name=topic,
@@ -70,7 +70,7 @@ def commit(pool: ConnectionPool, group: str, offsets: Mapping[TopicPartition, in
     ]
     request = OffsetCommitRequest(group_id=group, topics=topics)
     address = coordinator(pool, group)
-    answer: OffsetCommitResponse = pool.ask(request, address, at_least=_KEPT_IN_BROKERS, at_most=_VERSION_MAX)
+    answer: OffsetCommitResponse = pool.ask(request, address, at_least=_WITHOUT_TIMESTAMPS, at_most=_VERSION_MAX)
     for topic in answer.topics:
         for row in topic.partitions:
             subject = f"committing group '{group}' in {topic.name}-{row.partition_index}"

@@ -1,4 +1,4 @@
-"""ListOffsets: the ends of logs, and the offsets at a time; one request to each leader, all under way together."""
+"""ListOffsets: the ends of logs, and the offsets at a time; one request to each leader, all in flight together."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _BY_TIME = 1
 _WITH_ISOLATION = 2
 """The first version that knows of open transactions."""
 _VERSION_MAX = 9
-"""From 10 on a request says how long remote storage may take, which is the broker's business."""
+"""From 10 on a request says how long remote storage may take, which is for the broker to decide."""
 
 
-class Search:
-    """Offsets asked for, and those found so far; an attempt asks for what is still missing."""
+class OffsetLookup:
+    """The offsets found so far; an attempt requests those that are still missing."""
 
     def __init__(
         self, pool: ConnectionPool, topics: Topics, at: Mapping[TopicPartition, int], *, read_committed: bool
@@ -45,26 +45,26 @@ class Search:
         self.found: dict[TopicPartition, int] = {}
 
     def attempt(self) -> dict[TopicPartition, int]:
-        """All that is found, or an error that is_retriable; what was found before it is not asked for again."""
+        """All offsets, or a retriable error; offsets that were found before it are not requested again."""
         led: dict[Address, dict[TopicPartition, int]] = {}
         self._topics.find({topic for topic, _ in self._missing})
         for partition in self._missing:
             address, epoch = self._topics.leader(partition)
             led.setdefault(address, {})[partition] = epoch
-        asked: list[BrokerConnection] = []
+        links: list[BrokerConnection] = []
         try:
             for address, epochs in led.items():
                 link = self._pool.borrow(address)
-                asked.append(link)
+                links.append(link)
                 self._send(link, epochs)
-            for link in asked:
+            for link in links:
                 self._take(link.receive())
-        except BaseException:  # Raised again - whatever it was, others may lead by the next attempt.
+        except BaseException:  # Raised again - whatever it was, the leaders may have changed by the next attempt.
             for topic, _ in self._missing:
                 self._topics.mark_stale(topic)
             raise
         finally:
-            for link in asked:
+            for link in links:
                 self._pool.give_back(link)
         return self.found
 
@@ -88,7 +88,7 @@ class Search:
         link.send(request, at_least=at_least, at_most=_VERSION_MAX)
 
     def _take(self, answer: ListOffsetsResponse) -> None:
-        passing = None
+        retriable = None
         for topic in answer.topics:
             for row in topic.partitions:
                 partition = TopicPartition(topic.name, row.partition_index)
@@ -96,22 +96,22 @@ class Search:
                     self.found[partition] = row.offset
                     self._missing.pop(partition, None)
                 elif row.error_code in RETRIABLE:
-                    passing = row.error_code, partition
+                    retriable = row.error_code, partition
                 else:
                     check(row.error_code, f"the offsets of {partition}")
-        if passing is not None:
-            check(passing[0], f"the offsets of {passing[1]}")
+        if retriable is not None:
+            check(retriable[0], f"the offsets of {retriable[1]}")
 
 
 def log_ends(pool: ConnectionPool, topics: Topics, partition: TopicPartition) -> tuple[int, int]:
-    """Where a partition's log starts and ends, asked once: (log start offset, high watermark)."""
-    start = Search(pool, topics, {partition: -2}, read_committed=False).attempt()[partition]
-    end = Search(pool, topics, {partition: -1}, read_committed=False).attempt()[partition]
+    """A partition's (log start offset, high watermark); one attempt."""
+    start = OffsetLookup(pool, topics, {partition: -2}, read_committed=False).attempt()[partition]
+    end = OffsetLookup(pool, topics, {partition: -1}, read_committed=False).attempt()[partition]
     return start, end
 
 
 def has_epoch(pool: ConnectionPool, topics: Topics, partition: TopicPartition, epoch: int) -> bool:
-    """Whether the leader's log reaches back to records of this epoch, asked once (KIP-320)."""
+    """Whether the leader's log has records of this epoch or earlier ones; one attempt (KIP-320)."""
     address, current = topics.leader(partition)
     asked = OffsetForLeaderPartition(partition=partition.partition, current_leader_epoch=current, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(

@@ -1,7 +1,7 @@
-"""What the cluster says of its topics: partitions, ids, leaders; kept until somebody finds it out of date.
+"""A cache of topic metadata: partitions, ids, leaders; refreshed when a user finds an entry stale.
 
-Metadata may be older than what is known already, as each broker learns in its own time: of one life of a topic, a
-leader with a lower epoch is never taken for a higher one's (KIP-320).
+Metadata may be older than what is cached, since brokers do not receive it at the same time: for one topic id, a leader
+with a lower epoch never replaces one with a higher epoch (KIP-320).
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from sordini.protocol.messages.metadata import (
 from sordini.protocol.types import NO_TOPIC_ID, TopicPartition, topic_id_text
 
 _NEW_SECONDS_MAX: Final = 1.0
-"""How long a topic that we have never seen may be unknown: a broker may not have heard of it yet."""
-_LOST_SECONDS_MAX: Final = 10.0
-"""How long one that was there may be unknown: a broker that has just started knows nothing for a while."""
+"""How long a topic that was never seen may be unknown: a broker may not know it yet."""
+_SEEN_SECONDS_MAX: Final = 10.0
+"""How long a topic that was seen may be unknown: a broker that has just started does not know all topics."""
 
 
 class Topic(NamedTuple):
-    """One life of a topic."""
+    """One incarnation of a topic, which its id identifies (KIP-516)."""
 
     topic_id: bytes
-    """Zeros from a broker that does not tell (Metadata below version 10)."""
+    """Zeros from a broker that does not report it (Metadata below version 10)."""
     leaders: dict[int, PartitionLeader]
 
     @property
     def id_text(self) -> str:
-        """The id in 22 characters, or nothing."""
+        """The id in 22 characters, or empty."""
         return "" if self.topic_id == NO_TOPIC_ID else topic_id_text(self.topic_id)  # type: ignore[arg-type]
 
 
 class Topics:
-    """The topics asked for so far. Each method asks once at most; `ConnectionPool.retry` is for asking again."""
+    """The topics requested so far. Each method sends at most one request; `ConnectionPool.retry` repeats them."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._known: dict[str, Topic] = {}
-        self._out_of_date: set[str] = set()
+        self._stale: set[str] = set()
         self._unknown_since: dict[str, float] = {}
 
     def all(self, *, internal: bool) -> list[str]:
@@ -56,19 +56,19 @@ class Topics:
         return sorted(topic.name for topic in there if topic.name and (internal or not topic.is_internal))
 
     def find(self, names: Iterable[str], *, fresh: bool = False) -> dict[str, Topic]:
-        """These topics, asked for anew if need be or if they shall be `fresh`.
+        """These topics, from the cache, or requested when they are missing, stale, or required to be `fresh`.
 
-        Raises UnknownTopic for those that have been missing for long enough, before that Refused as for an error
-        that is_retriable.
+        Raises UnknownTopic for topics that have been missing for long enough, before that Refused as for a retriable
+        error.
         """
         wanted = list(dict.fromkeys(names))
-        asked = [name for name in wanted if fresh or name in self._out_of_date or name not in self._known]
+        asked = [name for name in wanted if fresh or name in self._stale or name not in self._known]
         if asked:
             self._learn({topic.name or "": topic for topic in self._ask(asked).topics}, asked)
         return {name: self._known[name] for name in wanted}
 
     def leader(self, partition: TopicPartition) -> tuple[Address, int]:
-        """Where the partition's leader is, and its epoch. Raises UnknownTopic, and Lost when nobody leads it."""
+        """Where the partition's leader is, and its epoch. Raises UnknownTopic, and Lost when there is no leader."""
         topic = self.find([partition.topic])[partition.topic]
         leader = topic.leaders.get(partition.partition)
         if leader is None:
@@ -77,7 +77,7 @@ class Topics:
             raise UnknownTopic([partition.topic], text)
         if leader.broker_id < 0:
             self.mark_stale(partition.topic)
-            raise Lost(f"nobody leads {partition} at the moment")
+            raise Lost(f"{partition} has no leader at present")
         try:
             return self._pool.address(leader.broker_id), leader.epoch
         except Lost:
@@ -85,15 +85,15 @@ class Topics:
             raise
 
     def mark_stale(self, name: str) -> None:
-        """What is known of a topic may be out of date: ask before it is used again."""
-        self._out_of_date.add(name)
+        """The entry of a topic may be stale: it is requested again before it is used."""
+        self._stale.add(name)
 
     def _ask(self, names: list[str] | None) -> MetadataResponse:
-        # Before version 4, asking for a topic could create it.
+        # Before version 4, a request for a topic could create it.
         answer: MetadataResponse = self._pool.ask(metadata_request(names), at_least=4)
         check(answer.error_code, "the cluster's metadata")
         if not answer.brokers:
-            raise Lost("the broker asked knows of no broker yet")
+            raise Lost("the broker does not know any live broker yet")
         self._pool.brokers = broker_addresses(answer)
         return answer
 
@@ -106,10 +106,10 @@ class Topics:
                 missing.append(name)
                 continue
             if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-                raise UnknownTopic([name], f"'{name}' is no name that a topic can have")
+                raise UnknownTopic([name], f"'{name}' is not a valid topic name")
             check(code, f"topic '{name}'")
             self._known[name] = _newest(self._known.get(name), row)
-            self._out_of_date.discard(name)
+            self._stale.discard(name)
             self._unknown_since.pop(name, None)
         if missing:
             self._miss(missing)
@@ -118,7 +118,7 @@ class Topics:
         now = self._pool.ports.monotonic()
         gone = []
         for name in missing:
-            most = _LOST_SECONDS_MAX if name in self._known else _NEW_SECONDS_MAX
+            most = _SEEN_SECONDS_MAX if name in self._known else _NEW_SECONDS_MAX
             if now - self._unknown_since.setdefault(name, now) >= most:
                 gone.append(name)
         if gone:

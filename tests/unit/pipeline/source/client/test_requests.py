@@ -168,7 +168,7 @@ def test_a_broker_that_hangs_up_at_every_first_request_may_want_a_login(world: F
         return FakeWorld.answer(world, broker, version, request)
 
     world.answer = hang_up  # type: ignore[method-assign]
-    with a_client(world) as client, pytest.raises(Unauthorized, match="may want a login"):
+    with a_client(world) as client, pytest.raises(Unauthorized, match="may require authentication"):
         client.topics()
     assert len(world.pauses) == 2
 
