@@ -2,9 +2,8 @@
 
 The request for what comes next leaves before the records that came are handed out, so that the broker reads and the
 network carries while they are decoded. Each fetch names the leader epoch that we believe in and the epoch of the last
-record we have (KIP-320): a leader of another epoch refuses, and one whose log parts from ours says so. All that
-interrupts a reading in passing (a leader that moves, a broker that restarts) is tried again until nothing has come for
-`Limits.api_ms`.
+record we have (KIP-320): a leader of another epoch refuses, and one whose log diverges reports it. Temporary
+failures (a leader that moves, a broker that restarts) are retried until no records have arrived for `Limits.api_ms`.
 """
 
 from __future__ import annotations
