@@ -45,7 +45,7 @@ async def connect(address: Address) -> StreamSocket:
     Raises OSError, of the first address if there are several, and UnicodeError for a host that is no host name.
     """
     failure: OSError | None = None
-    for family, kind, protocol, _, where in await _look_up(address):
+    for family, kind, protocol, _, where in await _resolve(address):
         opened = socket.socket(family, kind, protocol)
         try:
             opened.setblocking(False)
@@ -63,7 +63,7 @@ async def connect(address: Address) -> StreamSocket:
     raise failure
 
 
-async def _look_up(address: Address) -> Sequence[_AddressInfo]:
+async def _resolve(address: Address) -> Sequence[_AddressInfo]:
     found: Sequence[_AddressInfo]
     try:
         # A numeric address needs no thread.

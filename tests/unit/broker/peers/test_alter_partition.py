@@ -362,7 +362,7 @@ def test_a_withdrawn_proposal_is_not_answered_and_not_asked_for_again() -> None:
     in_virtual_time(main)
 
 
-def test_a_grant_to_somebody_else_is_stale() -> None:
+def test_a_grant_to_another_leader_is_stale() -> None:
     async def main(loop: SimLoop) -> None:
         async def other_leads(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
             answer = granting(request, version)

@@ -153,7 +153,7 @@ async def test_what_is_no_answer_ends_the_connection(bench: Bench, answer: bytes
     await peer.until(lambda: not peer._sockets)
 
 
-async def test_bytes_that_nobody_asked_for_end_the_connection(bench: Bench) -> None:
+async def test_bytes_that_belong_to_no_request_end_the_connection(bench: Bench) -> None:
     peer, link = bench.peer(), bench.link()
     await link.ask(REQUEST, 4, LONG_MS)
     peer.say(framed(b"\0\0\0\x02" + bytes(8)))
@@ -192,7 +192,7 @@ async def test_a_connection_that_ended_while_it_was_idle_is_not_used(bench: Benc
     assert await link.ask(REQUEST, 4, LONG_MS)
 
 
-async def test_the_address_is_looked_up_anew_for_each_connection(bench: Bench) -> None:
+async def test_the_address_is_looked_up_for_each_connection(bench: Bench) -> None:
     first, link = bench.peer(), bench.link()
     await link.ask(REQUEST, 4, LONG_MS)
     second = bench.peer()
@@ -204,7 +204,7 @@ async def test_the_address_is_looked_up_anew_for_each_connection(bench: Bench) -
     assert len(second.asked) == 1
 
 
-async def test_nobody_listening_is_unreachable(bench: Bench) -> None:
+async def test_an_address_without_a_listener_is_unreachable(bench: Bench) -> None:
     bench.peer().close()
     bench.links.append(BrokerClients(bench.network, lambda _: bench.peers[0].address).link(OTHER, "1"))
     with pytest.raises(Unreachable, match=r"refused"):

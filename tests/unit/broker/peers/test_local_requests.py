@@ -59,7 +59,7 @@ async def test_an_answer_that_comes_later_is_waited_for(is_early: bool) -> None:
     assert await asking == ANSWER
 
 
-async def test_giving_up_is_told_to_whoever_works_on_the_answer() -> None:
+async def test_a_cancelled_request_abandons_its_pending_answer() -> None:
     service = Service()
     given_up = asyncio.Event()
     service.pending = Pending(given_up.set)
