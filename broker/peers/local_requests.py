@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from sordini.broker.network.ports import Parts, Peer, Pending, Service
+from sordini.broker.network.ports import DelayedResponse, Parts, Peer, Service
 from sordini.client.connection import API_OF, decode_response, encode_request
 from sordini.protocol.errors import WireError
 from sordini.replication.ports import Unreachable
@@ -33,7 +33,7 @@ class LocalRequests:
             answer = self._service.serve(self._peer, memoryview(frame)[_LENGTH_BYTES:])
         except WireError as error:
             raise Unreachable(f"this broker does not serve {api.key.name} v{version}: {error}") from None
-        parts = await _completed(answer) if isinstance(answer, Pending) else answer
+        parts = await _completed(answer) if isinstance(answer, DelayedResponse) else answer
         if parts is None:
             raise Unreachable(f"this broker does not serve {api.key.name} v{version}: there is no response")
         response = memoryview(
@@ -42,7 +42,7 @@ class LocalRequests:
         return decode_response(api, version, response[_LENGTH_BYTES:])
 
 
-async def _completed(answer: Pending) -> Parts | None:
+async def _completed(answer: DelayedResponse) -> Parts | None:
     if not answer.is_answered:
         completed = asyncio.Event()
         answer.attach(completed.set)
