@@ -25,7 +25,7 @@ from sordini.broker.peers.controller_client import ControllerClient, ServeLocall
 from sordini.broker.peers.isr_in_store import IsrInStore
 from sordini.broker.peers.local_requests import LocalRequests
 from sordini.broker.topics.metadata_cache import MetadataCache
-from sordini.broker.wiring.following import fetchers_of
+from sordini.broker.wiring.replica_fetchers import fetchers_of
 from sordini.protocol.types import BrokerId
 from sordini.replication.fetching.fetchers import Fetchers
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
