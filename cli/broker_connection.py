@@ -1,36 +1,38 @@
-"""One connection from the command line to one broker, with our own compiled messages.
+"""One connection from the command line to one broker, on the client of `sordini.client`.
 
-    link = await BrokerConnection.open(Address("127.0.0.1", 9092))     # connects and asks which versions the broker speaks
-    answer = await link.ask(MetadataRequest(topics=None))  # in the newest version that both speak
+    connection = await BrokerConnection.open(Address("127.0.0.1", 9092))  # connects and negotiates versions
+    response = await connection.ask(MetadataRequest(topics=None))         # in the newest version both sides know
 
-aiokafka's admin client lacks too many of the requests that the commands need, hence this. One request is under way
-at a time; nothing is retried here (see `cluster`).
+aiokafka's admin client lacks too many of the requests that the commands need, hence this. One request is in flight at a
+time; nothing is retried here (see `cluster_client`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import struct
-from contextlib import suppress
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from sordini import __version__
 from sordini.cli.options import Failure
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, Api, ApiKey
-from sordini.protocol.errors import ErrorCode, WireError
-from sordini.protocol.headers import read_response_header, request_header
-from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from sordini.client.addresses import Address
+from sordini.client.async_connection import AsyncConnection
+from sordini.client.connection import API_OF, ClientConnection
+from sordini.client.errors import ConnectionLost, InvalidResponse, UnsupportedVersion
+from sordini.client.sockets import connect
+from sordini.client.versions import ServedVersions, negotiate
+from sordini.protocol.api import Api
+from sordini.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from sordini.client.ports import Socket
+
+    Connect = Callable[[Address], Awaitable[Socket]]
 
 CLIENT_ID: Final = "sordini-cli"
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""A length beyond this is no answer of a broker but the first bytes of another protocol."""
+"""A length beyond this is no response of a broker but the first bytes of another protocol."""
 CONNECT_SECONDS_MAX: Final = 10.0
-
-_LENGTH = struct.Struct(">i")
-_CODE = struct.Struct(">h")
-_API_OF: Final[dict[type, Api]] = {api.request: api for api in APIS.values()}
-_FIRST_VERSION: Final = 3  # Of ApiVersions: the first in which a client says who it is.
 
 
 class Unreachable(Failure):
@@ -38,7 +40,7 @@ class Unreachable(Failure):
 
 
 class Disconnected(Failure):
-    """The connection ended before the answer came: whether the request was carried out is not known."""
+    """The connection ended before the response arrived: whether the request was carried out is not known."""
 
 
 class NotServed(Failure):
@@ -54,139 +56,73 @@ class Refused(Failure):
         super().__init__(f"{subject}: {reason} ({name})" if reason else f"{subject}: {_plain(name)}")
 
 
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 class BrokerConnection:
     """An open connection whose versions are negotiated."""
 
-    def __init__(self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, address: Address, connection: AsyncConnection, versions: ServedVersions) -> None:
         self.address = address
-        self._reader = reader
-        self._writer = writer
-        self._turn = asyncio.Lock()
-        self._correlation_id = 0
-        self._versions: dict[int, tuple[int, int]] = {}
+        self._connection = connection
+        self._versions = versions
+        self._lock = asyncio.Lock()
 
     @classmethod
-    async def open(cls, address: Address) -> Self:
-        """Connect and negotiate. Raises Unreachable."""
+    async def open(cls, address: Address, connect: Connect = connect) -> Self:
+        """Connect and negotiate. Raises Unreachable. Tests bring a `connect` of their own."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                reader, writer = await asyncio.open_connection(*address)
+                socket = await connect(address)
         except TimeoutError:
             raise Unreachable(f"cannot reach {address}: no answer within {CONNECT_SECONDS_MAX:g} s") from None
         except OSError as error:
             raise Unreachable(f"cannot reach {address}: {_reason(error)}") from None
         except UnicodeError:  # Of the codec for host names: an empty or a long label, or bytes that are no text.
             raise Unreachable(f"cannot reach {address}: {address.host!a} is no host name") from None
-        link = cls(address, reader, writer)
+        connection = AsyncConnection(socket, ClientConnection(CLIENT_ID, RESPONSE_BYTES_MAX))
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                await link._negotiate()
-        except (Disconnected, WireError, TimeoutError):
-            link.close()
+                versions = await connection.run(negotiate())
+        except (ConnectionLost, InvalidResponse, TimeoutError):
+            connection.close()
             raise Unreachable(
                 f"{address} accepts connections and does not answer as a broker does: "
                 "is this a plaintext Kafka listener?"
             ) from None
-        except BaseException:  # Raised again - given back on the way out of a cancellation, too.
-            link.close()
+        except BaseException:  # Raised again - closed when the command is cancelled, too.
+            connection.close()
             raise
-        return link
+        return cls(address, connection, versions)
 
     async def ask(self, request: Any, *, at_most: int | None = None) -> Any:
-        """Send a request in the newest version both sides know, or `at_most`; the answer's message.
+        """Send a request in the newest version both sides know, or `at_most`; the response message.
 
-        Raises NotServed, Disconnected, and Failure for an answer that makes no sense.
+        Raises NotServed, Disconnected, and Failure for a response that cannot be read.
         """
-        api = _API_OF[type(request)]
-        version = self.version(api, at_most)
-        try:
-            return self._decoded(api, version, await self._exchange(api, version, request))
-        except WireError as error:
-            self.close()
-            raise Failure(f"{self.address} sent an answer that cannot be read: {error}") from None
-
-    def version(self, api: Api, at_most: int | None = None) -> int:
-        """The version in which a kind of request is sent here; raises NotServed."""
-        oldest, newest = self._versions.get(api.key, (0, -1))
-        version = min(newest, api.max_version, api.max_version if at_most is None else at_most)
-        if version < max(oldest, api.min_version):
-            name = api.key.name.replace("_", " ").title().replace(" ", "")
-            raise NotServed(f"the broker at {self.address} does not serve {name} requests")
-        return version
-
-    def close(self) -> None:
-        """Hang up without waiting."""
-        self._writer.close()
-
-    async def closed(self) -> None:
-        """Hang up, and wait until the connection is gone."""
-        self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
-
-    async def _negotiate(self) -> None:
-        api = APIS[ApiKey.API_VERSIONS]
-        request = ApiVersionsRequest(client_software_name="sordini", client_software_version=__version__)
-        version = _FIRST_VERSION
-        frame = await self._exchange(api, version, request)
-        if _CODE.unpack_from(frame, _LENGTH.size)[0] == ErrorCode.UNSUPPORTED_VERSION:
-            version = 0  # What an older broker's refusal is written in, and what it understands.
-            frame = await self._exchange(api, version, request)
-        answer: ApiVersionsResponse = self._decoded(api, version, frame)
-        self._versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
-
-    async def _exchange(self, api: Api, version: int, request: Any) -> memoryview:
-        async with self._turn:
-            self._correlation_id += 1
-            body = request_header(api, version, self._correlation_id, CLIENT_ID) + schema.encode(request, version)
+        version = self.version(API_OF[type(request)], at_most)
+        async with self._lock:
             try:
-                self._writer.write(_LENGTH.pack(len(body)) + body)
-                await self._writer.drain()
-                (size,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-                if not _LENGTH.size + _CODE.size <= size <= RESPONSE_BYTES_MAX:
-                    raise WireError(f"an answer of {size} bytes")
-                return memoryview(await self._reader.readexactly(size))
-            except (OSError, asyncio.IncompleteReadError):
+                return await self._connection.send(request, version)
+            except ConnectionLost:
                 raise Disconnected(f"{self.address} closed the connection before it answered") from None
-            except BaseException:  # Raised again - cancelled half-way: the answer that still comes is nobody's.
+            except InvalidResponse as error:
+                raise Failure(f"{self.address} sent {error}") from None
+            except BaseException:  # Raised again - cancelled: the response that still arrives belongs to no request.
                 self.close()
                 raise
 
-    def _decoded(self, api: Api, version: int, frame: memoryview) -> Any:
-        correlation_id, position = read_response_header(api, version, frame)
-        if correlation_id != self._correlation_id:
-            raise WireError(f"answer {correlation_id} to request {self._correlation_id}")
-        return schema.decode(api.response, version, frame, position)[0]
+    def version(self, api: Api, at_most: int | None = None) -> int:
+        """The version in which a kind of request is sent here; raises NotServed."""
+        try:
+            return self._versions.highest(api, at_most=at_most)
+        except UnsupportedVersion as error:
+            raise NotServed(f"the broker at {self.address} does not serve {error.api_name} requests") from None
 
-
-def parse_bootstrap(bootstrap: str) -> list[Address]:
-    """Read `HOST:PORT,HOST:PORT`; the port may be left out (9092). Raises ValueError."""
-    found = []
-    for part in filter(None, (part.strip() for part in bootstrap.split(","))):
-        host, colon, port = part.rpartition(":")
-        if not colon or part.endswith("]"):
-            host, port = part, "9092"
-        host = host.removeprefix("[").removesuffix("]")
-        if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError(f"{part!r} is not HOST:PORT")
-        found.append(Address(host, int(port)))
-    if not found:
-        raise ValueError("no address is given")
-    return found
+    def close(self) -> None:
+        """Close without waiting."""
+        self._connection.close()
 
 
 def _reason(error: OSError) -> str:
-    """What the system says, without numbers: of several addresses tried, the first one's reason."""
+    """What the system says, without numbers."""
     if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
         return "connection refused"
     text = error.strerror or str(error)

@@ -20,7 +20,7 @@ from sordini.cli.__main__ import COMMANDS, module_of
 ROOT = Path(__file__).resolve().parents[1]
 
 # From the top down: each may import those after it, never those before.
-LAYERS = ("pipeline", "cli", "broker", "replication", "storage", "protocol")
+LAYERS = ("pipeline", "cli", "broker", "replication", "storage", "client", "protocol")
 BESIDE_THE_BROKER = "pipeline"
 """Runs in processes of its own: it opens its own files and sockets and reads the time."""
 
@@ -42,7 +42,7 @@ def pure_modules() -> list[str]:
 
 # Who may touch the world, and how that shows in source code.
 OPENS_FILES = frozenset({"storage.disk", "broker.coordination.database"})  # The second through SQLite.
-OPENS_SOCKETS = "broker.network"
+OPENS_SOCKETS = ("broker.network", "client.sockets", "client.blocking")
 READS_TIME = frozenset(
     {"broker.clock", "storage.compaction.child", "broker.record_jobs.child"}
 )  # The others are processes of their own.
@@ -204,15 +204,18 @@ def opens_a_file(called: ast.expr) -> bool:
     return False
 
 
-def test_sockets_are_opened_only_in_the_network_package() -> None:
+def test_sockets_are_opened_only_in_the_network_package_and_the_clients_shells() -> None:
     findings = [
         f"{source.at(node)} imports {name}"
         for source in sources()
-        if not is_in(source.module, OPENS_SOCKETS) and not is_in(source.module, BESIDE_THE_BROKER)
+        if not any(is_in(source.module, opener) for opener in (*OPENS_SOCKETS, BESIDE_THE_BROKER))
         for node, name in imports(source.tree)
         if name.split(".")[0] in {"socket", "ssl", "selectors", "socketserver"}
     ]
-    none_of(findings, "go through the ports of broker/network, so that the simulated network can stand in")
+    none_of(
+        findings,
+        "go through the ports of broker/network or the shells of client/, so that the simulated network can stand in",
+    )
 
 
 def test_time_is_read_only_by_the_clock() -> None:

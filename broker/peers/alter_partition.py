@@ -1,14 +1,14 @@
-"""Changes of in-sync sets, granted by the controller: AlterPartition (KIP-497, KIP-841, KIP-903).
+"""ISR changes through the controller: AlterPartition (KIP-497, KIP-841, KIP-903).
 
-One request is under way; changes that come meanwhile go together in the next. A change is asked for until there is a
-verdict on it, whoever the controller is by then. Which error is what verdict:
+One request is in flight; changes that are proposed meanwhile go together in the next. A change is requested until there
+is a verdict on it, from the controller of that time. Which error is which verdict:
 
     granted       0: the set in force comes back with it. A proposed replica that is not in it may not join now: below
                   v2 our own controller has no other answer that leaders of Apache Kafka survive
     INELIGIBLE    107 (INELIGIBLE_REPLICA) and, below v2, 55 (OPERATION_NOT_ATTEMPTED)
     STALE         74 (FENCED_LEADER_EPOCH), 95 (INVALID_UPDATE_VERSION), 3 and 100 (the topic is gone), and
                   42 (INVALID_REQUEST): asking for the same again would not make it valid
-    asked again   everything else: another controller, another life of this broker, an overloaded store
+    retried       everything else: another controller, another broker epoch, an overloaded store
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _VERDICTS: Final[Mapping[int, Refusal]] = {
 
 
 class Change(NamedTuple):
-    """A proposal that waits for its verdict."""
+    """A proposal whose verdict is pending."""
 
     topic_partition: TopicPartition
     topic_id: TopicId
@@ -71,47 +71,47 @@ class AlterPartitions:
         spawn: Spawn,
         log: Log,
     ) -> None:
-        """`broker_epoch` tells this broker's epoch of the moment; `controller` is for this object alone."""
+        """`broker_epoch` returns the current epoch of this broker; no other object uses `controller`."""
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._controller = controller
         self._versions = versions
         self._spawn = spawn
         self._log = log
-        self._waiting: dict[TopicPartition, Change] = {}
-        self._is_asking = False
+        self._pending: dict[TopicPartition, Change] = {}
+        self._is_sending = False
         self._is_failing = False
 
     def propose(
         self, topic_partition: TopicPartition, topic_id: TopicId, proposal: Proposal, answered: Answered
     ) -> None:
-        """Ask for a change, in place of one for the same partition that was not answered."""
-        # Taken out first, so that who waits longest comes first.
-        self._waiting.pop(topic_partition, None)
-        self._waiting[topic_partition] = Change(topic_partition, topic_id, proposal, answered)
-        if not self._is_asking:
-            self._is_asking = True
-            self._spawn(self._ask())
+        """Request a change, in place of a pending one for the same partition."""
+        # Removed first, so that the change that has waited the longest comes first.
+        self._pending.pop(topic_partition, None)
+        self._pending[topic_partition] = Change(topic_partition, topic_id, proposal, answered)
+        if not self._is_sending:
+            self._is_sending = True
+            self._spawn(self._send())
 
     def withdraw(self, topic_partition: TopicPartition) -> None:
-        """Forget a proposal. What is under way may still take effect."""
-        self._waiting.pop(topic_partition, None)
+        """Drop a proposal. A request in flight may still take effect."""
+        self._pending.pop(topic_partition, None)
 
     def close(self) -> None:
-        """Forget everything and hang up."""
-        self._waiting.clear()
+        """Drop all proposals and close the connection."""
+        self._pending.clear()
         self._controller.close()
 
-    async def _ask(self) -> None:
+    async def _send(self) -> None:
         try:
-            while self._waiting:
-                if not await self._ask_once(list(self._waiting.values())):
+            while self._pending:
+                if not await self._send_once(list(self._pending.values())):
                     await asyncio.sleep(RETRY_PAUSE_MS / 1000)
         finally:
-            self._is_asking = False
+            self._is_sending = False
 
-    async def _ask_once(self, changes: list[Change]) -> bool:
-        """One request; whether all of it was answered."""
+    async def _send_once(self, changes: list[Change]) -> bool:
+        """One request; whether there is a verdict on all of its changes."""
         epoch = self._broker_epoch()
         newest = self._versions.alter_partition_max
         if any(change.topic_id == NO_TOPIC_ID for change in changes):
@@ -134,45 +134,45 @@ class AlterPartitions:
         return self._judge(changes, response)
 
     def _failed(self, reason: str) -> bool:
-        """Says so once, however often it is tried again."""
+        """Logged once, however often it is retried."""
         if not self._is_failing:
             self._is_failing = True
-            self._log.warning("in-sync sets not changed, asking again", reason=reason, partitions=len(self._waiting))
+            self._log.warning("ISR changes not granted, retrying", reason=reason, partitions=len(self._pending))
         return False
 
     def _judge(self, changes: list[Change], response: AlterPartitionResponse) -> bool:
-        told = _by_partition(changes, response)
+        altered = _by_partition(changes, response)
         is_whole = True
         refused: dict[Refusal, list[Change]] = {}
         for change in changes:
-            verdict = self._verdict(told.get(change.topic_partition))
+            verdict = self._verdict(altered.get(change.topic_partition))
             if verdict is None:
                 is_whole = False
-            elif self._waiting.get(change.topic_partition) is change:
-                del self._waiting[change.topic_partition]
+            elif self._pending.get(change.topic_partition) is change:
+                del self._pending[change.topic_partition]
                 if (refusal := _refusal(change.proposal, verdict)) is not None:
                     refused.setdefault(refusal, []).append(change)
                 change.answered(verdict)
         for why, those in refused.items():
             first = those[0]
             name, isr = str(first.topic_partition), first.proposal.isr
-            self._log.info("in-sync sets refused", why=why.value, partitions=len(those), first=name, isr=isr)
+            self._log.info("ISR changes refused", why=why.value, partitions=len(those), first=name, isr=isr)
         return is_whole
 
     def _verdict(self, altered: AlteredPartitionData | None) -> Grant | Refusal | None:
-        """What an answer means; None when it means nothing."""
+        """The verdict in a row of the response; None for an error after which the change is requested again."""
         if altered is None:
             return None
         if altered.error_code:
             return _VERDICTS.get(altered.error_code)
         isr = tuple(map(BrokerId, altered.isr))
         if altered.leader_id != self._broker_id or self._broker_id not in isr:
-            return Refusal.STALE  # It is led by somebody else by now.
+            return Refusal.STALE  # Another broker leads it by now.
         return Grant(altered.leader_epoch, isr, altered.partition_epoch)
 
 
 def _refusal(proposal: Proposal, verdict: Grant | Refusal) -> Refusal | None:
-    """Why a proposal has not come about; None when it has."""
+    """Why a proposal has not taken effect; None when it has."""
     if isinstance(verdict, Refusal):
         return verdict
     return None if set(proposal.isr) <= set(verdict.isr) else Refusal.INELIGIBLE

@@ -1,12 +1,11 @@
 """The controller's channel to brokers: a queue for each, in order, one command in flight.
 
-Commands for the broker of this very process are handed to its receiver; those for others go over a connection that
-is the channel's own. A command whose connection breaks is sent again, after a pause, until the broker answers or
-leaves the set of brokers: a broker registers before it listens, and one that hangs may come back, so nothing but the
-end of its registration says that it will not answer. An answer with an error is an answer.
+Commands for this broker are handed to its receiver; those for other brokers go over connections that only the channel
+uses. A command whose connection breaks is sent again, after a pause, until the broker answers or is no longer
+registered. Nothing but the end of its registration says that a broker will not answer: it registers before it listens,
+and one that hangs may recover. A response with an error is an answer.
 
-A queue is as long as what the controller decides while its broker does not answer, which the broker's session with
-the coordination store bounds in time.
+A queue grows while its broker does not answer, for as long as the broker's session with the coordination store lasts.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ ANSWER_TIMEOUT_MS: Final = 30_000
 Receive = Callable[[Command], Awaitable[Answer]]
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 Dial = Callable[[Addresses], Links]
-"""Makes links to the brokers that the caller can say an address of: `BrokerClients` with its network."""
+"""Makes clients of the brokers whose addresses the caller knows: `BrokerClients` with its network."""
 Queue = asyncio.Queue[tuple[Command, Callable[[Answer], None]]]
 
 
 class CommandWire(Protocol):
-    """How commands and answers look on the wire, in the versions of one protocol setting."""
+    """Commands and answers as messages, in the versions of one `inter.broker.protocol.version`."""
 
     def request(self, command: Command) -> tuple[Any, int]:
-        """The request message, and the version to send it in."""
+        """The request message, and its version."""
 
     def answer(self, command: Command, response: Any) -> Answer:
-        """What the response to this command says."""
+        """The answer in the response to this command."""
 
 
 class CommandChannel:
@@ -68,7 +67,7 @@ class CommandChannel:
         self._workers: dict[BrokerId, asyncio.Task[None]] = {}
 
     def set_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
-        """Drop the queues of brokers that left or came again; begin one for each that is new."""
+        """Drop the queues of brokers whose registration ended, and create one for each new registration."""
         for number, known in list(self._brokers.items()):
             if number not in brokers or brokers[number].epoch != known.epoch:
                 self._workers.pop(number).cancel()
@@ -80,13 +79,13 @@ class CommandChannel:
                 self._workers[number] = self._spawn(self._deliver(number, self._queues[number]))
 
     def send(self, broker_id: BrokerId, command: Command, answered: Callable[[Answer], None]) -> None:
-        """Queue a command for a live broker; for one that left it is dropped, as the port says."""
+        """Queue a command for a registered broker; for another it is dropped, as the port says."""
         queue = self._queues.get(broker_id)
         if queue is not None:
             queue.put_nowait((command, answered))
 
     async def drained(self) -> None:
-        """Wait until this broker has answered everything sent to it so far; the others are not waited for."""
+        """Wait until this broker has answered all commands sent to it so far; other brokers are not waited for."""
         queue = self._queues.get(self._broker_id)
         if queue is not None:
             await queue.join()

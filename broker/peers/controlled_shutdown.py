@@ -1,17 +1,17 @@
-"""ControlledShutdown the cluster in order: the controller is asked to move what this broker leads, before the broker stops.
+"""Controlled shutdown: the controller moves the leaderships of a broker before the broker stops.
 
 The controller is looked up in the coordination store and not in the metadata cache, which may be behind; so is where
-it listens. It is asked a few times, with a pause, and then the broker stops all the same.
+it listens. The request is sent a few times, with a pause, and then the broker stops all the same.
 
     no other broker is registered            -> stop: there is nothing to hand over to
     nothing remains                          -> stop
-    refused, something remains, no answer    -> ask again after the pause, which is one of the retries
-    ... and meanwhile the controller or the set of brokers has changed    -> ask again at once, no retry is spent
-    ... by a controller that has resigned, or has not begun               -> ask again soon, no retry is spent
+    refused, something remains, no answer    -> retry after the pause, which counts as one of the retries
+    ... and meanwhile the controller or the set of brokers has changed    -> retry at once, not counted
+    ... by a controller that has resigned, or is not yet elected          -> retry soon, not counted
 
-So brokers that are stopped together do not wait for each other: as one after the other resigns and leaves, those that
-are left learn of it from the store. The pause and the number of retries are for what no event announces, such as a
-replica that lags behind; `timeout_ms` bounds all of it.
+So brokers that are stopped together do not wait for each other: each learns from the store that others have resigned
+and left. The pause and the number of retries are for conditions without an event, such as a replica that lags;
+`timeout_ms` bounds the whole.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from sordini.replication.ports import CoordinationError, Log, NoNode, Session, U
 VERSION: Final = 3
 """In every protocol from 2.7 on."""
 SETTLE_S: Final = 0.05
-"""After a change in the store: others that follow from it come together."""
+"""After a change in the store: further changes that follow from it are awaited together."""
 ELECTION_PAUSE_S: Final = 0.2
-"""Before a controller is asked again that is being deposed or has not begun: no event announces either."""
+"""Before a retry at a controller that is being replaced or not yet elected: there is no event for either."""
 
 
 class ControlledShutdownLimits(NamedTuple):
-    """How patiently the controller is asked."""
+    """How often the request is sent, and for how long."""
 
     listener: str
     """The one that brokers use among themselves (`inter.broker.listener.name`)."""
@@ -53,16 +53,16 @@ class ControlledShutdownLimits(NamedTuple):
 
 
 class Outcome(Enum):
-    """What became of one request."""
+    """The outcome of one request."""
 
     DONE = "done"
     IN_ELECTION = "in election"
-    """The broker that the store names is not the controller any more, or not yet."""
+    """The broker that the store names is no longer the controller, or not yet."""
     FAILED = "failed"
 
 
 class ControlledShutdown:
-    """Asks the controller for this broker's controlled shutdown."""
+    """Requests this broker's controlled shutdown from the controller."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ControlledShutdown:
         rules: ControlledShutdownLimits,
         log: Log,
     ) -> None:
-        """`serve_locally` is asked when this very broker is the controller."""
+        """`serve_locally` serves the request when this broker is the controller."""
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._session = session
@@ -83,10 +83,10 @@ class ControlledShutdown:
         self._rules = rules
         self._log = log
         self._reason = ""
-        """Why the last request did not do."""
+        """Why the last request did not succeed."""
 
     async def leave(self, timeout_ms: int) -> bool:
-        """Ask until there is nothing left to hand over; False when there was, after `timeout_ms` or all the tries."""
+        """Retry until nothing remains to hand over; False when something does, after `timeout_ms` or all retries."""
         self._reason = ""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -102,7 +102,7 @@ class ControlledShutdown:
             if await self._is_alone(changed):
                 self._log.info("controlled shutdown complete, no other broker is left", requests=requests)
                 return True
-            outcome, requests = await self._try(), requests + 1
+            outcome, requests = await self._attempt(), requests + 1
             if outcome is Outcome.DONE:
                 self._log.info("controlled shutdown complete", requests=requests)
                 return True
@@ -110,12 +110,12 @@ class ControlledShutdown:
                 self._log.warning("controlled shutdown given up", requests=requests, reason=self._reason)
                 return False
             if outcome is Outcome.IN_ELECTION:
-                await _either(changed, ELECTION_PAUSE_S)
-            elif not await _either(changed, self._rules.pause_ms / 1000):
+                await _change_or_pause(changed, ELECTION_PAUSE_S)
+            elif not await _change_or_pause(changed, self._rules.pause_ms / 1000):
                 retries += 1
 
     async def _is_alone(self, changed: asyncio.Event) -> bool:
-        """Whether no other broker is registered; `changed` is set when brokers or the controller have changed since."""
+        """Whether no other broker is registered; `changed` is set when brokers or the controller change afterwards."""
 
         def fired(_event: object) -> None:
             changed.set()
@@ -127,9 +127,9 @@ class ControlledShutdown:
             return False  # The request to the controller that follows says why.
         return not others
 
-    async def _try(self) -> Outcome:
+    async def _attempt(self) -> Outcome:
         try:
-            response = await self._ask()
+            response = await self._request()
         except NoNode as missing:
             if missing.path == paths.CONTROLLER:
                 return self._failed("no controller is elected", Outcome.IN_ELECTION)
@@ -138,7 +138,7 @@ class ControlledShutdown:
             return self._failed(str(failure))
         remaining = len(response.remaining_partitions)
         if response.error_code == ErrorCode.NOT_CONTROLLER:
-            return self._failed("the controller has resigned or not begun", Outcome.IN_ELECTION)
+            return self._failed("the controller has resigned or is not yet elected", Outcome.IN_ELECTION)
         if response.error_code:
             return self._failed(f"the controller refused with error {error_name(response.error_code)}")
         if remaining:
@@ -146,15 +146,15 @@ class ControlledShutdown:
         return Outcome.DONE
 
     def _failed(self, reason: str, outcome: Outcome = Outcome.FAILED) -> Outcome:
-        """Written once for each reason in a row; elections are the ordinary course of a cluster that is stopped."""
+        """Logged once for each reason in a row; elections are normal while a cluster is stopped."""
         if reason != self._reason:
             self._reason = reason
-            tell = self._log.info if outcome is Outcome.IN_ELECTION else self._log.warning
-            tell("controlled shutdown not done yet", reason=reason)
+            write = self._log.info if outcome is Outcome.IN_ELECTION else self._log.warning
+            write("controlled shutdown not done yet", reason=reason)
         return outcome
 
-    async def _ask(self) -> ControlledShutdownResponse:
-        """Raises CoordinationError, and Unreachable for a node that cannot be read, too."""
+    async def _request(self) -> ControlledShutdownResponse:
+        """Raises CoordinationError, and Unreachable, also for a node that cannot be read."""
         request = ControlledShutdownRequest(broker_id=self._broker_id, broker_epoch=self._broker_epoch())
         controller = await self._controller()
         response: ControlledShutdownResponse
@@ -187,7 +187,7 @@ class ControlledShutdown:
         return None
 
 
-async def _either(changed: asyncio.Event, seconds: float) -> bool:
+async def _change_or_pause(changed: asyncio.Event, seconds: float) -> bool:
     """Wait for a change, SETTLE_S longer, or for the time to pass; whether there was a change."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -1,9 +1,9 @@
-"""Changes of in-sync sets as brokers made them before protocol 2.7-IV2: written to the coordination store.
+"""ISR changes as before protocol 2.7-IV2: written to the coordination store by the leader.
 
 A leader reads its partition's state node and, if that still names it with its leader epoch, sets the node under the
 version that its proposal was made on. Nothing is granted while the store cannot be reached, and a write whose answer
-was lost is read again before anything is decided. The controller, which does not watch these nodes, hears of the
-partitions by a node in /isr_change_notification, so that it tells all brokers.
+was lost is read again before anything is decided. The controller does not watch these nodes: a node in
+/isr_change_notification names the partitions, and the controller sends their state to all brokers.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from sordini.replication.ports import BadVersion, CoordinationError, Grant, Log,
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 RETRY_PAUSE_MS: Final = 1_000
-"""Between two tries while the store does not answer."""
-TOGETHER_MAX: Final = 64
+"""Between two attempts while the store does not answer."""
+CONCURRENT_WRITES_MAX: Final = 64
 """How many partitions' nodes are written at the same time."""
-NOTE_CHECK_MS: Final = 2_500
+NOTIFICATION_CHECK_MS: Final = 2_500
 """At most one notification is written in this time; Apache Kafka's, as are the next two."""
-NOTE_QUIET_MS: Final = 5_000
+NOTIFICATION_QUIET_MS: Final = 5_000
 """A notification waits until nothing changed for this long..."""
-NOTE_WAIT_MAX_MS: Final = 60_000
+NOTIFICATION_WAIT_MAX_MS: Final = 60_000
 """...but not when the last one is this long ago."""
-NOTE_PARTITIONS_MAX: Final = 1_000
+NOTIFICATION_PARTITIONS_MAX: Final = 1_000
 """Of one notification: a node holds a megabyte at most."""
 
 
@@ -45,54 +45,54 @@ class IsrInStore:
         self._session = session
         self._spawn = spawn
         self._log = log
-        self._notes = _Notes(session, clock, spawn)
-        self._waiting: dict[TopicPartition, Change] = {}
+        self._notifications = _ChangeNotifications(session, clock, spawn)
+        self._pending: dict[TopicPartition, Change] = {}
         self._is_writing = False
         self._is_failing = False
 
     def propose(
         self, topic_partition: TopicPartition, topic_id: TopicId, proposal: Proposal, answered: Answered
     ) -> None:
-        """Write a set, in place of one for the same partition that was not answered."""
-        self._waiting.pop(topic_partition, None)
-        self._waiting[topic_partition] = Change(topic_partition, topic_id, proposal, answered)
+        """Write an ISR, in place of a pending one for the same partition."""
+        self._pending.pop(topic_partition, None)
+        self._pending[topic_partition] = Change(topic_partition, topic_id, proposal, answered)
         if not self._is_writing:
             self._is_writing = True
             self._spawn(self._write())
 
     def withdraw(self, topic_partition: TopicPartition) -> None:
-        """Forget a proposal. What is under way may still take effect."""
-        self._waiting.pop(topic_partition, None)
+        """Drop a proposal. A write in progress may still take effect."""
+        self._pending.pop(topic_partition, None)
 
     async def _write(self) -> None:
         try:
-            while self._waiting:
-                changes = list(self._waiting.values())[:TOGETHER_MAX]
+            while self._pending:
+                changes = list(self._pending.values())[:CONCURRENT_WRITES_MAX]
                 if not all(await asyncio.gather(*map(self._settle, changes))):
                     await asyncio.sleep(RETRY_PAUSE_MS / 1000)
         finally:
             self._is_writing = False
 
     async def _settle(self, change: Change) -> bool:
-        """Try to carry one change out; whether there is a verdict, or nobody who waits for one."""
+        """Try to carry one change out; whether there is a verdict, or the proposal was dropped."""
         name = change.topic_partition
         try:
             verdict = await self._verdict(change)
         except CoordinationError as failure:
             if not self._is_failing:
                 self._is_failing = True
-                self._log.warning("in-sync set not written, trying again", partition=str(name), reason=str(failure))
-            return self._waiting.get(name) is not change
+                self._log.warning("ISR change not written, retrying", partition=str(name), reason=str(failure))
+            return self._pending.get(name) is not change
         self._is_failing = False
-        if self._waiting.get(name) is change:
-            del self._waiting[name]
+        if self._pending.get(name) is change:
+            del self._pending[name]
             if isinstance(verdict, Refusal):
-                self._log.info("in-sync set refused", partition=str(name), isr=change.proposal.isr, why=verdict.value)
+                self._log.info("ISR change refused", partition=str(name), isr=change.proposal.isr, why=verdict.value)
             change.answered(verdict)
         return True
 
     async def _verdict(self, change: Change) -> Grant | Refusal:
-        """Read, compare, set. Raises CoordinationError when the outcome is not known."""
+        """Read, compare, write. Raises CoordinationError when the outcome is not known."""
         path, proposal = paths.state(change.topic_partition), change.proposal
         try:
             data, stat = await self._session.get(path)
@@ -106,20 +106,20 @@ class IsrInStore:
             return Refusal.STALE
         version = stat.version
         if version == proposal.partition_epoch:
-            wanted = replace(state, isr=proposal.isr, recovering=False)
+            changed = replace(state, isr=proposal.isr, recovering=False)
             try:
-                version = (await self._session.set(path, znodes.encode_state(wanted), version)).version
+                version = (await self._session.set(path, znodes.encode_state(changed), version)).version
             except (BadVersion, NoNode):
                 return Refusal.STALE
         elif set(state.isr) != set(proposal.isr):
             return Refusal.STALE
-        # Else it is our own, from a write whose answer was lost.
-        self._notes.add(change.topic_partition)
+        # Otherwise it is this proposal, from a write whose answer was lost.
+        self._notifications.add(change.topic_partition)
         return Grant(state.leader_epoch, proposal.isr, version)
 
 
-class _Notes:
-    """Tells the controller which partitions changed, many at a time."""
+class _ChangeNotifications:
+    """Notifies the controller of the partitions that changed, many at a time."""
 
     def __init__(self, session: Session, clock: Clock, spawn: Spawn) -> None:
         self._session = session
@@ -127,7 +127,7 @@ class _Notes:
         self._spawn = spawn
         self._changed: dict[TopicPartition, None] = {}
         self._changed_ms = NEVER_MS
-        self._told_ms = NEVER_MS
+        self._notified_ms = NEVER_MS
         self._is_running = False
 
     def add(self, topic_partition: TopicPartition) -> None:
@@ -140,21 +140,24 @@ class _Notes:
     async def _run(self) -> None:
         try:
             while self._changed:
-                await asyncio.sleep(NOTE_CHECK_MS / 1000)
+                await asyncio.sleep(NOTIFICATION_CHECK_MS / 1000)
                 now_ms = self._clock.monotonic_ms()
-                if now_ms - self._changed_ms >= NOTE_QUIET_MS or now_ms - self._told_ms >= NOTE_WAIT_MAX_MS:
-                    await self._tell()
+                if (
+                    now_ms - self._changed_ms >= NOTIFICATION_QUIET_MS
+                    or now_ms - self._notified_ms >= NOTIFICATION_WAIT_MAX_MS
+                ):
+                    await self._notify()
         finally:
             self._is_running = False
 
-    async def _tell(self) -> None:
-        told = list(self._changed)[:NOTE_PARTITIONS_MAX]
-        for topic_partition in told:
+    async def _notify(self) -> None:
+        notified = list(self._changed)[:NOTIFICATION_PARTITIONS_MAX]
+        for topic_partition in notified:
             del self._changed[topic_partition]
         try:
-            await self._session.create(paths.ISR_CHANGE_PREFIX, znodes.encode_isr_change(told), sequential=True)
+            await self._session.create(paths.ISR_CHANGE_PREFIX, znodes.encode_isr_change(notified), sequential=True)
         except CoordinationError:
-            # Perhaps it was written: told twice is as good as once. The next round tries again.
-            self._changed = dict.fromkeys(told) | self._changed
+            # Perhaps it was written: a second notification does no harm. The next round tries again.
+            self._changed = dict.fromkeys(notified) | self._changed
         else:
-            self._told_ms = self._clock.monotonic_ms()
+            self._notified_ms = self._clock.monotonic_ms()

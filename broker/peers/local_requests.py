@@ -1,7 +1,7 @@
-"""Asking this very broker as another broker would, when it is the controller itself.
+"""Requests of this broker to itself, when it is the controller.
 
-The request goes through the broker's own service as bytes, so that there is one way in which it is served, refused and
-timed, whoever asks.
+A request goes through this broker's service as bytes. So there is one way in which it is served, refused and timed,
+whichever broker sent it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,15 @@ import asyncio
 from typing import Any, Final
 
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer, Service
-from sordini.protocol import schema
-from sordini.protocol.api import APIS
+from sordini.client.connection import API_OF, decode_response, encode_request
 from sordini.protocol.errors import WireError
-from sordini.protocol.headers import read_response_header, request_header
 from sordini.replication.ports import Unreachable
 
-_API_OF: Final = {api.request: api for api in APIS.values()}
 _LENGTH_BYTES: Final = 4
 
 
 class LocalRequests:
-    """Serves request messages by the broker's own service. `peer` is who they seem to come from."""
+    """Serves request messages by this broker's service. `peer` is the sender that the service sees."""
 
     def __init__(self, service: Service, peer: Peer, client_id: str) -> None:
         self._service = service
@@ -30,28 +27,27 @@ class LocalRequests:
 
     async def ask(self, request: Any, version: int) -> Any:
         """The response message. Raises Unreachable where another broker's connection would be closed."""
-        api = _API_OF[type(request)]
-        frame = bytearray(request_header(api, version, 0, self._client_id) + schema.encode(request, version))
+        api = API_OF[type(request)]
+        frame = encode_request(api, version, 0, self._client_id, request)
         try:
-            answer = self._service.serve(self._peer, memoryview(frame))
+            answer = self._service.serve(self._peer, memoryview(frame)[_LENGTH_BYTES:])
         except WireError as error:
             raise Unreachable(f"this broker does not serve {api.key.name} v{version}: {error}") from None
         parts = await _completed(answer) if isinstance(answer, DelayedResponse) else answer
         if parts is None:
-            raise Unreachable(f"this broker does not serve {api.key.name} v{version}: there is no answer")
+            raise Unreachable(f"this broker does not serve {api.key.name} v{version}: there is no response")
         response = memoryview(
             b"".join(part for part in parts or () if isinstance(part, bytes | bytearray | memoryview))
         )
-        _, position = read_response_header(api, version, response[_LENGTH_BYTES:])
-        return schema.decode(api.response, version, response, _LENGTH_BYTES + position)[0]
+        return decode_response(api, version, response[_LENGTH_BYTES:])
 
 
 async def _completed(answer: DelayedResponse) -> Parts | None:
     if not answer.is_answered:
-        told = asyncio.Event()
-        answer.attach(told.set)
+        completed = asyncio.Event()
+        answer.attach(completed.set)
         try:
-            await told.wait()
+            await completed.wait()
         except asyncio.CancelledError:
             answer.abandon()
             raise

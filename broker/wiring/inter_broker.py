@@ -16,7 +16,7 @@ from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, S
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.network.ports import Network, Peer, SocketOptions
-from sordini.broker.peers.allocate_producer_ids import ControllerBlockSource
+from sordini.broker.peers.allocate_producer_ids import ControllerProducerIdBlocks
 from sordini.broker.peers.alter_partition import AlterPartitions
 from sordini.broker.peers.broker_client import BrokerClientLimits, BrokerClients
 from sordini.broker.peers.command_channel import Dial
@@ -104,7 +104,7 @@ def wire_inter_broker(
     else:
         changes = AlterPartitions(local.broker_id, local.epoch, controller_link(), versions, runtime.spawn, runtime.log)
     if versions.allocates_producer_ids:
-        take_block = ControllerBlockSource(local.broker_id, local.epoch, controller_link()).take
+        take_block = ControllerProducerIdBlocks(local.broker_id, local.epoch, controller_link()).take
     else:
         take_block = StoreBlockSource(local.session, local.broker_id).take
     return InterBroker(

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sordini.client.addresses import Address
 from sordini.pipeline.source.client import ClientSettings
-from sordini.pipeline.source.client.settings import Address
-from sordini.pipeline.source.client.transport import Lost, Outside
+from sordini.pipeline.source.client.transport import ClientPorts, Lost
 from sordini.protocol import schema
 from sordini.protocol.api import APIS
 from sordini.protocol.errors import ErrorCode
@@ -100,8 +100,8 @@ class FakeWorld:
         given = {f"kafka.{name.replace('_', '.')}": str(value) for name, value in options.items()}
         return ClientSettings.from_options({"kafka.bootstrap.servers": "fake:1,fake:2", **given})
 
-    def outside(self) -> Outside:
-        return Outside(self.connect, lambda: self.now, self.pause)
+    def outside(self) -> ClientPorts:
+        return ClientPorts(self.connect, lambda: self.now, self.pause)
 
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -219,7 +219,7 @@ class FakeTransport:
         self._incoming = bytearray()
         self._is_closed = False
 
-    def send(self, data: bytes, seconds: float) -> None:
+    def send(self, data: bytearray, seconds: float) -> None:
         self._check()
         frame = memoryview(data)[4:]
         header, position = read_request_header(frame)
@@ -230,12 +230,13 @@ class FakeTransport:
         body += schema.encode(answer, header.api_version)
         self._incoming += len(body).to_bytes(4, "big") + body
 
-    def receive(self, size: int, seconds: float) -> memoryview:
+    def receive_into(self, buffer: bytearray | memoryview, seconds: float) -> int:
         self._check()
-        assert len(self._incoming) >= size, "the client waits for an answer that nobody owes it"
-        taken = bytes(self._incoming[:size])
-        del self._incoming[:size]
-        return memoryview(taken)
+        assert self._incoming, "the client waits for a response to a request that was not sent"
+        count = min(len(buffer), len(self._incoming))
+        buffer[:count] = self._incoming[:count]
+        del self._incoming[:count]
+        return count
 
     def close(self) -> None:
         self._is_closed = True

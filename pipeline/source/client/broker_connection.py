@@ -1,212 +1,146 @@
-"""One connection to one broker: versions negotiated, logged in, requests written and answers read.
+"""One connection to one broker, on the blocking client of `sordini.client`: versions negotiated, authenticated.
 
-A connection on which something failed is closed: nobody knows where the next answer would begin.
+A connection on which a request failed is closed: where the next response would begin is not known.
 
-A request may be sent before its answer is wanted (`send`, then `receive`), which is how a fetch is under way while the
-one before is worked on; answers come in the order of the requests. Nothing is tried twice here.
+A request may be sent before its response is read (`send`, then `receive`): so a fetch is in flight while the records of
+the one before are decoded. Nothing is retried here.
 """
 
 from __future__ import annotations
 
 import secrets
-import struct
-from typing import Any, Final, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, Final, Self, TypeVar
 
-from sordini import __version__
-from sordini.client.scram import Scram, ScramError
-from sordini.pipeline.errors import NotServed, Unauthorized, Unreachable
-from sordini.pipeline.source.client.settings import Address, ClientSettings, Sasl
-from sordini.pipeline.source.client.transport import Lost, Outside, Transport
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, Api, ApiKey
-from sordini.protocol.errors import ErrorCode, WireError
-from sordini.protocol.headers import read_response_header, request_header
-from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from sordini.protocol.messages.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
+from sordini.client.addresses import Address
+from sordini.client.authentication import authenticate
+from sordini.client.blocking import BlockingConnection
+from sordini.client.connection import API_OF, ClientConnection
+from sordini.client.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    InvalidLength,
+    InvalidResponse,
+    UnsupportedVersion,
 )
+from sordini.client.ports import Transport
+from sordini.client.versions import ServedVersions, negotiate
+from sordini.pipeline.errors import NotServed, Unauthorized, Unreachable
+from sordini.pipeline.source.client.settings import ClientSettings
+from sordini.pipeline.source.client.transport import ClientPorts, Lost, lost
+
+T = TypeVar("T")
 
 RESPONSE_BYTES_MAX: Final = 512 * 1024 * 1024
-"""A length beyond this is no answer of a broker but the first bytes of another protocol."""
+"""A length beyond this is no response of a broker but the first bytes of another protocol."""
 
-_GREETING_BYTES_MAX: Final = 1024 * 1024
-"""The same for the first answers, which are short; the bytes of some strangers make a length below the other one."""
+_FIRST_RESPONSES_BYTES_MAX: Final = 1024 * 1024
+"""The same for the first responses, which are short: the first bytes of some protocols are a length below the other."""
 
-_LENGTH: Final = struct.Struct(">i")
-_CODE: Final = struct.Struct(">h")
-_API_OF: Final[dict[type, Api]] = {api.request: api for api in APIS.values()}
-_FIRST_VERSION: Final = 3
-"""Of ApiVersions: the first in which a client says who it is."""
-_WRAPPED: Final = 1
-"""The SaslHandshake after which a mechanism's bytes travel inside SaslAuthenticate (Apache Kafka 1.0)."""
 _LIFETIME_USED: Final = 0.8
-"""How much of a session's lifetime passes before a new connection is made (KIP-368)."""
-_STRANGERS: Final = {b"HTTP": "HTTP", b"SSH-": "SSH", b"\x15\x03": "TLS"}
+"""The part of a session's lifetime after which a new connection is made (KIP-368)."""
+_OTHER_PROTOCOLS: Final = {b"HTTP": "HTTP", b"SSH-": "SSH", b"\x15\x03": "TLS"}
 
 
-class Sent(NamedTuple):
-    """A request that is under way."""
-
-    api: Api
-    version: int
-    correlation_id: int
-
-
-class Link:
+class BrokerConnection:
     """An open connection; raises Lost, Unreachable, Unauthorized and NotServed."""
 
-    def __init__(self, transport: Transport, address: Address, settings: ClientSettings, outside: Outside) -> None:
+    def __init__(self, transport: Transport, address: Address, settings: ClientSettings, ports: ClientPorts) -> None:
         self.address = address
         self.answered = 0
-        """How many requests have been answered since the connection was made and we were let in."""
-        self.in_flight = 0
-        """How many requests are under way."""
-        self.is_open = True
-        self._transport = transport
-        self._settings = settings
-        self._bytes_max = _GREETING_BYTES_MAX
+        """How many requests have been answered since the connection was made and authenticated."""
         self._seconds_max = settings.limits.request_ms / 1000
-        self._monotonic = outside.monotonic
-        self._correlation_id = 0
+        self._monotonic = ports.monotonic
+        self._protocol = ClientConnection(settings.client_id, _FIRST_RESPONSES_BYTES_MAX)
+        self._connection = BlockingConnection(transport, self._protocol, ports.monotonic, self._seconds_max)
         self._expires_at: float | None = None
-        self._versions: dict[int, tuple[int, int]] = {}
+        self._versions = ServedVersions({})
 
     @classmethod
-    def open(cls, address: Address, settings: ClientSettings, outside: Outside) -> Self:
-        """Connect, learn which versions the broker speaks, and log in."""
-        link = cls(outside.connect(address, settings), address, settings, outside)
+    def open(cls, address: Address, settings: ClientSettings, ports: ClientPorts) -> Self:
+        """Connect, negotiate versions, and authenticate."""
+        link = cls(ports.connect(address, settings), address, settings, ports)
         try:
-            try:
-                link._negotiate()
-            except Lost as lost:
-                # A listener that is made for something else often just hangs up.
-                raise Lost(f"{lost} when asked what it speaks: is kafka.security.protocol right?") from None
-            if settings.sasl is not None:
-                link._log_in(settings.sasl)
-        except BaseException:  # Raised again - a connection that is not finished is nobody's.
+            link._start(settings)
+        except BaseException:  # Raised again - a connection that is not ready is closed.
             link.close()
             raise
-        link.answered = 0
-        link._bytes_max = RESPONSE_BYTES_MAX
         return link
 
     @property
+    def is_open(self) -> bool:
+        """Whether no request has failed on it, and it was not closed."""
+        return self._connection.is_open
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests have no response yet."""
+        return self._connection.in_flight
+
+    @property
     def is_fresh(self) -> bool:
-        """Whether the login is good for another request."""
+        """Whether the authentication is valid for another request."""
         return self._expires_at is None or self._monotonic() < self._expires_at
 
     def ask(self, request: Any, *, at_least: int = 0, at_most: int | None = None) -> Any:
-        """Send a request in the newest version that both sides know, within the bounds; the answer's message."""
-        return self.receive(self.send(request, at_least=at_least, at_most=at_most))
+        """Send a request in the newest version that both sides know, within the bounds; the response message."""
+        self.send(request, at_least=at_least, at_most=at_most)
+        return self.receive()
 
-    def send(self, request: Any, *, at_least: int = 0, at_most: int | None = None) -> Sent:
+    def send(self, request: Any, *, at_least: int = 0, at_most: int | None = None) -> None:
         """Send a request and do not wait."""
-        api = _API_OF[type(request)]
-        version = self.version(api, at_least, at_most)
-        try:
-            return self._send(api, version, request)
-        except BaseException:  # Raised again - half a request may be written.
-            self.close()
-            raise
 
-    def receive(self, sent: Sent) -> Any:
-        """Wait for the answer to the oldest request that has none; records in it are views of memory of its own."""
-        try:
-            answer = self._decoded(sent, self._frame())
-        except BaseException:  # Raised again - half an answer may be read.
-            self.close()
-            raise
+        def send() -> None:
+            version = self._versions.highest(API_OF[type(request)], at_least=at_least, at_most=at_most)
+            self._connection.send(request, version)
+
+        self._translated(send)
+
+    def receive(self) -> Any:
+        """Wait for the response to the oldest request without one; records in it are views of memory of its own."""
+        response = self._translated(self._connection.receive)
         self.answered += 1
-        return answer
-
-    def version(self, api: Api, at_least: int = 0, at_most: int | None = None) -> int:
-        """The version in which a kind of request is sent here; raises NotServed."""
-        oldest, newest = self._versions.get(api.key, (0, -1))
-        version = min(newest, api.max_version, api.max_version if at_most is None else at_most)
-        if version < max(oldest, api.min_version, at_least):
-            name = api.key.name.replace("_", " ").title().replace(" ", "")
-            spoken = f"knows versions {oldest} to {newest} of" if newest >= 0 else "does not serve"
-            raise NotServed(f"the broker at {self.address} {spoken} {name} requests, which is not enough")
-        return version
+        return response
 
     def close(self) -> None:
-        """Hang up; may be called again."""
-        self.is_open = False
-        self._transport.close()
+        """Close; may be called again."""
+        self._connection.close()
 
-    def _send(self, api: Api, version: int, request: Any) -> Sent:
-        self._correlation_id += 1
-        body = request_header(api, version, self._correlation_id, self._settings.client_id)
-        body += schema.encode(request, version)
-        self._transport.send(_LENGTH.pack(len(body)) + body, self._seconds_max)
-        self.in_flight += 1
-        return Sent(api, version, self._correlation_id)
-
-    def _frame(self) -> memoryview:
-        # The time begins when somebody waits: what was asked ahead may have lain there for long.
-        deadline = self._monotonic() + self._seconds_max
-        self.in_flight -= 1
-        head = self._transport.receive(_LENGTH.size, self._seconds_max)
-        (size,) = _LENGTH.unpack(head)
-        if not _LENGTH.size + _CODE.size <= size <= self._bytes_max:
-            raise Unreachable(self._stranger(bytes(head)))
-        return self._transport.receive(size, max(deadline - self._monotonic(), 0.001))
-
-    def _decoded(self, sent: Sent, frame: memoryview) -> Any:
+    def _start(self, settings: ClientSettings) -> None:
         try:
-            correlation_id, position = read_response_header(sent.api, sent.version, frame)
-            if correlation_id != sent.correlation_id:
-                raise WireError(f"answer {correlation_id} to request {sent.correlation_id}")
-            return schema.decode(sent.api.response, sent.version, frame, position)[0]
-        except WireError as error:
-            raise Lost(f"{self.address} sent an answer that cannot be read: {error}") from None
+            self._versions = self._translated(lambda: self._connection.run(negotiate()))
+        except Lost as error:
+            # A listener for something else often just closes the connection.
+            raise Lost(f"{error} when asked for its versions: is kafka.security.protocol right?") from None
+        credentials = settings.sasl
+        if credentials is not None:
+            steps = authenticate(credentials, self._versions, str(self.address), secrets.token_urlsafe(24))
+            lifetime_ms = self._translated(lambda: self._connection.run(steps))
+            if lifetime_ms > 0:
+                self._expires_at = self._monotonic() + lifetime_ms / 1000 * _LIFETIME_USED
+        self._protocol.response_bytes_max = RESPONSE_BYTES_MAX
 
-    def _negotiate(self) -> None:
-        api = APIS[ApiKey.API_VERSIONS]
-        request = ApiVersionsRequest(client_software_name="sordini", client_software_version=__version__)
-        sent = self._send(api, _FIRST_VERSION, request)
-        frame = self._frame()
-        if _CODE.unpack_from(frame, _LENGTH.size)[0] == ErrorCode.UNSUPPORTED_VERSION:
-            sent = self._send(api, 0, request)  # What an older broker understands.
-            frame = self._frame()
-        answer: ApiVersionsResponse = self._decoded(sent, frame)
-        self._versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+    def _translated(self, work: Callable[[], T]) -> T:
+        """The result of work on the connection, with errors in the pipeline's terms."""
+        try:
+            return work()
+        except OSError as error:
+            raise lost(self.address, error, self._seconds_max) from None
+        except ConnectionLost:
+            raise Lost(f"{self.address} closed the connection") from None
+        except InvalidLength as error:
+            raise Unreachable(self._other_protocol(error.first_bytes)) from None
+        except InvalidResponse as error:
+            raise Lost(f"{self.address} sent {error}") from None
+        except AuthenticationFailed as error:
+            raise Unauthorized(str(error)) from None
+        except UnsupportedVersion as error:
+            served = f"knows versions {error.oldest} to {error.newest} of" if error.newest >= 0 else "does not serve"
+            text = f"the broker at {self.address} {served} {error.api_name} requests, which is not enough"
+            raise NotServed(text) from None
 
-    def _log_in(self, sasl: Sasl) -> None:
-        """Raises Unauthorized with the broker's own words."""
-        answer: SaslHandshakeResponse = self.ask(SaslHandshakeRequest(mechanism=sasl.mechanism), at_least=_WRAPPED)
-        if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            offered = ", ".join(answer.mechanisms) or "none"
-            raise Unauthorized(f"{self.address} does not take {sasl.mechanism}; its SASL mechanisms: {offered}")
-        if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-            raise Unauthorized(f"{self.address} asks nobody to log in: is kafka.security.protocol right?")
-        if answer.error_code:
-            raise Unauthorized(f"{self.address} refuses to let us log in (error {answer.error_code})")
-        if sasl.mechanism == "PLAIN":
-            last = self._step(sasl, f"\0{sasl.username}\0{sasl.password}".encode())
-        else:
-            scram = Scram(sasl.mechanism, sasl.username, sasl.password, secrets.token_urlsafe(24))
-            try:
-                challenge = self._step(sasl, scram.first())
-                last = self._step(sasl, scram.final(challenge.auth_bytes))
-                scram.verify(last.auth_bytes)
-            except ScramError as error:
-                raise Unauthorized(f"logging in at {self.address} as '{sasl.username}': {error}") from None
-        if last.session_lifetime_ms > 0:
-            self._expires_at = self._monotonic() + last.session_lifetime_ms / 1000 * _LIFETIME_USED
-
-    def _step(self, sasl: Sasl, token: bytes) -> SaslAuthenticateResponse:
-        answer: SaslAuthenticateResponse = self.ask(SaslAuthenticateRequest(auth_bytes=token))
-        if answer.error_code:
-            reason = answer.error_message or f"error {answer.error_code}"
-            raise Unauthorized(f"{self.address} does not let '{sasl.username}' in ({sasl.mechanism}): {reason}")
-        return answer
-
-    def _stranger(self, first: bytes) -> str:
-        name = _STRANGERS.get(first) or _STRANGERS.get(first[:2])
+    def _other_protocol(self, first: bytes) -> str:
+        name = _OTHER_PROTOCOLS.get(first) or _OTHER_PROTOCOLS.get(first[:2])
         spoken = f"speaks {name}" if name else "does not answer as a broker does"
         advice = "is kafka.security.protocol right?" if name == "TLS" else "is this a Kafka listener?"
         return f"{self.address} {spoken}: {advice}"

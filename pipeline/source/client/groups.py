@@ -1,15 +1,15 @@
-"""How far a consumer group has read, told to and asked of its coordinator."""
+"""Committed offsets of a consumer group: read from its coordinator, and committed there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from sordini.client.addresses import Address
+from sordini.client.routing import coordinator_in, coordinator_request
 from sordini.pipeline.errors import Refused, UnknownTopic
-from sordini.pipeline.source.client.connection_pool import Cluster, check, grouped
-from sordini.pipeline.source.client.settings import Address
+from sordini.pipeline.source.client.connection_pool import ConnectionPool, check, partitions_by_topic
 from sordini.protocol.errors import ErrorCode
-from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -22,28 +22,26 @@ from sordini.protocol.types import TopicPartition
 _VERSION_MAX = 9
 """Of OffsetCommit and OffsetFetch: from 10 on they name topics by their ids."""
 _ALL_PARTITIONS = 2
-"""The first OffsetFetch that can ask for all there are (KIP-88)."""
-_KEPT_IN_BROKERS = 2
-"""The first OffsetCommit without times that the client makes up."""
+"""The first OffsetFetch that can request all partitions (KIP-88)."""
+_WITHOUT_TIMESTAMPS = 2
+"""The first OffsetCommit without timestamps by the client."""
 _HAS_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 
 
-def coordinator(cluster: Cluster, group: str) -> Address:
-    """The broker that looks after a group, asked once."""
-    answer: Any = cluster.ask(FindCoordinatorRequest(key=group, coordinator_keys=[group]))
-    # Up to version 3 the answer is about the one key, from 4 on it is a list.
-    found = answer.coordinators[0] if answer.coordinators else answer
+def coordinator(pool: ConnectionPool, group: str) -> Address:
+    """Where the coordinator of a consumer group is; one request."""
+    found = coordinator_in(pool.ask(coordinator_request(group)))
     check(found.error_code, f"the coordinator of group '{group}'", found.error_message)
-    return Address(found.host, found.port)
+    return found.address
 
 
-def committed(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
-    """All offsets that a group has committed, asked once."""
+def committed(pool: ConnectionPool, group: str) -> dict[TopicPartition, int]:
+    """All offsets that a group has committed; one attempt."""
     request = OffsetFetchRequest(
         group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
     )
-    address = coordinator(cluster, group)
-    answer: Any = cluster.ask(request, address, at_least=_ALL_PARTITIONS, at_most=_VERSION_MAX)
+    address = coordinator(pool, group)
+    answer: Any = pool.ask(request, address, at_least=_ALL_PARTITIONS, at_most=_VERSION_MAX)
     # From version 8 on the answer is a list of groups.
     found = answer.groups[0] if answer.groups else answer
     check(found.error_code, f"the offsets of group '{group}'")
@@ -56,8 +54,8 @@ def committed(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
     return offsets
 
 
-def commit(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit offsets as nobody's member, once. Raises UnknownTopic, and Refused when the group has members."""
+def commit(pool: ConnectionPool, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Commit offsets for a group without members; one attempt. Raises UnknownTopic, and Refused for members."""
     topics = [
         OffsetCommitRequestTopic(
             name=topic,
@@ -68,11 +66,11 @@ def commit(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) 
                 for number in numbers
             ],
         )
-        for topic, numbers in grouped(offsets).items()
+        for topic, numbers in partitions_by_topic(offsets).items()
     ]
     request = OffsetCommitRequest(group_id=group, topics=topics)
-    address = coordinator(cluster, group)
-    answer: OffsetCommitResponse = cluster.ask(request, address, at_least=_KEPT_IN_BROKERS, at_most=_VERSION_MAX)
+    address = coordinator(pool, group)
+    answer: OffsetCommitResponse = pool.ask(request, address, at_least=_WITHOUT_TIMESTAMPS, at_most=_VERSION_MAX)
     for topic in answer.topics:
         for row in topic.partitions:
             subject = f"committing group '{group}' in {topic.name}-{row.partition_index}"

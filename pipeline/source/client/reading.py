@@ -1,10 +1,9 @@
-"""Reading a range of one partition: fetch by fetch from its leader, one ahead of whoever works on the records.
+"""Reading a range of one partition: fetch by fetch from its leader, one ahead of the caller.
 
 The request for what comes next leaves before the records that came are handed out, so that the broker reads and the
 network carries while they are decoded. Each fetch names the leader epoch that we believe in and the epoch of the last
-record we have (KIP-320): a leader of another epoch refuses, and one whose log parts from ours says so. All that
-interrupts a reading in passing (a leader that moves, a broker that restarts) is tried again until nothing has come for
-`Limits.api_ms`.
+record we have (KIP-320): a leader of another epoch refuses, and one whose log diverges reports it. Temporary
+failures (a leader that moves, a broker that restarts) are retried until no records have arrived for `Limits.api_ms`.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from sordini.client.addresses import Address
 from sordini.pipeline.errors import NoProgress, OffsetLost, Refused, TopicRecreated
-from sordini.pipeline.source.client.broker_connection import Link, Sent
-from sordini.pipeline.source.client.connection_pool import Cluster, check, given_up, passes
+from sordini.pipeline.source.client.broker_connection import BrokerConnection
+from sordini.pipeline.source.client.connection_pool import ConnectionPool, check, is_retriable, timed_out
 from sordini.pipeline.source.client.extent import extent
 from sordini.pipeline.source.client.offsets import has_epoch, log_ends
-from sordini.pipeline.source.client.settings import Address
 from sordini.pipeline.source.client.topics import Topic, Topics
 from sordini.pipeline.source.client.transport import Lost
 from sordini.pipeline.source.client.types import Fetched
@@ -33,18 +32,18 @@ from sordini.protocol.messages.fetch import (
 from sordini.protocol.types import NO_TOPIC_ID, TopicPartition
 
 _WITH_ISOLATION: Final = 4
-"""The first Fetch that knows of transactions (Apache Kafka 0.11)."""
+"""The first Fetch with an isolation level (Apache Kafka 0.11)."""
 _BY_NAME_MAX: Final = 12
 """The last Fetch that names topics; later ones need their ids."""
 _NO_SESSION_EPOCH: Final = -1
 _BYTES_MAX: Final = 2**31 - 1
 _TAIL_BYTES: Final = 64 * 1024
-"""What is asked for beyond the estimate of what a range still holds."""
+"""What is requested beyond the estimate of what a range still holds."""
 _WAIT_MS_MIN: Final = 10
-"""So long a broker shall hold back an empty answer at least, so that we do not ask without a pause."""
+"""The least time for which a broker delays an empty response, so that requests do not follow each other at once."""
 _GAPS_MAX: Final = 3
-_NEARBY_SECONDS: Final = 300.0
-"""How long a copy near by is read from before the leader is asked for one again (as Apache Kafka's clients do)."""
+_PREFERRED_SECONDS: Final = 300.0
+"""How long a preferred read replica is used before the leader is asked again (as Apache Kafka's clients do)."""
 
 
 class Range(NamedTuple):
@@ -58,34 +57,33 @@ class Range(NamedTuple):
     """In 22 characters; nothing: the one that the topic has when the reading begins."""
 
 
-class Nearby(NamedTuple):
-    """A copy to read from instead of the leader (KIP-392)."""
+class PreferredReplica(NamedTuple):
+    """A replica to read from instead of the leader (KIP-392)."""
 
     address: Address
     until: float
 
 
-class Asked(NamedTuple):
-    """A fetch under way."""
+class PendingFetch(NamedTuple):
+    """A fetch in flight."""
 
-    link: Link
-    sent: Sent
+    link: BrokerConnection
     offset: int
 
 
 class Reading:
     """One pass over a range; `fetches` is the pass."""
 
-    def __init__(self, cluster: Cluster, topics: Topics, wanted: Range) -> None:
-        self._cluster = cluster
+    def __init__(self, pool: ConnectionPool, topics: Topics, wanted: Range) -> None:
+        self._pool = pool
         self._topics = topics
         self._wanted = wanted
-        self._limits = cluster.settings.limits
-        self._patience = cluster.patience()
+        self._limits = pool.settings.limits
+        self._timer = pool.retry_timer()
         self._topic_id = wanted.topic_id
         self._last_epoch = -1
-        self._link: Link | None = None
-        self._nearby: Nearby | None = None
+        self._link: BrokerConnection | None = None
+        self._preferred: PreferredReplica | None = None
         self._bytes_max = self._limits.fetch_bytes
         self._bytes_seen = 0
         self._offsets_seen = 0
@@ -94,11 +92,11 @@ class Reading:
     def fetches(self) -> Iterator[Fetched]:
         """The range, piece by piece. The time between two pieces is the caller's own and counts for nothing."""
         offset = self._wanted.start
-        asked: Asked | None = None
+        pending: PendingFetch | None = None
         try:
             while offset < self._wanted.end:
-                fetched = self._fetched(asked, offset)
-                asked = self._ahead(fetched.next_offset)
+                fetched = self._fetched(pending, offset)
+                pending = self._ahead(fetched.next_offset)
                 yield fetched
                 if fetched.next_offset <= offset:
                     # The decoder could not read it either, and has said so unless its caller went on all the same.
@@ -107,28 +105,28 @@ class Reading:
         finally:
             self._give_back()
 
-    def _fetched(self, asked: Asked | None, offset: int) -> Fetched:
-        """The answer to what was asked ahead, or to as many fetches as it takes."""
-        self._patience.renew()
+    def _fetched(self, pending: PendingFetch | None, offset: int) -> Fetched:
+        """The result of the pending fetch, or of as many fetches as it takes."""
+        self._timer.restart()
         while True:
             try:
-                fetched = self._take(self._ask(offset) if asked is None else asked)
+                fetched = self._take(self._ask(offset) if pending is None else pending)
             except (Lost, Refused) as error:
-                if not passes(error):
+                if not is_retriable(error):
                     raise
-                self._topics.doubt(self._wanted.partition.topic)
-                self._nearby = None
+                self._topics.mark_stale(self._wanted.partition.topic)
+                self._preferred = None
                 self._give_back()
-                if not self._patience.wait(error):
-                    raise given_up(error, self._patience.seconds) from None
+                if not self._timer.pause(error):
+                    raise timed_out(error, self._timer.seconds) from None
             else:
                 if fetched is not None:
                     return fetched
-                if self._patience.is_over:
-                    raise NoProgress(self._wanted.partition, offset, self._patience.seconds, self._patience.problem)
-            asked = None
+                if self._timer.is_expired:
+                    raise NoProgress(self._wanted.partition, offset, self._timer.seconds, self._timer.problem)
+            pending = None
 
-    def _ahead(self, offset: int) -> Asked | None:
+    def _ahead(self, offset: int) -> PendingFetch | None:
         """The next fetch, if there is one and it can be sent; what is wrong will be found out when it is needed."""
         if offset >= self._wanted.end:
             return None
@@ -138,14 +136,14 @@ class Reading:
             self._give_back()
             return None
 
-    def _ask(self, offset: int) -> Asked:
+    def _ask(self, offset: int) -> PendingFetch:
         topic, number = self._wanted.partition
-        life = self._topics.find([topic])[topic]
-        self._check_life(life)
+        found = self._topics.find([topic])[topic]
+        self._check_incarnation(found)
         address, epoch = self._topics.leader(self._wanted.partition)
         link = self._connected(address)
         bytes_max = self._bytes_wanted(offset)
-        wish = FetchPartition(
+        row = FetchPartition(
             partition=number,
             current_leader_epoch=epoch,
             fetch_offset=offset,
@@ -158,28 +156,29 @@ class Reading:
             max_bytes=bytes_max,
             isolation_level=int(self._wanted.read_committed),
             session_epoch=_NO_SESSION_EPOCH,
-            topics=[FetchTopic(topic=topic, topic_id=life.topic_id, partitions=[wish])],
-            rack_id=self._cluster.settings.rack,
+            topics=[FetchTopic(topic=topic, topic_id=found.topic_id, partitions=[row])],
+            rack_id=self._pool.settings.rack,
         )
-        at_most = _BY_NAME_MAX if life.topic_id == NO_TOPIC_ID else None
-        return Asked(link, link.send(request, at_least=_WITH_ISOLATION, at_most=at_most), offset)
+        at_most = _BY_NAME_MAX if found.topic_id == NO_TOPIC_ID else None
+        link.send(request, at_least=_WITH_ISOLATION, at_most=at_most)
+        return PendingFetch(link, offset)
 
-    def _take(self, asked: Asked) -> Fetched | None:
+    def _take(self, pending: PendingFetch) -> Fetched | None:
         """What came, or None when nothing did."""
-        answer: FetchResponse = asked.link.receive(asked.sent)
+        answer: FetchResponse = pending.link.receive()
         check(answer.error_code, f"fetching {self._wanted.partition}")
         rows = [row for topic in answer.responses for row in topic.partitions]
         if not rows:
             return None  # We fetch more than our quota, and the broker holds back.
         row = rows[0]
-        self._check_row(row, asked.offset)
+        self._check_row(row, pending.offset)
         if row.preferred_read_replica >= 0 and not row.records:
-            self._go_nearby(row.preferred_read_replica)
+            self._use_preferred_replica(row.preferred_read_replica)
             return None
         records = memoryview(b"") if row.records is None else row.records
         assert isinstance(records, memoryview), "records that are read are a view of the answer"
-        found = extent(records, asked.offset, self._wanted.end)
-        if not found.size and found.next_offset == asked.offset:
+        found = extent(records, pending.offset, self._wanted.end)
+        if not found.size and found.next_offset == pending.offset:
             if records:
                 self._bytes_max = min(2 * self._bytes_max, _BYTES_MAX)  # Not even one batch came whole.
                 return None
@@ -187,38 +186,38 @@ class Reading:
         self._gaps = 0
         self._last_epoch = found.last_epoch
         self._bytes_seen += found.size
-        self._offsets_seen += found.next_offset - asked.offset
+        self._offsets_seen += found.next_offset - pending.offset
         return self._fetched_of(row, records[: found.size], found.next_offset)
 
     def _check_row(self, row: PartitionData, offset: int) -> None:
         partition = self._wanted.partition
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._look_where_it_went(offset)
+            self._raise_for_missing_offset(offset)
         check(row.error_code, f"fetching {partition}")
-        parting = row.diverging_epoch
-        if parting is not None and parting.end_offset >= 0:
-            self._check_life(self._topics.find([partition.topic], fresh=True)[partition.topic])
-            raise OffsetLost(partition, offset, max(row.log_start_offset, 0), parting.end_offset, was_cut=True)
+        diverging = row.diverging_epoch
+        if diverging is not None and diverging.end_offset >= 0:
+            self._check_incarnation(self._topics.find([partition.topic], fresh=True)[partition.topic])
+            raise OffsetLost(partition, offset, max(row.log_start_offset, 0), diverging.end_offset, was_cut=True)
 
-    def _look_where_it_went(self, offset: int) -> None:
-        """The broker asked has no such offset: raise what became of it, or Lost if its leader has it after all."""
+    def _raise_for_missing_offset(self, offset: int) -> None:
+        """The broker has no such offset: raise the reason, or Lost if the leader has the offset."""
         partition = self._wanted.partition
-        if self._nearby is None:
-            self._check_life(self._topics.find([partition.topic], fresh=True)[partition.topic])
-            start, end = log_ends(self._cluster, self._topics, partition)
+        if self._preferred is None:
+            self._check_incarnation(self._topics.find([partition.topic], fresh=True)[partition.topic])
+            start, end = log_ends(self._pool, self._topics, partition)
             if not start <= offset <= end:
                 raise OffsetLost(partition, offset, start, end)
             epoch = self._last_epoch
-            if epoch >= 0 and not has_epoch(self._cluster, self._topics, partition, epoch):
+            if epoch >= 0 and not has_epoch(self._pool, self._topics, partition, epoch):
                 raise OffsetLost(partition, offset, start, end, was_cut=True)
-        raise Lost(f"{partition} has no offset {offset} where we asked for it")
+        raise Lost(f"{partition} has no offset {offset} at the broker that was asked")
 
-    def _check_life(self, life: Topic) -> None:
+    def _check_incarnation(self, found: Topic) -> None:
         """See that the topic is still the one that is being read."""
         if not self._topic_id:
-            self._topic_id = life.id_text
-        elif life.id_text and life.id_text != self._topic_id:
-            raise TopicRecreated(self._wanted.partition.topic, self._topic_id, life.id_text)
+            self._topic_id = found.id_text
+        elif found.id_text and found.id_text != self._topic_id:
+            raise TopicRecreated(self._wanted.partition.topic, self._topic_id, found.id_text)
 
     def _after_nothing(self, row: PartitionData) -> Fetched | None:
         """An empty answer: is there nothing yet, or nothing any more up to the end?
@@ -232,7 +231,7 @@ class Reading:
             if self._gaps >= _GAPS_MAX:
                 return self._fetched_of(row, memoryview(b""), self._wanted.end)
         held = "an open transaction holds back what is behind" if limit < row.high_watermark else "its log ends at"
-        self._patience.problem = f"{held} offset {limit}"
+        self._timer.problem = f"{held} offset {limit}"
         return None
 
     def _fetched_of(self, row: PartitionData, records: memoryview, next_offset: int) -> Fetched:
@@ -240,20 +239,22 @@ class Reading:
         ends = row.high_watermark, row.last_stable_offset, row.log_start_offset
         return Fetched(records, aborted, *ends, next_offset)
 
-    def _connected(self, leader: Address) -> Link:
+    def _connected(self, leader: Address) -> BrokerConnection:
         """Our connection to the leader, or to the copy near by."""
-        nearby, now = self._nearby, self._cluster.outside.monotonic()
-        if nearby is not None and now >= nearby.until:
-            nearby = self._nearby = None
-        address = leader if nearby is None else nearby.address
+        preferred, now = self._preferred, self._pool.ports.monotonic()
+        if preferred is not None and now >= preferred.until:
+            preferred = self._preferred = None
+        address = leader if preferred is None else preferred.address
         link = self._link
         if link is None or link.address != address or not link.is_open or not link.is_fresh:
             self._give_back()
-            self._link = link = self._cluster.borrow(address)
+            self._link = link = self._pool.borrow(address)
         return link
 
-    def _go_nearby(self, broker_id: int) -> None:
-        self._nearby = Nearby(self._cluster.address(broker_id), self._cluster.outside.monotonic() + _NEARBY_SECONDS)
+    def _use_preferred_replica(self, broker_id: int) -> None:
+        self._preferred = PreferredReplica(
+            self._pool.address(broker_id), self._pool.ports.monotonic() + _PREFERRED_SECONDS
+        )
 
     def _bytes_wanted(self, offset: int) -> int:
         """How much to ask for: towards the end no more than is likely to be left."""
@@ -264,5 +265,5 @@ class Reading:
 
     def _give_back(self) -> None:
         if self._link is not None:
-            self._cluster.give_back(self._link)
+            self._pool.give_back(self._link)
             self._link = None

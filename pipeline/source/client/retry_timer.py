@@ -1,71 +1,54 @@
-"""Trying again, with growing pauses, until a time is over: one `Patience` is one stretch without success."""
+"""Retries with growing pauses until a time is over: one `RetryTimer` is one stretch of attempts without success."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from sordini.client import retries
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.source.client.settings import Limits
-from sordini.pipeline.source.client.transport import Outside
+from sordini.pipeline.source.client.transport import ClientPorts
 from sordini.protocol.errors import ErrorCode
 
-PASSING: Final = frozenset(
-    {
-        ErrorCode.BROKER_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.REBALANCE_IN_PROGRESS,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNSTABLE_OFFSET_COMMIT,
-    }
-)
-"""Errors after which the same may succeed, once it is known anew who leads what.
+RETRIABLE: Final = retries.RETRIABLE | {
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+"""Errors after which the same request may succeed, once the metadata is refreshed.
 
-An unknown topic is among them, as a broker that has just started, or a topic that has, is unknown for a moment;
-`Topics` decides when it has been one for too long.
+An unknown topic is among them: a broker that has just started does not know all topics, and a topic that was just
+created is not known to all brokers. `Topics` decides when a topic has been unknown for too long.
 """
 
 
-class Patience:
-    """When to stop trying."""
+class RetryTimer:
+    """When to stop retrying."""
 
-    def __init__(self, outside: Outside, limits: Limits, ms: int) -> None:
-        """It is over after `ms`; each pause is twice as long as the one before, within `limits`."""
-        self._outside = outside
-        self._limits = limits
+    def __init__(self, ports: ClientPorts, limits: Limits, ms: int) -> None:
+        """It expires after `ms`; each pause is twice as long as the one before, within `limits`."""
+        self._ports = ports
+        self._backoff = retries.Backoff(limits.backoff_ms, limits.backoff_ms_max)
         self.seconds = ms / 1000
         self.problem = "nothing was answered"
         """What the last attempt failed with."""
-        self.renew()
+        self.restart()
 
-    def renew(self) -> None:
-        """Something was achieved: the time begins anew."""
-        self._deadline = self._outside.monotonic() + self.seconds
-        self._pause_ms = self._limits.backoff_ms
+    def restart(self) -> None:
+        """After a success: the whole time is available again."""
+        self._deadline = self._ports.monotonic() + self.seconds
+        self._backoff.reset()
 
     @property
-    def is_over(self) -> bool:
-        return self._outside.monotonic() >= self._deadline
+    def is_expired(self) -> bool:
+        return self._ports.monotonic() >= self._deadline
 
-    def wait(self, problem: PipelineError | str) -> bool:
+    def pause(self, problem: PipelineError | str) -> bool:
         """Note what went wrong and pause; False, at once, when there is no time for another attempt."""
         self.problem = str(problem)
-        left_ms = (self._deadline - self._outside.monotonic()) * 1000
+        left_ms = (self._deadline - self._ports.monotonic()) * 1000
         if left_ms <= 0:
             return False
-        self._outside.pause(min(self._pause_ms, left_ms) / 1000)
-        self._pause_ms = min(max(2 * self._pause_ms, 1), self._limits.backoff_ms_max)
+        self._ports.sleep(min(self._backoff.next_ms(), left_ms) / 1000)
         return True

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
+from sordini.client.addresses import Address, parse_bootstrap
+from sordini.client.authentication import MECHANISMS, SaslCredentials
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.source.client.jaas import read_jaas
 from sordini.pipeline.source.client.option_names import IGNORED, REFUSED, suggestion
 
 PREFIX: Final = "kafka."
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PROTOCOLS: Final = {  # Whether there is TLS, and whether SASL.
     "PLAINTEXT": (False, False),
     "SSL": (True, False),
@@ -26,16 +27,6 @@ _PROTOCOLS: Final = {  # Whether there is TLS, and whether SASL.
 }
 _INT32_MAX: Final = 2**31 - 1
 _PASSWORDS: Final = ("ssl.keystore.password", "ssl.truststore.password")  # Of stores; PEM files have none.
-
-
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Pem(NamedTuple):
@@ -68,15 +59,6 @@ class Tls:
 
 
 @dataclass(frozen=True)
-class Sasl:
-    """The name and password that the broker asks for."""
-
-    mechanism: str
-    username: str
-    password: str = field(repr=False)
-
-
-@dataclass(frozen=True)
 class Limits:
     """How long to wait and how much to fetch at once."""
 
@@ -102,7 +84,7 @@ class ClientSettings:
     rack: str = ""
     """Where this reader is: brokers may name a copy nearby to read from (KIP-392)."""
     tls: Tls | None = None
-    sasl: Sasl | None = None
+    sasl: SaslCredentials | None = None
     limits: Limits = Limits()
     ignored: tuple[str, ...] = ()
     """Options that were given and have no effect on this client."""
@@ -134,19 +116,13 @@ class ClientSettings:
 
 
 def parse_servers(bootstrap: str) -> list[Address]:
-    """Read `HOST:PORT,HOST:PORT`, also `[::1]:9092`; the port may be left out (9092). Raises BadSetting."""
-    found = []
-    for part in filter(None, (part.strip() for part in bootstrap.split(","))):
-        host, colon, port = part.rpartition(":")
-        if not colon or part.endswith("]"):
-            host, port = part, "9092"
-        host = host.rpartition("://")[2].removeprefix("[").removesuffix("]")
-        if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise BadSetting(f"kafka.bootstrap.servers: {part!r} is not HOST:PORT")
-        found.append(Address(host, int(port)))
-    if not found:
-        raise BadSetting("kafka.bootstrap.servers names no broker: give HOST:PORT, several with commas between")
-    return found
+    """Read `kafka.bootstrap.servers`: `HOST:PORT,HOST:PORT`, also `PLAINTEXT://HOST:PORT`. Raises BadSetting."""
+    if not bootstrap.strip(", "):
+        raise BadSetting("kafka.bootstrap.servers names no broker: give HOST:PORT, more than one with commas between")
+    try:
+        return parse_bootstrap(bootstrap, allows_scheme=True)
+    except ValueError as error:
+        raise BadSetting(f"kafka.bootstrap.servers: {error}") from None
 
 
 class _Options:
@@ -235,7 +211,7 @@ def _tls(given: _Options) -> Tls:
     )
 
 
-def _sasl(given: _Options) -> Sasl | None:
+def _sasl(given: _Options) -> SaslCredentials | None:
     mechanism = given.text("sasl.mechanism", "").strip().upper()
     jaas = given.text("sasl.jaas.config")
     username, password = given.text("sasl.username"), given.text("sasl.password")
@@ -250,4 +226,4 @@ def _sasl(given: _Options) -> Sasl | None:
         return None
     if mechanism not in MECHANISMS:
         raise BadSetting(f"kafka.sasl.mechanism is {mechanism!r}: this client knows {', '.join(MECHANISMS)}")
-    return Sasl(mechanism, username, password)
+    return SaslCredentials(mechanism, username, password)

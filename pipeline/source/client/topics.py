@@ -1,7 +1,7 @@
-"""What the cluster says of its topics: partitions, ids, leaders; kept until somebody finds it out of date.
+"""A cache of topic metadata: partitions, ids, leaders; refreshed when a user finds an entry stale.
 
-Metadata may be older than what is known already, as each broker learns in its own time: of one life of a topic, a
-leader with a lower epoch is never taken for a higher one's (KIP-320).
+Metadata may be older than what is cached, since brokers do not receive it at the same time: for one topic id, a leader
+with a lower epoch never replaces one with a higher epoch (KIP-320).
 """
 
 from __future__ import annotations
@@ -9,54 +9,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from sordini.client.addresses import Address
+from sordini.client.routing import PartitionLeader, broker_addresses, metadata_request, partition_leaders
 from sordini.pipeline.errors import Refused, UnknownTopic
-from sordini.pipeline.source.client.connection_pool import Cluster, check
-from sordini.pipeline.source.client.settings import Address
+from sordini.pipeline.source.client.connection_pool import ConnectionPool, check
 from sordini.pipeline.source.client.transport import Lost
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
 from sordini.protocol.types import NO_TOPIC_ID, TopicPartition, topic_id_text
 
 _NEW_SECONDS_MAX: Final = 1.0
-"""How long a topic that we have never seen may be unknown: a broker may not have heard of it yet."""
-_LOST_SECONDS_MAX: Final = 10.0
-"""How long one that was there may be unknown: a broker that has just started knows nothing for a while."""
-
-
-class Leader(NamedTuple):
-    """Who leads a partition."""
-
-    broker_id: int
-    """-1: nobody at the moment."""
-    epoch: int
-    """-1 from a broker that does not tell (Metadata below version 7)."""
+"""How long a topic that was never seen may be unknown: a broker may not know it yet."""
+_SEEN_SECONDS_MAX: Final = 10.0
+"""How long a topic that was seen may be unknown: a broker that has just started does not know all topics."""
 
 
 class Topic(NamedTuple):
-    """One life of a topic."""
+    """One incarnation of a topic, which its id identifies (KIP-516)."""
 
     topic_id: bytes
-    """Zeros from a broker that does not tell (Metadata below version 10)."""
-    leaders: dict[int, Leader]
+    """Zeros from a broker that does not report it (Metadata below version 10)."""
+    leaders: dict[int, PartitionLeader]
 
     @property
     def id_text(self) -> str:
-        """The id in 22 characters, or nothing."""
+        """The id in 22 characters, or empty."""
         return "" if self.topic_id == NO_TOPIC_ID else topic_id_text(self.topic_id)  # type: ignore[arg-type]
 
 
 class Topics:
-    """The topics asked for so far. Each method asks once at most; `Cluster.persist` is for asking again."""
+    """The topics requested so far. Each method sends at most one request; `ConnectionPool.retry` repeats them."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
         self._known: dict[str, Topic] = {}
-        self._out_of_date: set[str] = set()
+        self._stale: set[str] = set()
         self._unknown_since: dict[str, float] = {}
 
     def all(self, *, internal: bool) -> list[str]:
@@ -66,19 +56,19 @@ class Topics:
         return sorted(topic.name for topic in there if topic.name and (internal or not topic.is_internal))
 
     def find(self, names: Iterable[str], *, fresh: bool = False) -> dict[str, Topic]:
-        """These topics, asked for anew if need be or if they shall be `fresh`.
+        """These topics, from the cache, or requested when they are missing, stale, or required to be `fresh`.
 
-        Raises UnknownTopic for those that have been missing for long enough, before that Refused as for an error
-        that passes.
+        Raises UnknownTopic for topics that have been missing for long enough, before that Refused as for a retriable
+        error.
         """
         wanted = list(dict.fromkeys(names))
-        asked = [name for name in wanted if fresh or name in self._out_of_date or name not in self._known]
+        asked = [name for name in wanted if fresh or name in self._stale or name not in self._known]
         if asked:
             self._learn({topic.name or "": topic for topic in self._ask(asked).topics}, asked)
         return {name: self._known[name] for name in wanted}
 
     def leader(self, partition: TopicPartition) -> tuple[Address, int]:
-        """Where the partition's leader is, and its epoch. Raises UnknownTopic, and Lost when nobody leads it."""
+        """Where the partition's leader is, and its epoch. Raises UnknownTopic, and Lost when there is no leader."""
         topic = self.find([partition.topic])[partition.topic]
         leader = topic.leaders.get(partition.partition)
         if leader is None:
@@ -86,27 +76,25 @@ class Topics:
             text = f"topic '{partition.topic}' has no partition {partition.partition} (it has {count}, from 0 on)"
             raise UnknownTopic([partition.topic], text)
         if leader.broker_id < 0:
-            self.doubt(partition.topic)
-            raise Lost(f"nobody leads {partition} at the moment")
+            self.mark_stale(partition.topic)
+            raise Lost(f"{partition} has no leader at present")
         try:
-            return self._cluster.address(leader.broker_id), leader.epoch
+            return self._pool.address(leader.broker_id), leader.epoch
         except Lost:
-            self.doubt(partition.topic)
+            self.mark_stale(partition.topic)
             raise
 
-    def doubt(self, name: str) -> None:
-        """What is known of a topic may be out of date: ask before it is used again."""
-        self._out_of_date.add(name)
+    def mark_stale(self, name: str) -> None:
+        """The entry of a topic may be stale: it is requested again before it is used."""
+        self._stale.add(name)
 
     def _ask(self, names: list[str] | None) -> MetadataResponse:
-        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        # Before version 4, asking for a topic could create it.
-        answer: MetadataResponse = self._cluster.ask(request, at_least=4)
+        # Before version 4, a request for a topic could create it.
+        answer: MetadataResponse = self._pool.ask(metadata_request(names), at_least=4)
         check(answer.error_code, "the cluster's metadata")
         if not answer.brokers:
-            raise Lost("the broker asked knows of no broker yet")
-        self._cluster.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+            raise Lost("the broker does not know any live broker yet")
+        self._pool.brokers = broker_addresses(answer)
         return answer
 
     def _learn(self, rows: dict[str, MetadataResponseTopic], asked: list[str]) -> None:
@@ -118,19 +106,19 @@ class Topics:
                 missing.append(name)
                 continue
             if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-                raise UnknownTopic([name], f"'{name}' is no name that a topic can have")
+                raise UnknownTopic([name], f"'{name}' is not a valid topic name")
             check(code, f"topic '{name}'")
             self._known[name] = _newest(self._known.get(name), row)
-            self._out_of_date.discard(name)
+            self._stale.discard(name)
             self._unknown_since.pop(name, None)
         if missing:
             self._miss(missing)
 
     def _miss(self, missing: list[str]) -> None:
-        now = self._cluster.outside.monotonic()
+        now = self._pool.ports.monotonic()
         gone = []
         for name in missing:
-            most = _LOST_SECONDS_MAX if name in self._known else _NEW_SECONDS_MAX
+            most = _SEEN_SECONDS_MAX if name in self._known else _NEW_SECONDS_MAX
             if now - self._unknown_since.setdefault(name, now) >= most:
                 gone.append(name)
         if gone:
@@ -139,7 +127,7 @@ class Topics:
 
 
 def _newest(known: Topic | None, row: MetadataResponseTopic) -> Topic:
-    leaders = {one.partition_index: Leader(one.leader_id, one.leader_epoch) for one in row.partitions}
+    leaders = partition_leaders(row)
     if known is not None and known.topic_id == row.topic_id:
         for number, before in known.leaders.items():
             if number in leaders and 0 <= leaders[number].epoch < before.epoch:

@@ -1,6 +1,6 @@
-"""Bytes to and from one broker: a TCP connection, with or without TLS, and how long each step may take.
+"""Connecting to one broker, with or without TLS, and error texts that name the option to set.
 
-What `connect` returns is a port: tests put brokers behind it that are not there. Every wait is bounded by the caller.
+What `connect` returns is a port: tests put fake brokers behind it. Every wait is bounded by the caller.
 """
 
 from __future__ import annotations
@@ -13,113 +13,62 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple
 
+from sordini.client.addresses import Address
+from sordini.client.blocking import SocketTransport, open_socket, start_tls
+from sordini.client.ports import Transport
 from sordini.pipeline.errors import BadSetting, Unauthorized, Unreachable
-from sordini.pipeline.source.client.settings import Address, ClientSettings, Pem, Tls
-
-_FIRST_BYTES_MAX: Final = 1024 * 1024
-"""Memory that is taken on the word of a length; what is longer grows with the bytes that come."""
+from sordini.pipeline.source.client.settings import ClientSettings, Pem, Tls
 
 
 class Lost(Unreachable):
     """A connection could not be made, broke, or gave no answer in time: another attempt may do better."""
 
 
-class Transport(Protocol):
-    """An open connection. All methods raise Lost, and Unauthorized when TLS tells so late."""
-
-    def send(self, data: bytes, seconds: float) -> None:
-        """Send all of it, within so many seconds."""
-
-    def receive(self, size: int, seconds: float) -> memoryview:
-        """Receive exactly so many bytes, within so many seconds."""
-
-    def close(self) -> None:
-        """Hang up. May be called again."""
-
-
-class Outside(NamedTuple):
-    """The ports through which a client reaches the world."""
+class ClientPorts(NamedTuple):
+    """The ports through which a client reaches the network and the clock."""
 
     connect: Callable[[Address, ClientSettings], Transport]
     monotonic: Callable[[], float]
     """Seconds."""
-    pause: Callable[[float], None]
-    """For so many seconds."""
+    sleep: Callable[[float], None]
+    """Seconds."""
 
 
 def connect(address: Address, settings: ClientSettings) -> Transport:
-    """Connect, and shake hands if there is TLS.
+    """Connect, with the TLS handshake if there is TLS.
 
-    Raises Lost; Unreachable when the other side does not speak TLS; Unauthorized when one side does not trust the
-    other; BadSetting for certificates that cannot be read.
+    Raises Lost; Unreachable when the peer does not speak TLS; Unauthorized when one side does not trust the other;
+    BadSetting for certificates that cannot be read.
     """
     seconds = settings.limits.connect_ms / 1000
     context = None if settings.tls is None else tls_context(settings.tls)
     try:
-        plain = socket.create_connection(address, timeout=seconds)
+        connected: socket.socket = open_socket(address, seconds)
     except TimeoutError:
         raise Lost(f"cannot reach {address}: no answer within {seconds:g} s") from None
     except OSError as error:
         raise Lost(f"cannot reach {address}: {_reason(error)}") from None
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if context is None:
-        return SocketTransport(plain, address)
-    try:
-        return SocketTransport(context.wrap_socket(plain, server_hostname=address.host), address)
-    except OSError as error:
-        plain.close()
-        raise tls_error(address, error) from None
-
-
-class SocketTransport:
-    """A connected socket, plain or TLS."""
-
-    def __init__(self, connected: socket.socket, address: Address) -> None:
-        self._socket = connected
-        self._address = address
-
-    def send(self, data: bytes, seconds: float) -> None:
+    if context is not None:
         try:
-            self._socket.settimeout(seconds)
-            self._socket.sendall(data)
+            connected = start_tls(connected, context, address.host)
         except OSError as error:
-            raise self._lost(error, seconds) from None
+            raise tls_error(address, error) from None
+    return SocketTransport(connected)
 
-    def receive(self, size: int, seconds: float) -> memoryview:
-        # The length is the other side's word; memory for much more than has come is not taken on it.
-        buffer = bytearray(min(size, _FIRST_BYTES_MAX))
-        deadline = time.monotonic() + seconds
-        filled = 0
-        try:
-            while filled < size:
-                if filled == len(buffer):
-                    buffer += bytes(min(size - filled, 3 * filled))
-                self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
-                with memoryview(buffer) as view:
-                    count = self._socket.recv_into(view[filled:])
-                if not count:
-                    raise Lost(f"{self._address} closed the connection")
-                filled += count
-        except OSError as error:
-            raise self._lost(error, seconds) from None
-        return memoryview(buffer)
 
-    def close(self) -> None:
-        self._socket.close()
-
-    def _lost(self, error: OSError, seconds: float) -> Unreachable | Unauthorized:
-        if isinstance(error, TimeoutError):
-            return Lost(f"{self._address} gave no answer within {seconds:g} s")
-        if isinstance(error, ssl.SSLError):
-            return tls_error(self._address, error)
-        return Lost(f"the connection to {self._address} broke: {_reason(error)}")
+def lost(address: Address, error: OSError, seconds: float) -> Unreachable | Unauthorized:
+    """What went wrong on a connection that was open; `seconds` is the time that there was."""
+    if isinstance(error, TimeoutError):
+        return Lost(f"{address} gave no answer within {seconds:g} s")
+    if isinstance(error, ssl.SSLError):
+        return tls_error(address, error)
+    return Lost(f"the connection to {address} broke: {_reason(error)}")
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """The settings in the shape OpenSSL takes them. Raises BadSetting for what it cannot read."""
+    """The settings as an OpenSSL context. Raises BadSetting for what OpenSSL cannot read."""
     context = ssl.create_default_context() if not tls.authorities else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = tls.checks_host
@@ -142,7 +91,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
 
 @contextmanager
 def _file_of(pem: Pem) -> Iterator[str]:
-    """The path of a file that holds it; OpenSSL takes keys from files only. Ours is gone at once, and nobody else's."""
+    """The path of a file that holds it; OpenSSL takes keys from files only. A temporary file is its owner's alone."""
     if not pem.text:
         yield pem.path
         return
@@ -156,7 +105,7 @@ def _file_of(pem: Pem) -> Iterator[str]:
 
 
 def tls_error(address: Address, error: OSError) -> Unreachable | Unauthorized:
-    """What went wrong in or after a TLS handshake, in words that lead to the option to set."""
+    """What went wrong in or after a TLS handshake, with the option to set."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return Unauthorized(
             f"{address} shows a certificate that is not trusted here: {error.verify_message} "
@@ -167,7 +116,7 @@ def tls_error(address: Address, error: OSError) -> Unreachable | Unauthorized:
     reason = (error.reason or str(error)).replace("_", " ").lower()
     if "alert" in reason and ("certificate" in reason or "handshake failure" in reason or "unknown ca" in reason):
         return Unauthorized(
-            f"{address} does not accept our certificate, or wants one: {reason} "
+            f"{address} does not accept our certificate, or requires one: {reason} "
             "(kafka.ssl.keystore.certificate.chain and .key, or kafka.ssl.keystore.location)"
         )
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
@@ -182,4 +131,4 @@ def _reason(error: OSError) -> str:
     return text[:1].lower() + text[1:]
 
 
-OUTSIDE: Final = Outside(connect, time.monotonic, time.sleep)
+SYSTEM = ClientPorts(connect, time.monotonic, time.sleep)

@@ -17,7 +17,7 @@ from sordini.broker.coordinators.producer_id_manager import (
     ProducerIdManager,
     StoreBlockSource,
 )
-from sordini.broker.peers.allocate_producer_ids import ControllerBlockSource
+from sordini.broker.peers.allocate_producer_ids import ControllerProducerIdBlocks
 from sordini.broker.peers.controller_client import ControllerClient
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
@@ -53,7 +53,7 @@ class Bench:
         self.metadata.set_brokers(OTHER, [])
         controller = ControllerClient(ME, self.metadata, self.links, serve)
         self.log = ListLog()
-        take = ControllerBlockSource(ME, lambda: BROKER_EPOCH, controller).take
+        take = ControllerProducerIdBlocks(ME, lambda: BROKER_EPOCH, controller).take
         self.ids = ProducerIdManager(take, asyncio.create_task, self.log)
 
     def asked(self) -> list[AllocateProducerIdsRequest]:

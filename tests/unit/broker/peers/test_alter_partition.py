@@ -249,7 +249,7 @@ def test_the_set_in_force_without_a_proposed_member_is_the_verdict_and_is_logged
         await elapse(10)
         assert bench.verdicts == [(ONE, Grant(5, (ME,), 8))] * 2
         assert len(bench.asked()) == 2
-        said = [fields for event, fields in bench.log.at("info") if event == "in-sync sets refused"]
+        said = [fields for event, fields in bench.log.at("info") if event == "ISR changes refused"]
         assert [(fields["why"], fields["isr"]) for fields in said] == [("ineligible", (ME, THIRD))]
 
     in_virtual_time(main)
@@ -266,7 +266,7 @@ def test_refusals_of_one_answer_are_one_log_line() -> None:
             bench.propose(name, wanted(ME, THIRD))
         await elapse(10)
         assert len(bench.verdicts) == 50
-        said = [fields for event, fields in bench.log.at("info") if event == "in-sync sets refused"]
+        said = [fields for event, fields in bench.log.at("info") if event == "ISR changes refused"]
         assert sum(fields["partitions"] for fields in said) == 50
         assert len(said) <= 2, "the first may have gone alone"
 
@@ -289,7 +289,7 @@ def test_any_other_error_is_no_verdict_and_the_change_is_asked_for_again(code: i
         times = [sent.at for sent in bench.links.sent if isinstance(sent.request, AlterPartitionRequest)]
         assert all(round((then - before) * 1000) >= RETRY_PAUSE_MS for before, then in pairwise(times))
         said = [event for event, _ in bench.log.at("warning")]
-        assert said == (["in-sync sets not changed, asking again"] if whole else [])
+        assert said == (["ISR changes not granted, retrying"] if whole else [])
         assert bench.verdicts == [(ONE, Grant(5, (ME, THIRD), 9))]
 
     in_virtual_time(main)
@@ -357,7 +357,7 @@ def test_a_withdrawn_proposal_is_not_answered_and_not_asked_for_again() -> None:
         before = len(bench.asked())
         await elapse(1)
         assert (len(bench.asked()), bench.verdicts) == (before, [])
-        assert [event for event, _ in bench.log.at("warning")] == ["in-sync sets not changed, asking again"]
+        assert [event for event, _ in bench.log.at("warning")] == ["ISR changes not granted, retrying"]
 
     in_virtual_time(main)
 
@@ -486,7 +486,7 @@ def test_every_proposal_that_stays_gets_one_verdict_and_none_is_asked_for_after_
         verdicts = [name.partition for name, _ in bench.verdicts]
         assert set(verdicts) == set(newest)
         assert len(verdicts) <= len(proposals)
-        assert not bench.changes._waiting
+        assert not bench.changes._pending
         assert all(task.done() for task in bench.tasks)
 
     in_virtual_time(main)

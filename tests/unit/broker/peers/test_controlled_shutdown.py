@@ -218,7 +218,7 @@ def test_a_controller_that_has_resigned_is_asked_again_soon_and_its_successor_at
         assert await leaving
         assert [event for event, _ in bench.log.at("warning")] == []
         assert [fields["reason"] for event, fields in bench.log.at("info") if "reason" in fields] == [
-            "the controller has resigned or not begun",
+            "the controller has resigned or is not yet elected",
             "no controller is elected",
         ]
 

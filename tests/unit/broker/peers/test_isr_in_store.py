@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.peers.isr_in_store import NOTE_CHECK_MS, NOTE_WAIT_MAX_MS, IsrInStore
+from sordini.broker.peers.isr_in_store import NOTIFICATION_CHECK_MS, NOTIFICATION_WAIT_MAX_MS, IsrInStore
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import PartitionState
 from sordini.replication.leader import Proposal
@@ -216,7 +216,7 @@ def test_while_the_store_is_away_nothing_is_granted_and_nothing_is_forgotten() -
         bench.propose(ME)
         await elapse(5)
         assert bench.verdicts == []
-        assert [event for event, _ in bench.log.at("warning")] == ["in-sync set not written, trying again"]
+        assert [event for event, _ in bench.log.at("warning")] == ["ISR change not written, retrying"]
         await elapse(60)
         assert bench.verdicts == [(ONE, Grant(5, (ME,), 2))]
 
@@ -244,7 +244,7 @@ def test_the_controller_is_notified_once_of_changes_close_together() -> None:
             await bench.put(name, led())
         for name in (ONE, *others):
             bench.propose(ME, name=name)
-        await elapse(NOTE_CHECK_MS / 1000 - 0.1)
+        await elapse(NOTIFICATION_CHECK_MS / 1000 - 0.1)
         assert len(bench.verdicts) == 200
         assert await bench.notes() == []
         await elapse(10)
@@ -265,8 +265,8 @@ def test_a_notification_waits_while_changes_go_on_but_not_for_ever() -> None:
                 times.append(loop.time())
         gaps = [then - before for before, then in pairwise(times)]
         assert gaps
-        assert all(gap + 1 >= NOTE_WAIT_MAX_MS / 1000 for gap in gaps)
-        assert all(gap <= (NOTE_WAIT_MAX_MS + NOTE_CHECK_MS) / 1000 + 1 for gap in gaps)
+        assert all(gap + 1 >= NOTIFICATION_WAIT_MAX_MS / 1000 for gap in gaps)
+        assert all(gap <= (NOTIFICATION_WAIT_MAX_MS + NOTIFICATION_CHECK_MS) / 1000 + 1 for gap in gaps)
 
     on_a_store(main)
 

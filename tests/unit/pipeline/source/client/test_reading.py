@@ -168,7 +168,7 @@ def test_time_that_the_caller_takes_is_not_counted(world: FakeWorld) -> None:
 
 def test_a_partition_without_a_leader_is_waited_for(world: FakeWorld) -> None:
     world.log.leader = -1
-    with a_client(world, default_api_timeout_ms=5_000) as client, pytest.raises(Unreachable, match="nobody leads"):
+    with a_client(world, default_api_timeout_ms=5_000) as client, pytest.raises(Unreachable, match="has no leader"):
         list(client.read(ORDERS, 0, 100))
 
 

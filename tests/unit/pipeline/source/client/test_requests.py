@@ -168,7 +168,7 @@ def test_a_broker_that_hangs_up_at_every_first_request_may_want_a_login(world: F
         return FakeWorld.answer(world, broker, version, request)
 
     world.answer = hang_up  # type: ignore[method-assign]
-    with a_client(world) as client, pytest.raises(Unauthorized, match="may want a login"):
+    with a_client(world) as client, pytest.raises(Unauthorized, match="may require authentication"):
         client.topics()
     assert len(world.pauses) == 2
 
@@ -201,7 +201,7 @@ def test_a_login_comes_before_all_requests_but_that_for_versions(world: FakeWorl
 
 def test_refused_credentials_are_reported_in_the_brokers_words_at_once(world: FakeWorld) -> None:
     log_in(world, code=ErrorCode.SASL_AUTHENTICATION_FAILED)
-    with a_client(world, **LOGIN) as client, pytest.raises(Unauthorized, match=r"'a' in \(PLAIN\): no such user"):
+    with a_client(world, **LOGIN) as client, pytest.raises(Unauthorized, match=r"'a' \(PLAIN\): no such user"):
         client.topics()
     assert not world.pauses
 
@@ -210,7 +210,7 @@ def test_refused_credentials_are_reported_in_the_brokers_words_at_once(world: Fa
     ("code", "text"),
     [
         (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "its SASL mechanisms: GSSAPI, SCRAM-SHA-256"),
-        (ErrorCode.ILLEGAL_SASL_STATE, "asks nobody to log in"),
+        (ErrorCode.ILLEGAL_SASL_STATE, "requires no authentication"),
     ],
 )
 def test_a_mechanism_that_is_not_offered_is_reported_with_those_that_are(

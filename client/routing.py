@@ -1,0 +1,67 @@
+"""Which broker a request goes to: Metadata and FindCoordinator, as messages to send and answers to read. Pure.
+
+    request = metadata_request(["orders"])            # sent to any broker
+    brokers = broker_addresses(response)              # where the brokers are
+    leaders = partition_leaders(response.topics[0])   # which of them leads which partition
+
+The connections, and when to send a request again, are the caller's (see `retries`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from sordini.client.addresses import Address
+from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from sordini.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+
+class PartitionLeader(NamedTuple):
+    """Which broker leads a partition."""
+
+    broker_id: int
+    """Negative while there is none."""
+    epoch: int
+    """The leader epoch; -1 from a broker that does not report it (Metadata below version 7)."""
+
+
+class GroupCoordinator(NamedTuple):
+    """The answer to FindCoordinator for one group."""
+
+    error_code: int
+    error_message: str | None
+    address: Address
+
+
+def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
+    """For some topics, for the brokers alone (no topic), or for all topics (None); it creates no topic."""
+    named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+    return MetadataRequest(topics=named, allow_auto_topic_creation=False)
+
+
+def broker_addresses(response: MetadataResponse) -> dict[int, Address]:
+    """Where each live broker listens, by its id."""
+    return {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+
+
+def partition_leaders(topic: MetadataResponseTopic) -> dict[int, PartitionLeader]:
+    """The leaders of a topic's partitions, by the partition's number."""
+    return {row.partition_index: PartitionLeader(row.leader_id, row.leader_epoch) for row in topic.partitions}
+
+
+def coordinator_request(group: str) -> FindCoordinatorRequest:
+    """For the coordinator of a consumer group, in any version."""
+    return FindCoordinatorRequest(key=group, coordinator_keys=[group])
+
+
+def coordinator_in(response: FindCoordinatorResponse) -> GroupCoordinator:
+    """The coordinator that a response names."""
+    # Up to version 3 the response is about the one key, from 4 on it is a list.
+    found: Any = response.coordinators[0] if response.coordinators else response
+    return GroupCoordinator(found.error_code, found.error_message, Address(found.host, found.port))
