@@ -14,7 +14,7 @@ from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.broker.tasks import Spawn
 from sordini.replication.ports import Session
 from sordini.storage.cleaner import Worker
-from sordini.storage.home import Randomness
+from sordini.storage.log_dir_handle import Randomness
 
 
 class Runtime(NamedTuple):

@@ -37,10 +37,10 @@ from sordini.replication.ports import (
 from sordini.storage.cleaner import Worker
 from sordini.storage.disk import Disk
 from sordini.storage.errors import StorageError
-from sordini.storage.home import Randomness
+from sordini.storage.log_dir_handle import Randomness
 from sordini.storage.log_manager import Identity, LogManager, StoreConfig
 from sordini.storage.names import META_PROPERTIES
-from sordini.storage.room import OnFull, OnRoom
+from sordini.storage.disk_space import OnFull, OnRoom
 
 OLDEST_IN_CLUSTER = read_version("2.7-IV0")
 """Requests between brokers of older protocols are not implemented."""
