@@ -28,7 +28,7 @@ from sordini.replication.cluster_model import (
 )
 from sordini.replication.ports import ConnectionLoss, SessionExpired
 from sordini.replication.replica_set import ReplicaSet
-from sordini.storage.errors import NoRoom, NotNow, StorageError
+from sordini.storage.errors import DiskFull, RetriableRefusal, StorageError
 
 RETRY_DELAY_S = 0.1
 """Between two attempts to read from a store that does not answer."""
@@ -142,8 +142,8 @@ class CommandReceiver:
         """Become leader or follower; returns the error code, 0 for none."""
         try:
             self._replicas.become(info)
-        except NotNow as error:
-            self.deferred.defer(info.topic_partition, str(error), is_shared=isinstance(error, NoRoom))
+        except RetriableRefusal as error:
+            self.deferred.defer(info.topic_partition, str(error), is_shared=isinstance(error, DiskFull))
             return error.code
         except BrokerError as error:
             if error.code != ErrorCode.STALE_CONTROLLER_EPOCH:

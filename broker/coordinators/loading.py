@@ -124,9 +124,9 @@ class _LogReader:
         if piece is None:
             return memoryview(b"")
         try:
-            return memoryview(await self._log.home.disk.offload(piece.read))
+            return memoryview(await self._log.log_dir.disk.offload(piece.read))
         except OSError as error:
-            raise self._log.home.wrong(error) from error
+            raise self._log.log_dir.classify(error) from error
         finally:
             piece.release()
 
@@ -172,7 +172,7 @@ class _LogReader:
             # A client with Apache Kafka's client id for administration may have written it, and it may expand to 64
             # MiB. Decompression runs on a thread, as it releases the interpreter.
             expanding = partial(decompress, header.codec, body, EXPANDED_BYTES_MAX)
-            expanded = await self._log.home.disk.offload(expanding)
+            expanded = await self._log.log_dir.disk.offload(expanding)
         else:
             expanded = bytes(body)
         for pairs in key_values_of(expanded, header.record_count, RECORDS_PER_SLICE):

@@ -9,8 +9,8 @@ from sordini.broker.metrics.families import Kind, MetricFamily, MetricSources, S
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import TopicPartition
 from sordini.replication.partition import Partition
+from sordini.storage.disk_space import DiskSpace
 from sordini.storage.log import Log
-from sordini.storage.disk_space import Room
 
 PARTITION_LABELS = ("topic", "partition")
 
@@ -22,11 +22,11 @@ def _directories(sources: MetricSources) -> Iterator[Sample]:
         yield (_text(path),), 0
 
 
-def _room(value: Callable[[Room], float]) -> Callable[[MetricSources], Iterable[Sample]]:
+def _room(value: Callable[[DiskSpace], float]) -> Callable[[MetricSources], Iterable[Sample]]:
     """One sample for each online log directory."""
 
     def read(sources: MetricSources) -> Iterator[Sample]:
-        for room in sources.parts.logs.rooms:
+        for room in sources.parts.logs.disk_spaces:
             yield (_text(room.path),), value(room)
 
     return read
@@ -37,7 +37,7 @@ def _per_log(value: Callable[[Log], float]) -> Callable[[MetricSources], Iterabl
 
     def read(sources: MetricSources) -> Iterator[Sample]:
         for log in sources.parts.logs.logs():
-            if log.home.failure is None:
+            if log.log_dir.failure is None:
                 yield (log.topic_partition.topic, str(log.topic_partition.partition)), value(log)
 
     return read

@@ -36,11 +36,11 @@ from sordini.replication.ports import (
 )
 from sordini.storage.cleaner import Worker
 from sordini.storage.disk import Disk
+from sordini.storage.disk_space import OnFull, OnSpace
 from sordini.storage.errors import StorageError
 from sordini.storage.log_dir_handle import Randomness
 from sordini.storage.log_manager import Identity, LogManager, StoreConfig
 from sordini.storage.names import META_PROPERTIES
-from sordini.storage.disk_space import OnFull, OnRoom
 
 OLDEST_IN_CLUSTER = read_version("2.7-IV0")
 """Requests between brokers of older protocols are not implemented."""
@@ -120,7 +120,7 @@ def refuse_lost_file(disk: Disk, file: str, directories: Sequence[str]) -> None:
         )
 
 
-def _room_lines(log: Log) -> tuple[OnFull, OnRoom]:
+def _room_lines(log: Log) -> tuple[OnFull, OnSpace]:
     """The callbacks that log full log directories."""
 
     def full(directory: str, free_bytes: int | None, reason: str) -> None:
@@ -167,7 +167,7 @@ def open_logs(
         log.warning("log finding", finding=finding)
 
     logs.on_finding = log_finding
-    logs.on_room(*_room_lines(log))
+    logs.on_space(*_room_lines(log))
     for finding in logs.open(ports.clock.now_ms()):
         log.warning("log recovery finding", finding=finding)
     return logs
