@@ -33,10 +33,10 @@ from sordini.replication.purgatory import Waiter, tell_all
 from sordini.replication.terms import ALONE, INTERNAL_TOPICS, NO_EPOCH, PartitionSettings, Peers, Tail
 from sordini.replication.uncommitted_bytes import Growth
 from sordini.storage.file_slice import FileSlice
+from sordini.storage.follower_append import append_fetched
 from sordini.storage.log import Log
-from sordini.storage.log_values import Appended
-from sordini.storage.old_formats import append_messages
-from sordini.storage.replicated import append_fetched
+from sordini.storage.log_state import Appended
+from sordini.storage.old_format_append import append_messages
 
 
 class Partition:

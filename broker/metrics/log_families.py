@@ -9,8 +9,8 @@ from sordini.broker.metrics.families import Family, Kind, Row, Sources, one
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import TopicPartition
 from sordini.replication.partition import Partition
+from sordini.storage.disk_space import Room
 from sordini.storage.log import Log
-from sordini.storage.room import Room
 
 PARTITION_LABELS = ("topic", "partition")
 

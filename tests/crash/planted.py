@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from sordini.storage import log_files, names, recovery, snapshots
+from sordini.storage import flushing, names, producer_snapshots, recovery
 from sordini.storage.log import Log
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.segment import Segment
@@ -135,7 +135,7 @@ def recovery_stops_at_nothing_and_cuts_nothing() -> Iterator[None]:
 @bug(50)
 def the_recovery_point_moves_without_a_sync() -> Iterator[None]:
     """A flush moves the recovery point and leaves out the sync of the records."""
-    with unsynced(lambda path: path.endswith(names.LOG) and _is_called_from("sync", "log_files")):
+    with unsynced(lambda path: path.endswith(names.LOG) and _is_called_from("sync", "flushing")):
         yield
 
 
@@ -173,7 +173,7 @@ def a_cut_is_not_synced() -> Iterator[None]:
 @bug(100, seed=40)
 def the_recovery_point_is_kept_after_a_cut() -> Iterator[None]:
     """A cut below the recovery point leaves it on the disk: what is written over the place is never checked."""
-    right = log_files.cut
+    right = flushing.cut
 
     def cut(log: Log, offset: int, due_ms: int) -> None:
         save, log.home.save_recovery_points = log.home.save_recovery_points, lambda: None
@@ -182,29 +182,29 @@ def the_recovery_point_is_kept_after_a_cut() -> Iterator[None]:
         finally:
             log.home.save_recovery_points = save
 
-    with patched((log_files, "cut", cut)):
+    with patched((flushing, "cut", cut)):
         yield
 
 
 @bug(100, seed=70)
 def a_short_append_is_not_cut_back() -> Iterator[None]:
     """A write that came short stays in the file: the next batch lies behind half of it."""
-    with patched((log_files, "_cut_back", lambda *_: None)):
+    with patched((flushing, "_cut_back", lambda *_: None)):
         yield
 
 
 @bug(400, seed=2020)
 def a_snapshot_is_believed_unread() -> Iterator[None]:
     """A snapshot's CRC is not checked: producers come out of a torn one."""
-    right = snapshots.decode_snapshot
+    right = producer_snapshots.decode_snapshot
 
     def decode(data: bytes) -> Any:
         repaired = bytearray(data)
         if len(repaired) >= 10:
-            repaired[2:6] = snapshots.crc32c(memoryview(repaired)[6:]).to_bytes(4, "big")
+            repaired[2:6] = producer_snapshots.crc32c(memoryview(repaired)[6:]).to_bytes(4, "big")
         return right(bytes(repaired))
 
-    with patched((snapshots, "decode_snapshot", decode)):
+    with patched((producer_snapshots, "decode_snapshot", decode)):
         yield
 
 

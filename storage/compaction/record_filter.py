@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 from sordini.protocol.records.batch import CURRENT_MAGIC, INT32_MAX, BatchHeader, read_header
 from sordini.protocol.records.copying import delete_horizon_ms, expand, read_expanded, without_all, without_some
 from sordini.protocol.records.legacy import read_any, write_messages
-from sordini.storage.compaction.mapping import first_dirty_offset
+from sordini.storage.compaction.cleaned_transactions import Transactions
+from sordini.storage.compaction.cleaner_stats import Tally
 from sordini.storage.compaction.offset_map import OffsetMap
-from sordini.storage.compaction.tally import Tally
+from sordini.storage.compaction.offset_map_builder import first_dirty_offset
 from sordini.storage.compaction.task import CleaningTask, SegmentSpan
-from sordini.storage.compaction.transactions import Transactions
 from sordini.storage.disk import Buffer
 from sordini.storage.producer_state import AbortedTransaction
 
