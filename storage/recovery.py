@@ -20,7 +20,7 @@ from sordini.storage.disk import Disk
 from sordini.storage.epoch_cache import EpochCache
 from sordini.storage.log import Log
 from sordini.storage.log_config import NEVER, LogConfig
-from sordini.storage.log_dir_handle import Home
+from sordini.storage.log_dir_handle import LogDirHandle
 from sordini.storage.log_state import LogContents
 from sordini.storage.producer_replay import refill_windows, replay
 from sordini.storage.producer_snapshots import keep_snapshot, newest_snapshot, snapshot_offsets
@@ -47,15 +47,15 @@ class Opening:
         self.findings.append(f"{self.directory}: {finding}")
 
 
-def open_log(home: Home, opening: Opening, now_ms: int) -> Log:
+def open_log(log_dir: LogDirHandle, opening: Opening, now_ms: int) -> Log:
     """Open an existing partition. Raises OSError, DamagedFile."""
-    disk, directory = home.disk, opening.directory
+    disk, directory = log_dir.disk, opening.directory
     topic_id = _topic_id(disk, opening)
     epochs = EpochCache(read_epochs(disk, directory))
     file_names = clear_leftovers(disk, directory)
-    segments = _listed_segments(home, directory, file_names)
+    segments = _listed_segments(log_dir, directory, file_names)
     if not segments:
-        segments = [Segment.create(home.files, directory, opening.log_start_offset or 0, now_ms)]
+        segments = [Segment.create(log_dir.files, directory, opening.log_start_offset or 0, now_ms)]
     end_offset = None
     if opening.is_clean:
         end_offset = _clean_end(segments[-1], opening)
@@ -64,10 +64,10 @@ def open_log(home: Home, opening: Opening, now_ms: int) -> Log:
         recovered_from = _first_to_recover(segments, opening)
         # Its epochs are read from its batches: the file may tell of others, that were lost or cut.
         epochs.truncate_from_end(segments[recovered_from].base)
-        end_offset = _recover_segments(home, segments, recovered_from, epochs, opening)
+        end_offset = _recover_segments(log_dir, segments, recovered_from, epochs, opening)
     start_offset = max(opening.log_start_offset or 0, segments[0].base)
     if start_offset > end_offset:
-        segments = [_start_again(home, segments, start_offset, opening, now_ms)]
+        segments = [_start_again(log_dir, segments, start_offset, opening, now_ms)]
         end_offset = start_offset
     # In this order, so that of an empty log nothing is left, however often it is opened.
     epochs.truncate_from_start(start_offset)
@@ -79,7 +79,7 @@ def open_log(home: Home, opening: Opening, now_ms: int) -> Log:
     refill_windows(producers, segments, opening.config.index_interval_bytes)
     recovery_point = end_offset if recovered_from is None else min(opening.recovery_point, end_offset)
     if recovered_from is not None and opening.config.flush_messages != NEVER:
-        _sync(home, directory, segments, recovery_point)
+        _sync(log_dir, directory, segments, recovery_point)
         if epochs.changed:
             # Below the recovery point nobody reads them in the batches again.
             write_epochs(disk, directory, epochs.entries)
@@ -96,10 +96,10 @@ def open_log(home: Home, opening: Opening, now_ms: int) -> Log:
         is_new=recovered_from is not None,
         names_are_synced=recovered_from is None,
     )
-    return Log(opening.topic_partition, directory, home, opening.config, contents)
+    return Log(opening.topic_partition, directory, log_dir, opening.config, contents)
 
 
-def _sync(home: Home, directory: str, segments: list[Segment], recovery_point: int) -> None:
+def _sync(log_dir: LogDirHandle, directory: str, segments: list[Segment], recovery_point: int) -> None:
     """Put recovered segments on the disk before their records count as committed again, where that was promised."""
     for number, segment in enumerate(segments):
         if number + 1 == len(segments) or segments[number + 1].base > recovery_point:
@@ -107,8 +107,8 @@ def _sync(home: Home, directory: str, segments: list[Segment], recovery_point: i
                 handle.reopen(create=True).sync()
             if segment.transactions.exists:
                 segment.transactions.handle.reopen().sync()
-    home.disk.sync_directory(directory)
-    home.disk.sync_directory(home.path)
+    log_dir.disk.sync_directory(directory)
+    log_dir.disk.sync_directory(log_dir.path)
 
 
 def _topic_id(disk: Disk, opening: Opening) -> TopicId:
@@ -124,15 +124,15 @@ def _topic_id(disk: Disk, opening: Opening) -> TopicId:
         return NO_TOPIC_ID
 
 
-def _listed_segments(home: Home, directory: str, file_names: list[str]) -> list[Segment]:
+def _listed_segments(log_dir: LogDirHandle, directory: str, file_names: list[str]) -> list[Segment]:
     present = set(file_names)
     segments = []
     for name in file_names:
         base = names.offset_of(name, names.LOG) if name.endswith(names.LOG) else None
         if base is not None:
-            size = home.disk.file_size(f"{directory}/{name}")
+            size = log_dir.disk.file_size(f"{directory}/{name}")
             aborts = names.file_name(base, names.TRANSACTION_INDEX) in present
-            segments.append(Segment(home.files, directory, base, size, aborts=aborts))
+            segments.append(Segment(log_dir.files, directory, base, size, aborts=aborts))
     return segments
 
 
@@ -165,7 +165,9 @@ def _first_to_recover(segments: list[Segment], opening: Opening) -> int:
     return number
 
 
-def _recover_segments(home: Home, segments: list[Segment], first: int, epochs: EpochCache, opening: Opening) -> int:
+def _recover_segments(
+    log_dir: LogDirHandle, segments: list[Segment], first: int, epochs: EpochCache, opening: Opening
+) -> int:
     """Check the segments from number `first` on and cut the log at the first damage; its end offset."""
     # Below the recovery point only what is missing is made anew, when it is first needed.
     end_offset = segments[first].base
@@ -181,9 +183,9 @@ def _recover_segments(home: Home, segments: list[Segment], first: int, epochs: E
         segment.size = end
         for dropped in segments[number + 1 :]:
             opening.note(f"{dropped.handle.path} follows damage and is dropped")
-            _remove(home.disk, dropped)
+            _remove(log_dir.disk, dropped)
         del segments[number + 1 :]
-        home.disk.sync_directory(opening.directory)
+        log_dir.disk.sync_directory(opening.directory)
         break
     return end_offset
 
@@ -216,17 +218,19 @@ def _recover_segment(segment: Segment, epochs: EpochCache, opening: Opening) -> 
     return next_offset, end
 
 
-def _start_again(home: Home, segments: list[Segment], start_offset: int, opening: Opening, now_ms: int) -> Segment:
+def _start_again(
+    log_dir: LogDirHandle, segments: list[Segment], start_offset: int, opening: Opening, now_ms: int
+) -> Segment:
     """The log start lies past all records (as DeleteRecords leaves a follower): begin an empty log there."""
     opening.note(f"starts at {start_offset}, past its end: all segments are dropped")
     for segment in segments:
-        _remove(home.disk, segment)
-    return Segment.create(home.files, opening.directory, start_offset, now_ms)
+        _remove(log_dir.disk, segment)
+    return Segment.create(log_dir.files, opening.directory, start_offset, now_ms)
 
 
 def _remove(disk: Disk, segment: Segment) -> None:
     # The indexes first: an index without a log is cleared away at the next start, a log is believed.
-    segment.release()
+    segment.close()
     for handle in [segment.transactions.handle, segment.times.handle, segment.index.handle, segment.handle]:
         if disk.exists(handle.path):
             disk.remove(handle.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sordini.storage.disk import Disk
-from sordini.storage.log_dir_handle import Home
+from sordini.storage.log_dir_handle import LogDirHandle
 
 
 def remove_files(disk: Disk, paths: list[str]) -> None:
@@ -14,11 +14,11 @@ def remove_files(disk: Disk, paths: list[str]) -> None:
         _try(disk.remove, path)
 
 
-def remove_directories(home: Home, directories: list[str]) -> None:
+def remove_directories(log_dir: LogDirHandle, directories: list[str]) -> None:
     """Remove partitions that were deleted; as `remove_files`, but that it raises OSError when a sync fails."""
-    disk = home.disk
+    disk = log_dir.disk
     # Else a power failure could bring a partition's name back, with a part of its files.
-    disk.sync_directory(home.path)
+    disk.sync_directory(log_dir.path)
     for directory in directories:
         try:
             files = disk.list_directory(directory)

@@ -310,19 +310,19 @@ class Segment:
         self._recount()
         return end_offset
 
-    def condemn(self, suffix: str = names.DELETED, *, on_renamed: Callable[[str], None]) -> None:
-        """Give every file the suffix of what is to be removed; open ones stay readable to those who pin them."""
+    def mark_deleted(self, *, on_renamed: Callable[[str], None]) -> None:
+        """Rename every file to `.deleted`, calling `on_renamed` with each new path; pinned files stay readable."""
         disk = self.handle.files.disk
         for handle in [*self.handles(), self.transactions.handle]:
             if disk.exists(handle.path):
-                disk.rename(handle.path, handle.path + suffix)
-                on_renamed(handle.path + suffix)
-            handle.condemn()
+                disk.rename(handle.path, handle.path + names.DELETED)
+                on_renamed(handle.path + names.DELETED)
+            handle.retire()
 
-    def release(self) -> None:
-        """Close every file, pinned ones with their last pin."""
+    def close(self) -> None:
+        """Close every file, pinned ones at their last unpin."""
         for handle in [*self.handles(), self.transactions.handle]:
-            handle.condemn()
+            handle.retire()
 
     def _recount(self) -> None:
         """After a cut: the largest timestamp and the bytes since the last index entry, from the index on."""

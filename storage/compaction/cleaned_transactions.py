@@ -31,7 +31,7 @@ def aborted_from(disk: Disk, directory: str, base: int) -> list[AbortedTransacti
     return sorted(found, key=lambda aborted: aborted.first_offset)
 
 
-class Transactions:
+class CleanedTransactions:
     """The transactions of one walk over the log, from its oldest batch on."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:

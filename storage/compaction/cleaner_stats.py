@@ -5,7 +5,7 @@ from __future__ import annotations
 from sordini.storage.compaction.task import CleaningFigures
 
 
-class Tally:
+class CleanerStats:
     """Running figures; `figures` gives them as the answer has them."""
 
     __slots__ = CleaningFigures._fields

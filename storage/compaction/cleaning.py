@@ -12,17 +12,17 @@ from collections.abc import Sequence
 
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import HEADER_SIZE
-from sordini.storage.compaction.cleaned_transactions import Transactions, aborted_from
-from sordini.storage.compaction.cleaner_stats import Tally
+from sordini.storage.compaction.cleaned_transactions import CleanedTransactions, aborted_from
+from sordini.storage.compaction.cleaner_stats import CleanerStats
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.grouping import grouped
 from sordini.storage.compaction.offset_map import OffsetMap
 from sordini.storage.compaction.offset_map_builder import map_dirty
-from sordini.storage.compaction.record_filter import Sieve
+from sordini.storage.compaction.record_filter import RecordFilter
 from sordini.storage.compaction.segment_reading import Source, batches
-from sordini.storage.compaction.segment_writing import NewSegment, Workshop
+from sordini.storage.compaction.segment_writing import CleanedFiles, CleanedSegment
 from sordini.storage.compaction.task import CleaningResult, CleaningTask, Replacement, SegmentSpan, Throttle
-from sordini.storage.compaction.throttler import Pace
+from sordini.storage.compaction.throttler import Throttler
 from sordini.storage.disk import Disk
 from sordini.storage.producer_state import AbortedTransaction
 
@@ -34,19 +34,19 @@ def clean(disk: Disk, task: CleaningTask, clock: Throttle) -> CleaningResult:
     later. Segments of which everything stays are not replaced. Raises DamagedSegment and OSError, leaving no file.
     """
     if not task.segments:
-        return CleaningResult((), task.first_dirty_offset, Tally().figures())
-    tally = Tally()
+        return CleaningResult((), task.first_dirty_offset, CleanerStats().figures())
+    tally = CleanerStats()
     started = clock.monotonic()
-    pace = Pace(clock, task.io_bytes_per_second)
+    pace = Throttler(clock, task.io_bytes_per_second)
     source = Source(disk, task.directory, max(task.io_buffer_bytes, HEADER_SIZE), pace)
     aborted = aborted_from(disk, task.directory, task.segments[0].base)
     offsets = OffsetMap(max(int(task.map_bytes * task.map_load_factor), 1))
-    cleaned_to = map_dirty(source, task, Transactions(aborted), offsets, tally)
+    cleaned_to = map_dirty(source, task, CleanedTransactions(aborted), offsets, tally)
     tally.map_entries = len(offsets)
     mapped = clock.monotonic()
     tally.map_seconds = mapped - started
-    sieve = Sieve(task, cleaned_to, offsets, Transactions(aborted), tally)
-    workshop = Workshop(disk, task, pace)
+    sieve = RecordFilter(task, cleaned_to, offsets, CleanedTransactions(aborted), tally)
+    workshop = CleanedFiles(disk, task, pace)
     workshop.clear_old()
     replacements: list[Replacement] = []
     is_done = False
@@ -68,7 +68,7 @@ def clean(disk: Disk, task: CleaningTask, clock: Throttle) -> CleaningResult:
 class _Group:
     """The copying of some segments into one."""
 
-    def __init__(self, source: Source, workshop: Workshop, sieve: Sieve, tally: Tally) -> None:
+    def __init__(self, source: Source, workshop: CleanedFiles, sieve: RecordFilter, tally: CleanerStats) -> None:
         self._source = source
         self._workshop = workshop
         self._sieve = sieve
@@ -81,7 +81,7 @@ class _Group:
         """Write the segment that stands for a group; None when it would be the one that is there."""
         first, end = group[0].base, group[-1].end_offset
         self._sieve.start_group(group)
-        segment = NewSegment(self._workshop, first)
+        segment = CleanedSegment(self._workshop, first)
         try:
             for span in group:
                 self._copy_segment(segment, span)
@@ -99,7 +99,7 @@ class _Group:
         self._tally.bytes_written += segment.size
         return Replacement(first, segment.size, tuple(span.base for span in group))
 
-    def _copy_segment(self, segment: NewSegment, span: SegmentSpan) -> None:
+    def _copy_segment(self, segment: CleanedSegment, span: SegmentSpan) -> None:
         self._sieve.start_segment(span)
         self._tally.bytes_read += span.size
         for position, header, batch in batches(self._source, span):

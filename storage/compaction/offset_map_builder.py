@@ -15,8 +15,8 @@ from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader
 from sordini.protocol.records.compression import NO_CODEC
 from sordini.protocol.records.copying import expand, read_expanded
 from sordini.protocol.records.legacy import read_any
-from sordini.storage.compaction.cleaned_transactions import Transactions
-from sordini.storage.compaction.cleaner_stats import Tally
+from sordini.storage.compaction.cleaned_transactions import CleanedTransactions
+from sordini.storage.compaction.cleaner_stats import CleanerStats
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.offset_map import OffsetMap
 from sordini.storage.compaction.segment_reading import Source, batches
@@ -31,7 +31,9 @@ def first_dirty_offset(task: CleaningTask) -> int:
     return max(task.first_dirty_offset, task.log_start_offset)
 
 
-def map_dirty(source: Source, task: CleaningTask, transactions: Transactions, offsets: OffsetMap, tally: Tally) -> int:
+def map_dirty(
+    source: Source, task: CleaningTask, transactions: CleanedTransactions, offsets: OffsetMap, tally: CleanerStats
+) -> int:
     """Fill the map from the dirty part, as far as it has room; the offset up to which the log may now be cleaned.
 
     It ends between two batches. Raises DamagedSegment and OSError.
@@ -62,7 +64,7 @@ def map_dirty(source: Source, task: CleaningTask, transactions: Transactions, of
     return cleaned_to
 
 
-def _records(header: BatchHeader, batch: memoryview, transactions: Transactions) -> Sequence[Any]:
+def _records(header: BatchHeader, batch: memoryview, transactions: CleanedTransactions) -> Sequence[Any]:
     """The records of a batch, if they count; each has `key` and `value`."""
     if header.is_control or header.record_count == 0:
         return []
@@ -77,7 +79,7 @@ def _records(header: BatchHeader, batch: memoryview, transactions: Transactions)
     return read_expanded(expand(batch, header), header)
 
 
-def _note(records: Sequence[Any], batch: int, offsets: OffsetMap, tally: Tally) -> None:
+def _note(records: Sequence[Any], batch: int, offsets: OffsetMap, tally: CleanerStats) -> None:
     keys = list(map(_key_of, records))
     offsets.add(keys, batch)
     if None in map(_value_of, records):

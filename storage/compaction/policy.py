@@ -90,7 +90,7 @@ def needs_first_times(config: LogConfig, now_ms: int) -> bool:
     return config.max_compaction_lag_ms < now_ms
 
 
-def judge(facts: LogFacts, config: LogConfig, now_ms: int) -> Cleanable:
+def find_cleanable(facts: LogFacts, config: LogConfig, now_ms: int) -> Cleanable:
     """The part of a log that may be cleaned, and whether that is urgent."""
     first_dirty, was_reset = _first_dirty_offset(facts)
     uncleanable = max(first_dirty, _uncleanable_offset(facts, first_dirty, config, now_ms))

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from sordini.protocol.records.batch import CURRENT_MAGIC, INT32_MAX, BatchHeader, read_header
 from sordini.protocol.records.copying import delete_horizon_ms, expand, read_expanded, without_all, without_some
 from sordini.protocol.records.legacy import read_any, write_messages
-from sordini.storage.compaction.cleaned_transactions import Transactions
-from sordini.storage.compaction.cleaner_stats import Tally
+from sordini.storage.compaction.cleaned_transactions import CleanedTransactions
+from sordini.storage.compaction.cleaner_stats import CleanerStats
 from sordini.storage.compaction.offset_map import OffsetMap
 from sordini.storage.compaction.offset_map_builder import first_dirty_offset
 from sordini.storage.compaction.task import CleaningTask, SegmentSpan
@@ -40,11 +40,16 @@ class Kept(NamedTuple):
     max_timestamp: int
 
 
-class Sieve:
+class RecordFilter:
     """One cleaning's judge; batches come in the order of the log."""
 
     def __init__(
-        self, task: CleaningTask, cleaned_to: int, offsets: OffsetMap, transactions: Transactions, tally: Tally
+        self,
+        task: CleaningTask,
+        cleaned_to: int,
+        offsets: OffsetMap,
+        transactions: CleanedTransactions,
+        tally: CleanerStats,
     ) -> None:
         self.aborted: list[AbortedTransaction] = []
         """Of the markers since the list was last emptied: those that a reader still has to be told of."""

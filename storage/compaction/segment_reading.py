@@ -26,7 +26,7 @@ from sordini.protocol.records.legacy import message_header
 from sordini.storage import names
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.task import SegmentSpan
-from sordini.storage.compaction.throttler import Pace
+from sordini.storage.compaction.throttler import Throttler
 from sordini.storage.disk import Disk, File
 
 _PREFIX = struct.Struct(">8xi4xb")
@@ -42,7 +42,7 @@ class Source(NamedTuple):
     disk: Disk
     directory: str
     buffer_bytes: int
-    pace: Pace
+    pace: Throttler
 
     def path(self, span: SegmentSpan) -> str:
         return f"{self.directory}/{names.file_name(span.base, names.LOG)}"

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from sordini.protocol.records.batch import NO_TIMESTAMP
 from sordini.storage import names
 from sordini.storage.compaction.task import CleaningTask
-from sordini.storage.compaction.throttler import Pace
+from sordini.storage.compaction.throttler import Throttler
 from sordini.storage.disk import Buffer, Disk, File
 from sordini.storage.producer_state import AbortedTransaction
 
@@ -23,10 +23,10 @@ _ABORT_ENTRY = struct.Struct(">hqqqq")
 _ABORT_VERSION = 0
 
 
-class Workshop:
+class CleanedFiles:
     """The `.cleaned` files that one cleaning makes, so that none is left when it fails."""
 
-    def __init__(self, disk: Disk, task: CleaningTask, pace: Pace) -> None:
+    def __init__(self, disk: Disk, task: CleaningTask, pace: Throttler) -> None:
         self.disk = disk
         self.directory = task.directory
         self.buffer_bytes = task.io_buffer_bytes
@@ -54,10 +54,10 @@ class Workshop:
         self._made = [path for path in self._made if not path.startswith(prefix)]
 
 
-class NewSegment:
+class CleanedSegment:
     """One segment in the making."""
 
-    def __init__(self, workshop: Workshop, base: int) -> None:
+    def __init__(self, workshop: CleanedFiles, base: int) -> None:
         self.base = base
         self.size = 0
         self._workshop = workshop

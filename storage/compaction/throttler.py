@@ -10,7 +10,7 @@ LEAD_SECONDS = 0.5
 """Time lost elsewhere may be made up for so far, not more: no burst after a pause."""
 
 
-class Pace:
+class Throttler:
     """Sleeps when the bytes that were noted ran ahead of the rate; an infinite rate never sleeps."""
 
     def __init__(self, throttle: Throttle, bytes_per_second: float) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
+from sordini.storage.appending import LogAppendInfo
 from sordini.storage.errors import StorageError
 from sordini.storage.log_dir_handle import REFUSED
-from sordini.storage.log_state import Appended
 from tests.support.builders import an_idempotent_batch
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 from tests.unit.storage.test_log import a_log, code_of, log_file, put
@@ -50,7 +50,7 @@ def test_a_full_disk_refuses_writes_and_heals() -> None:
         assert code_of(lambda: put(log, an_idempotent_batch(sequence=0))) is ErrorCode.KAFKA_STORAGE_ERROR
     assert len(contents(log)) == 2
     disk.heal()
-    assert put(log, an_idempotent_batch(sequence=0)) == Appended(2, 5, -1, 0, False)
+    assert put(log, an_idempotent_batch(sequence=0)) == LogAppendInfo(2, 5, -1, 0, False)
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".snapshot"])

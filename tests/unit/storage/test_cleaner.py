@@ -321,7 +321,7 @@ async def test_an_offline_directory_is_left_alone() -> None:
 
     store.worker.after = fail
     assert await store.cleaner.clean_once()
-    assert log.home.failure is not None
+    assert log.log_dir.failure is not None
     assert not await store.cleaner.clean_once()
     assert len(store.worker.tasks) == before + 1
 

@@ -9,7 +9,7 @@ import pytest
 
 from sordini.protocol.types import TopicPartition
 from sordini.storage.disk_space import HEALED_AFTER_MS
-from sordini.storage.errors import NoRoom
+from sordini.storage.errors import DiskFull
 from sordini.storage.log import Log
 from tests.support.forgetful_disk import DISK_BYTES, ForgetfulDisk
 from tests.support.log_model import SMALL, TOPIC_ID, a_disk, a_manager
@@ -30,7 +30,7 @@ class Bench:
             self.manager.create(TopicPartition("t", number), TOPIC_ID, SMALL) for number in range(2)
         ]
         self.told: list[tuple[object, ...]] = []
-        self.manager.on_room(lambda *full: self.told.append(("full", *full)), lambda *room: self.told.append(room))
+        self.manager.on_space(lambda *full: self.told.append(("full", *full)), lambda *room: self.told.append(room))
         self.now_ms = 0
         for log in self.logs:
             put(log)
@@ -41,7 +41,7 @@ class Bench:
     def refused(self, times: int = 1) -> None:
         for _ in range(times):
             for log in self.logs:
-                with pytest.raises(NoRoom):
+                with pytest.raises(DiskFull):
                     put(log)
 
     async def ticks(self, count: int) -> None:
@@ -63,7 +63,7 @@ async def test_a_directory_that_is_full_is_told_of_once_for_all_partitions_with_
     assert (what, directory, why) == ("full", "/data", reason)
     assert isinstance(free_bytes, int)
     assert 0 < free_bytes < DISK_BYTES
-    (room,) = bench.manager.rooms
+    (room,) = bench.manager.disk_spaces
     assert (room.is_full, room.refused_total) == (True, 20)
 
 
@@ -80,7 +80,7 @@ async def test_it_is_told_of_again_when_appends_succeed_with_how_many_calls_were
     bench.fill()
     bench.refused()
     assert bench.told[2][0] == "full", "the next time is another one"
-    assert bench.manager.rooms[0].refused_total == 8
+    assert bench.manager.disk_spaces[0].refused_total == 8
 
 
 async def test_room_that_nothing_is_appended_to_is_not_known_to_be_there() -> None:
@@ -126,7 +126,7 @@ async def test_a_full_disk_is_noticed_by_what_can_be_done_without_and_no_append_
     bench = Bench()
     bench.disk.fail_while(lambda kind, path: kind == "write" and suffix in path, errno.ENOSPC)
     for _ in range(40):
-        with suppress(NoRoom):
+        with suppress(DiskFull):
             put(bench.logs[0])
     await bench.ticks(400 if suffix == "checkpoint" else 1)
     assert [entry[0] for entry in bench.told if entry[0] == "full"] == ["full"]
@@ -136,6 +136,6 @@ async def test_a_write_that_is_cut_short_is_a_full_disk() -> None:
     bench = Bench()
     log = bench.logs[0]
     bench.disk.shorten(1)
-    with pytest.raises(NoRoom, match="bytes were written"):
+    with pytest.raises(DiskFull, match="bytes were written"):
         put(log)
     assert bench.told[0][0] == "full"

@@ -185,7 +185,7 @@ def test_a_condemned_file_closes_with_its_last_pin() -> None:
     file = handle.pin()
     handle.pin()
     disk.remove("/d/i")
-    handle.condemn()
+    handle.retire()
     handle.unpin()
     assert file.read_at(0, 9) == b"old"
     handle.unpin()

@@ -177,7 +177,7 @@ def test_a_segments_indexes_are_only_read_when_its_turn_comes() -> None:
         asked.append(segments[0].end_offset)
         return 0
 
-    log.home.retention = Retention([Answering(first_alone)])
+    log.log_dir.retention = Retention([Answering(first_alone)])
     assert log.apply_retention(0, 40) == []
     assert asked == [log.segments.all()[1].base]
 

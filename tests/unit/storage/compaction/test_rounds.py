@@ -6,13 +6,13 @@ import pytest
 
 from sordini.protocol.records.batch import Record, assemble_batch, read_header
 from sordini.storage import names
-from sordini.storage.compaction.cleaned_transactions import Transactions
-from sordini.storage.compaction.cleaner_stats import Tally
+from sordini.storage.compaction.cleaned_transactions import CleanedTransactions
+from sordini.storage.compaction.cleaner_stats import CleanerStats
 from sordini.storage.compaction.cleaning import clean
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.grouping import grouped
 from sordini.storage.compaction.offset_map import OffsetMap
-from sordini.storage.compaction.record_filter import Sieve
+from sordini.storage.compaction.record_filter import RecordFilter
 from sordini.storage.compaction.task import SegmentSpan
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.segment import Segment
@@ -84,7 +84,7 @@ def test_a_batch_that_would_outgrow_the_file_waits_for_another_round() -> None:
     offsets.add([b"a"], 0)
     offsets.tombstoned.add(0)
     (found,) = history.found()
-    sieve = Sieve(history.task(), 1, offsets, Transactions([]), Tally())
+    sieve = RecordFilter(history.task(), 1, offsets, CleanedTransactions([]), CleanerStats())
     sieve.start_group([span])
     batch = memoryview(found.data)
     assert sieve.sift(found.header, batch).data is batch  # type: ignore[union-attr]
