@@ -117,7 +117,7 @@ def _ignore(_failure: StorageError) -> None:
     """The default: no listener."""
 
 
-def _ignore_event(event: str, **_fields: Any) -> None:  # noqa: ARG001 - named as the port names it.
+def _ignore_event(event: str, **_fields: Any) -> None:
     """The default: no log."""
 
 

@@ -3,7 +3,7 @@
     key    int16 version 0 | transactional id
     value  int16 version   | producer id and epoch, timeout, status, partitions, times; no value takes it away
 
-Values are written in version 0; version 1, which is flexible and comes from newer releases, is read. Who is asked to
+Values of versions 0 and 1 are read; version 1 is flexible and comes from newer releases. A function that is asked to
 read bytes that make no sense gives a `Damaged` back and raises nothing: one bad record must not cost a partition the
 transactions in it. Pure.
 """
@@ -13,12 +13,11 @@ from __future__ import annotations
 from typing import Final, NamedTuple, TypeAlias
 
 from sordini.protocol.primitives import Array, Int8, Int16, Int32, Int64, NullableArray, String
-from sordini.protocol.records.versioned import Damaged, read_versioned, version_of, written
+from sordini.protocol.records.versioned import Damaged, read_versioned, version_of
 from sordini.protocol.schema import EMPTY, NEVER, message, struct
 from sordini.protocol.types import TopicPartition
 
 KEY_VERSION: Final = 0
-VALUE_VERSION: Final = 0
 VALUE_VERSION_MAX: Final = 1
 """The newest that is read."""
 NO_TIMESTAMP: Final = -1
@@ -125,25 +124,3 @@ def read_value(data: bytes | memoryview) -> TransactionValue | Damaged:
         value.last_update,
         value.start,
     )
-
-
-def transaction_key(transactional_id: str) -> bytes:
-    return written(_Key(transactional_id=transactional_id), KEY_VERSION)
-
-
-def transaction_value(value: TransactionValue) -> bytes:
-    """Partitions are grouped by topic, topics in the order in which they first come."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in value.partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    listed = [_Partitions(topic=topic, partition_ids=numbers) for topic, numbers in by_topic.items()]
-    told = _Value(
-        producer_id=value.producer_id,
-        producer_epoch=value.producer_epoch,
-        timeout_ms=value.timeout_ms,
-        status=value.state,
-        partitions=None if value.state == EMPTY_STATE else listed,
-        last_update=value.last_update_ms,
-        start=value.start_ms,
-    )
-    return written(told, VALUE_VERSION)

@@ -17,11 +17,10 @@ from sordini.broker.transactions.records import (
     UnknownKey,
     read_key,
     read_value,
-    transaction_key,
-    transaction_value,
 )
 from sordini.protocol.records.versioned import Damaged
 from sordini.protocol.types import TopicPartition
+from tests.support.transaction_records import transaction_key, transaction_value
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
