@@ -115,7 +115,7 @@ def test_a_policy_that_answers_nonsense_deletes_nothing_and_is_told_of_once(answ
     retention = Retention([Answering(lambda _: answer)], told.append)
     segments = ages(1, 2, 3)
     assert [retention.due(segments, context_of(segments, KEEP)) for _ in range(3)] == [0, 0, 0]
-    assert told == [f"delete policy Answering answered {answer!r} for 3 segments: it deletes nothing where it does so"]
+    assert told == [f"delete policy Answering returned {answer!r} for 3 segments: it deletes nothing there"]
 
 
 def test_a_policy_that_raises_deletes_nothing_and_the_others_go_on() -> None:

@@ -10,7 +10,7 @@ from sordini.storage.compaction.segment_replacement import OutdatedResult, porti
 from sordini.storage.compaction.task import CleaningFigures, CleaningResult, Replacement
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
-from sordini.storage.temporary_files import clear_leftovers
+from sordini.storage.temporary_files import complete_interrupted
 from tests.support.compacted_logs import Compacting, Held, cleaning_of, held_by
 from tests.support.forgetful_disk import Died, ForgetfulDisk
 from tests.support.log_model import a_disk
@@ -156,7 +156,7 @@ async def test_a_crash_while_a_crashed_swap_is_completed_or_undone_is_recovered_
             survivor = store.disk.killed()
             survivor.die_at(call)
             try:
-                clear_leftovers(survivor, store.log.directory)
+                complete_interrupted(survivor, store.log.directory)
                 break
             except Died:
                 calls += 1
@@ -198,7 +198,7 @@ async def test_an_abort_index_that_waits_for_its_name_is_not_lost() -> None:
     directory = "/data/orders-3"
     for name in ("00000000000000000000.log", "00000000000000000000.txnindex.swap", "00000000000000000005.index.swap"):
         disk.replace(f"{directory}/{name}", b"")
-    assert clear_leftovers(disk, directory) == ["00000000000000000000.log", "00000000000000000000.txnindex"]
+    assert complete_interrupted(disk, directory) == ["00000000000000000000.log", "00000000000000000000.txnindex"]
 
 
 async def test_a_new_segment_is_never_without_its_abort_index() -> None:
@@ -213,7 +213,7 @@ async def test_a_new_segment_is_never_without_its_abort_index() -> None:
             break
         except Died:
             survivor = store.disk.killed()
-            clear_leftovers(survivor, store.log.directory)
+            complete_interrupted(survivor, store.log.directory)
             is_new = survivor.file_size(f"{stem}.log") == result.replacements[0].size
             assert survivor.exists(f"{stem}.txnindex") == is_new
             found.add(is_new)
@@ -227,7 +227,7 @@ async def test_an_old_abort_index_does_not_outlive_its_segment() -> None:
     directory = "/data/orders-3"
     for name in ("00000000000000000000.log.swap", "00000000000000000000.log", "00000000000000000000.txnindex"):
         disk.replace(f"{directory}/{name}", b"")
-    assert clear_leftovers(disk, directory) == ["00000000000000000000.log"]
+    assert complete_interrupted(disk, directory) == ["00000000000000000000.log"]
 
 
 @pytest.mark.parametrize(
