@@ -1,4 +1,4 @@
-"""What a cleaning counts while it works."""
+"""The running figures of a cleaning (Apache Kafka's CleanerStats)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sordini.storage.compaction.task import CleaningFigures
 
 
 class CleanerStats:
-    """Running figures; `figures` gives them as the answer has them."""
+    """Counters; `figures` returns them for the result."""
 
     __slots__ = CleaningFigures._fields
 
