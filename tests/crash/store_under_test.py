@@ -106,8 +106,8 @@ class World:
             return
         buffer = memoryview(bytearray(sent[-1].data))
         appended = log.append(buffer, [(0, read_header(buffer))], truth.leader_epoch, self.now_ms)
-        told = appended.duplicate, appended.base_offset, appended.end_offset
-        require(told == (True, sent[-1].base, sent[-1].end), f"a batch sent again is {appended}, it was {sent[-1]}")
+        reported = appended.duplicate, appended.base_offset, appended.end_offset
+        require(reported == (True, sent[-1].base, sent[-1].end), f"a batch sent again is {appended}, it was {sent[-1]}")
 
     async def flush(self, log: Log, truth: Truth, _chance: random.Random) -> None:
         end = truth.end
@@ -242,7 +242,7 @@ class World:
                 truth.maybe += split(buffer, [group for _, group in made])
             raise
         require(known == (len(truth.batches), len(truth.maybe)), "an append let another in between")
-        require(appended.base_offset == end and not appended.duplicate, f"an append at {end} was told {appended}")
+        require(appended.base_offset == end and not appended.duplicate, f"an append at {end} was reported {appended}")
         truth.appended(split(buffer, [group for _, group in made]))
         if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
             require(log.needs_flush, "flush.messages is reached and no flush is asked for")

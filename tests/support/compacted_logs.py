@@ -105,27 +105,27 @@ class Reported:
 
     def __init__(self) -> None:
         self.runs: list[Cleaned] = []
-        self.told: list[str] = []
+        self.lines: list[str] = []
 
     def cleaned(self, cleaned: Cleaned) -> None:
         self.runs.append(cleaned)
-        self.told.append("cleaned")
+        self.lines.append("cleaned")
 
     def checkpoint_reset(self, log: Log, part: Cleanable) -> None:
         del log
-        self.told.append(f"reset to {part.first_dirty_offset}")
+        self.lines.append(f"reset to {part.first_dirty_offset}")
 
     def discarded(self, log: Log, reason: str) -> None:
         del log
-        self.told.append(f"thrown away: {reason}")
+        self.lines.append(f"thrown away: {reason}")
 
     def failed(self, log: Log, reason: str) -> None:
         del log
-        self.told.append(f"failed: {reason}")
+        self.lines.append(f"failed: {reason}")
 
     def uncleanable(self, log: Log, reason: str) -> None:
         del log
-        self.told.append(f"uncleanable: {reason}")
+        self.lines.append(f"uncleanable: {reason}")
 
 
 class Compacting:

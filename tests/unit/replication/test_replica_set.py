@@ -132,7 +132,7 @@ def test_with_a_directory_offline_only_new_partitions_get_an_empty_log() -> None
     replicas = replicas_on(logs)
     lead(replicas)
     lost = replicas.partition("orders", 0).log.log_dir
-    lost.fail(OSError(errno.EIO, "gone"))
+    lost.take_offline(OSError(errno.EIO, "gone"))
     assert code_of(lambda: lead(replicas, ELSEWHERE, is_new=False)) == ErrorCode.KAFKA_STORAGE_ERROR
     assert logs.get(ELSEWHERE) is None
     lead(replicas, ELSEWHERE, is_new=True)

@@ -75,20 +75,20 @@ def test_a_disk_that_fills_up_anywhere_never_loses_what_was_answered(suffix: str
         assert disk.file_size(segment.handle.path) == segment.size
 
 
-def test_a_broken_disk_takes_the_directory_offline_and_is_told_once() -> None:
+def test_a_broken_disk_takes_the_directory_offline_and_is_reported_once() -> None:
     disk = a_disk()
     manager = a_manager(disk)
     manager.open(0)
     log = manager.create(PARTITION, TOPIC_ID, SMALL)
-    told: list[StorageError] = []
-    manager.on_offline = told.append
+    reported: list[StorageError] = []
+    manager.on_offline = reported.append
     put(log)
     disk.fail(1, errno.EIO)
     for _ in range(2):
         with pytest.raises(StorageError) as raised:
             put(log)
         assert raised.value.directory == "/data"
-    assert [failure.directory for failure in told] == ["/data"]
+    assert [failure.directory for failure in reported] == ["/data"]
     assert manager.offline_directories == ["/data"]
 
 

@@ -80,7 +80,7 @@ def test_what_is_clean_what_is_dirty_and_what_may_not_be_touched(
     assert (part.clean_bytes, part.dirty_bytes) == (clean_bytes, dirty_bytes)
 
 
-def test_a_checkpoint_outside_the_log_is_told() -> None:
+def test_a_checkpoint_outside_the_log_is_reported() -> None:
     assert find_cleanable(facts(FOUR, checkpoint=51), COMPACTED, NOW_MS).was_reset
     assert find_cleanable(facts(FOUR, checkpoint=5, log_start_offset=6), COMPACTED, NOW_MS).was_reset
     assert not find_cleanable(facts(FOUR, checkpoint=50), COMPACTED, NOW_MS).was_reset
@@ -179,7 +179,7 @@ def test_a_task_has_the_segments_below_what_may_not_be_touched_and_its_share_of_
     assert (task.now_ms, task.delete_retention_ms) == (NOW_MS, 86_400_000)
 
 
-def test_settings_that_somebody_wrote_past_us_into_the_store_leave_a_worker_enough_to_get_somewhere() -> None:
+def test_settings_that_another_process_wrote_past_us_into_the_store_leave_a_worker_enough_to_get_somewhere() -> None:
     config = CleanerConfig(threads=0, dedupe_buffer_bytes=5, io_buffer_bytes=0)
     known = facts(FOUR)
     task = task_of("/data/t-0", known, find_cleanable(known, COMPACTED, NOW_MS), COMPACTED, config, [], NOW_MS)

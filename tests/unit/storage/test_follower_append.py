@@ -103,7 +103,7 @@ def test_an_epoch_without_records_goes_with_a_cut_that_cuts_nothing() -> None:
     assert log.epochs.entries == [(0, 0)], "else the next leader would be asked about it for ever"
 
 
-def test_a_log_that_begins_anew_holds_nothing_and_goes_on_at_its_new_start() -> None:
+def test_a_log_that_begins_again_holds_nothing_and_goes_on_at_its_new_start() -> None:
     disk = a_disk()
     log = a_log(disk, segment_bytes=300)
     for base in range(0, 30, 3):

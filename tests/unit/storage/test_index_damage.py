@@ -142,7 +142,7 @@ def past_the_log(disk: ForgetfulDisk, path: str, data: bytes) -> None:
         past_the_log,
     ],
 )
-async def test_an_index_damaged_while_stopped_is_made_anew(suffix: str, damage: object) -> None:
+async def test_an_index_damaged_while_stopped_is_rebuilt(suffix: str, damage: object) -> None:
     disk, scanned = await a_stopped_log(RISING)
     paths = indexes(disk, suffix)
     right = {path: disk.contents(path) for path in paths}

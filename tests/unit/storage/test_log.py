@@ -285,15 +285,15 @@ def test_a_truncation_is_announced_before_it_happens_and_drops_whole_batches() -
     assert log.log_end_offset == 8
 
 
-def test_who_may_be_sending_what_is_cut_is_told_the_file_and_the_place() -> None:
+def test_who_may_be_sending_what_is_cut_is_reported_the_file_and_the_place() -> None:
     log = a_log()
     for _ in range(4):
         put(log)
-    told: list[tuple[str, int, int]] = []
-    log.log_dir.before_truncate = lambda file, position: told.append((file.path, position, file.size()))
+    reported: list[tuple[str, int, int]] = []
+    log.log_dir.before_truncate = lambda file, position: reported.append((file.path, position, file.size()))
     size = log.segments.active.size // 4
     log.truncate_to(5)
-    assert told == [(log_file(log), 2 * size, 4 * size)], "before it is shorter"
+    assert reported == [(log_file(log), 2 * size, 4 * size)], "before it is shorter"
 
 
 def test_a_cut_takes_back_what_producers_sent() -> None:

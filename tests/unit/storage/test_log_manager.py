@@ -270,7 +270,7 @@ NO_TOPICS = ("../../x", "a/b", "..", ".", "", "a\nb", "a b", "x" * 250, "\0")
 
 
 @pytest.mark.parametrize("wanted", [*((name, 0) for name in NO_TOPICS), ("orders", -5), ("orders", 2**31)], ids=repr)
-def test_no_path_is_made_of_what_no_partition_is_called_whoever_asks(wanted: tuple[str, int]) -> None:
+def test_no_path_is_made_of_what_no_partition_is_called_a_reader_that_asks(wanted: tuple[str, int]) -> None:
     disk = a_disk()
     manager = a_manager(disk)
     manager.open(0)

@@ -265,7 +265,7 @@ async def test_a_log_whose_last_entry_is_the_smallest_there_is_ends_behind_it() 
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-async def test_indexes_over_old_messages_are_made_anew_as_they_were_written(suffix: str) -> None:
+async def test_indexes_over_old_messages_are_rebuilt_as_they_were_written(suffix: str) -> None:
     disk, manager, log = a_log(WIDE)
     expected = fill(log, MIXED * 2)
     await manager.close()

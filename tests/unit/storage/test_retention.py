@@ -110,22 +110,22 @@ def test_no_policy_goes_past_the_high_watermark_nor_takes_an_empty_active_segmen
 
 
 @pytest.mark.parametrize("answer", [-1, 4, None, 1.5, True, "2"])
-def test_a_policy_that_answers_nonsense_deletes_nothing_and_is_told_of_once(answer: object) -> None:
-    told: list[str] = []
-    retention = Retention([Answering(lambda _: answer)], told.append)
+def test_a_policy_that_answers_nonsense_deletes_nothing_and_is_reported_once(answer: object) -> None:
+    reported: list[str] = []
+    retention = Retention([Answering(lambda _: answer)], reported.append)
     segments = ages(1, 2, 3)
     assert [retention.due(segments, context_of(segments, KEEP)) for _ in range(3)] == [0, 0, 0]
-    assert told == [f"delete policy Answering returned {answer!r} for 3 segments: it deletes nothing there"]
+    assert reported == [f"delete policy Answering returned {answer!r} for 3 segments: it deletes nothing there"]
 
 
 def test_a_policy_that_raises_deletes_nothing_and_the_others_go_on() -> None:
-    told: list[str] = []
-    retention = Retention([Answering(lambda segments: segments[99]), BUILT_IN["size"]], told.append)
+    reported: list[str] = []
+    retention = Retention([Answering(lambda segments: segments[99]), BUILT_IN["size"]], reported.append)
     segments = ages(1, 2, 3)
     config = KEEP._replace(retention_bytes=100)
     assert [retention.due(segments, context_of(segments, config)) for _ in range(2)] == [2, 2]
-    assert len(told) == 1
-    assert "IndexError" in told[0]
+    assert len(reported) == 1
+    assert "IndexError" in reported[0]
 
 
 @given(
@@ -215,7 +215,7 @@ async def test_a_log_start_that_was_moved_survives_a_kill_a_second_later() -> No
     assert found.log_start_offset == 3
 
 
-def test_whoever_walks_over_segments_that_are_deleted_finishes_what_it_reads() -> None:
+def test_a_reader_that_walks_over_segments_that_are_deleted_finishes_what_it_reads() -> None:
     disk = a_disk()
     log = a_log(disk, retention_bytes=0)
     for _ in range(12):
