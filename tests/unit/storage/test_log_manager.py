@@ -141,14 +141,14 @@ async def test_a_deleted_partition_is_renamed_at_once_and_removed_later() -> Non
     assert piece is not None
     manager.delete(PARTITION, 5_000)
     assert manager.get(PARTITION) is None
-    condemned = [name for name in disk.list_directory("/data") if name.endswith("-delete")]
-    assert len(condemned) == 1
-    assert condemned[0].startswith("orders-3.")
-    assert len(condemned[0]) == len("orders-3.") + 32 + len("-delete")
+    pending = [name for name in disk.list_directory("/data") if name.endswith("-delete")]
+    assert len(pending) == 1
+    assert pending[0].startswith("orders-3.")
+    assert len(pending[0]) == len("orders-3.") + 32 + len("-delete")
     await manager.tick(5_999)
-    assert disk.exists(f"/data/{condemned[0]}")
+    assert disk.exists(f"/data/{pending[0]}")
     await manager.tick(6_000)
-    assert not disk.exists(f"/data/{condemned[0]}")
+    assert not disk.exists(f"/data/{pending[0]}")
     assert piece.read()
     again = manager.create(PARTITION, TOPIC_ID, SMALL)
     assert again.log_end_offset == 0
