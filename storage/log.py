@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader, stamp
-from sordini.protocol.records.effort import UNBOUNDED, Effort
+from sordini.protocol.records.work_budget import UNBOUNDED, Effort
 from sordini.protocol.types import NO_TOPIC_ID, TopicId
 from sordini.storage import (
     aborted_transactions,

@@ -8,7 +8,7 @@ not learn of the records in between, and must not truncate its log by them.
 from __future__ import annotations
 
 from sordini.protocol.records.batch import NO_TIMESTAMP
-from sordini.protocol.records.old_produced import OldMessages, PlacedMessages
+from sordini.protocol.records.legacy_validation import OldMessages, PlacedMessages
 from sordini.storage import appending
 from sordini.storage.appending import LogAppendInfo
 from sordini.storage.log_state import LogState

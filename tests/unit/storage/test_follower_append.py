@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.control import ABORT, Marker, build_marker
-from sordini.protocol.records.fetched import check_fetched
+from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.storage import batch_scan
 from sordini.storage.follower_append import append_as_follower
 from sordini.storage.log import Log
