@@ -8,16 +8,16 @@ not learn of the records in between, and must not truncate its log by them.
 from __future__ import annotations
 
 from sordini.protocol.records.batch import NO_TIMESTAMP
-from sordini.protocol.records.legacy_validation import OldMessages, PlacedMessages
+from sordini.protocol.records.legacy_validation import LegacyMessages, OffsetMessages
 from sordini.storage import appending
 from sordini.storage.appending import LogAppendInfo
 from sordini.storage.log_state import LogState
 
 
-def append_old_messages(log: LogState, messages: OldMessages | PlacedMessages, now_ms: int) -> LogAppendInfo:
+def append_old_messages(log: LogState, messages: LegacyMessages | OffsetMessages, now_ms: int) -> LogAppendInfo:
     """Assign offsets to checked messages and write them in one call: to the page cache.
 
-    Raises Misplaced for messages with offsets for another log end, BrokerError for a message or set that is too large
+    Raises WrongBaseOffset for messages with offsets for another log end, BrokerError for a message or set that is too large
     and for a full disk; StorageError when the directory is offline or goes offline by this.
     """
     log.ensure_writable()

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import BatchHeader
-from sordini.protocol.records.work_budget import UNBOUNDED, Effort
-from sordini.protocol.records.timestamp_search import first_from
+from sordini.protocol.records.timestamp_search import first_at_or_after
+from sordini.protocol.records.work_budget import UNBOUNDED, WorkBudget
 from sordini.storage import batch_scan
 from sordini.storage.log_state import LogState
 from sordini.storage.segment import Segment
@@ -28,7 +28,7 @@ class TimestampOffset(NamedTuple):
 HEADERS_PER_SLICE: Final = 500
 """How many headers are read before the loop serves other requests."""
 BatchSearch = Callable[[bytes, int, int], Awaitable[tuple[int, int] | None]]
-"""As `first_from` without a header, run off the loop."""
+"""As `first_at_or_after` without a header, run off the loop."""
 
 
 class CandidateBatch(NamedTuple):
@@ -49,18 +49,18 @@ def find_timestamp(
     start: int,
     below: int,
     interval_bytes: int,
-    effort: Effort = UNBOUNDED,
+    effort: WorkBudget = UNBOUNDED,
 ) -> TimestampOffset | None:
     """The first record from `start` on and below `below` whose time is `timestamp` or later.
 
     Exact: the time index and the batches' headers lead to one batch, and its records are read. Raises OSError, and
-    TooLong when `effort` is spent.
+    BudgetExceeded when `effort` is spent.
     """
     for candidate in _candidates(segments, timestamp, start, below, interval_bytes):
         if candidate is None:
             effort.spend(HEADERS_PER_SLICE)
             continue
-        found = first_from(candidate.read(), candidate.header, timestamp, start, effort)
+        found = first_at_or_after(candidate.read(), candidate.header, timestamp, start, effort)
         if found is not None:
             return _below(found, candidate, below)
     return None
@@ -133,11 +133,11 @@ def _candidates(
 
 
 def max_timestamp(
-    segments: Sequence[Segment], interval_bytes: int, effort: Effort = UNBOUNDED
+    segments: Sequence[Segment], interval_bytes: int, effort: WorkBudget = UNBOUNDED
 ) -> TimestampOffset | None:
     """The first record with the largest timestamp of all (KIP-734); None without records.
 
-    Raises OSError, and TooLong when `effort` is spent.
+    Raises OSError, and BudgetExceeded when `effort` is spent.
     """
     newest = _newest(segments, interval_bytes)
     if newest is None:
@@ -146,7 +146,7 @@ def max_timestamp(
         if candidate is None:
             effort.spend(HEADERS_PER_SLICE)
             continue
-        found = first_from(candidate.read(), candidate.header, newest.max_timestamp, 0, effort)
+        found = first_at_or_after(candidate.read(), candidate.header, newest.max_timestamp, 0, effort)
         if found is not None:
             return _below(found, candidate, OFFSET_MAX)
     return None
