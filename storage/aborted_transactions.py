@@ -1,36 +1,31 @@
-"""Which transactions were aborted in a stretch of a log, for readers of committed records.
+"""Which transactions were aborted in a range of a log, for readers of committed records.
 
-Apache Kafka believes a missing `.txnindex` to mean that nothing was aborted, and then shows aborted records. Here a
-segment's index is looked at once, when it is first asked: one that is torn or that cannot be of this segment is made
-anew from the log, and so is one that is missing in a log that holds transactions. So that this is not paid for at
-every start, segments of such a log that hold no abort are closed with an empty index.
+Apache Kafka takes a missing `.txnindex` for "no aborted transactions", and then returns aborted records. Here each
+segment's index is checked once, at its first use. An index that is torn, or that cannot be this segment's, is rebuilt
+from the log; so is a missing one in a log that holds transactions. To avoid a rebuild at every start, segments of such
+a log without aborted transactions are closed with an empty index.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from sordini.storage.producer_replay import replay
 from sordini.storage.producer_snapshots import newest_snapshot, snapshot_offsets
 from sordini.storage.producer_state import AbortedTransaction, ProducerState
 from sordini.storage.segment import Segment
-
-if TYPE_CHECKING:
-    from sordini.storage.log import Log
+from sordini.storage.segment_list import SegmentList
 
 
-def aborted_transactions(log: Log, start: int, upper: int) -> list[AbortedTransaction]:
-    """Transactions aborted that have records between `start` and `upper`, in the order of their markers.
-
-    Raises OSError.
-    """
+def find_aborted(
+    segments: SegmentList, producers: ProducerState, log_end_offset: int, start: int, upper: int
+) -> list[AbortedTransaction]:
+    """Aborted transactions with records between `start` and `upper`, in the order of their markers. Raises OSError."""
     found = []
-    segments = log.segments.all()
-    for number in range(log.segments.number_of(start), len(segments)):
-        segment = segments[number]
+    every = segments.all()
+    for number in range(segments.number_of(start), len(every)):
+        segment = every[number]
         transactions = segment.transactions
         if not transactions.is_checked:
-            check(log, segment, segments[number + 1].base if number + 1 < len(segments) else log.log_end_offset)
+            check_index(segments, producers, segment, segments.end_of(number, log_end_offset))
         for aborted in transactions.entries():
             if aborted.last_offset >= start and aborted.first_offset < upper:
                 found.append(aborted)
@@ -39,41 +34,39 @@ def aborted_transactions(log: Log, start: int, upper: int) -> list[AbortedTransa
     return found
 
 
-def close_index(log: Log, segment: Segment) -> None:
-    """Give a segment that is closed an index, if it has none and its log holds transactions. Raises OSError."""
+def complete_index(segments: SegmentList, producers: ProducerState, segment: Segment) -> None:
+    """Create an empty index for a segment that is closed, if its log holds transactions. Raises OSError."""
     transactions = segment.transactions
-    if transactions.is_checked and not transactions.exists and log.producers.has_transactions:
-        transactions.create()
-        log.segments.names_changed = True
+    if transactions.is_checked and not transactions.exists and producers.has_transactions:
+        segments.create_transaction_index(segment)
 
 
-def check(log: Log, segment: Segment, end_offset: int) -> bool:
-    """Look at a segment's index; whether it was made anew. Raises OSError."""
+def check_index(segments: SegmentList, producers: ProducerState, segment: Segment, end_offset: int) -> bool:
+    """Check a segment's index; whether it was rebuilt. Raises OSError."""
     transactions = segment.transactions
     transactions.is_checked = True
     if transactions.exists:
         is_wrong = not transactions.is_plausible(segment.base, end_offset)
     else:
-        is_wrong = segment.size > 0 and _holds_transactions(log)
+        is_wrong = segment.size > 0 and _holds_transactions(segments, producers)
     if is_wrong:
-        _rebuild(log, segment)
+        _rebuild(segments, segment)
     return is_wrong
 
 
-def _holds_transactions(log: Log) -> bool:
-    return log.producers.has_transactions or any(segment.transactions.exists for segment in log.segments.all())
+def _holds_transactions(segments: SegmentList, producers: ProducerState) -> bool:
+    return producers.has_transactions or any(segment.transactions.exists for segment in segments.all())
 
 
-def _rebuild(log: Log, segment: Segment) -> None:
-    """Read a segment's aborts from its markers; where their transactions began is in the snapshot before it."""
-    disk, segments = log.home.disk, log.segments.all()
-    snapshots = snapshot_offsets(disk.list_directory(log.directory))
-    snapshot = newest_snapshot(disk, log.directory, snapshots, segment.base)
-    start, producers = snapshot if snapshot is not None else (segments[0].base, ProducerState())
-    segment.transactions.create()
+def _rebuild(segments: SegmentList, segment: Segment) -> None:
+    """Rebuild a segment's index from its markers; the snapshot before it knows where its transactions began."""
+    disk, directory, every = segments.log_dir.disk, segments.directory, segments.all()
+    snapshots = snapshot_offsets(disk.list_directory(directory))
+    snapshot = newest_snapshot(disk, directory, snapshots, segment.base)
+    start, producers = snapshot if snapshot is not None else (every[0].base, ProducerState())
+    segments.create_transaction_index(segment)
     segment.transactions.clear()
-    upto = [other for other in segments[log.segments.number_of(start) :] if other.base <= segment.base]
+    upto = [other for other in every[segments.number_of(start) :] if other.base <= segment.base]
     replay(producers, upto, start, index_aborts_from=segment.base)
-    # Nothing else would sync a file of a closed segment below the recovery point.
+    # No flush syncs a file of a closed segment below the recovery point.
     segment.transactions.handle.reopen().sync()
-    log.segments.names_changed = True

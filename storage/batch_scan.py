@@ -1,10 +1,10 @@
-"""Walking over the batches in a segment's file by their headers, without decoding records.
+"""Iterating over the batches in a segment's file by their headers, without decoding records.
 
-Every walk stops at the first place that does not hold a whole, plausible batch: whether that is the end of the log
-or damage is for the caller to see, by comparing where the walk stopped with the file's size.
+Every scan stops at the first position without a whole, plausible batch. The caller tells the end of the log from
+damage by comparing that position with the file's size.
 
-A message of format 0 or 1 comes as a batch of itself (`legacy.message_header`); a log may hold all three formats, as
-upgrades and downgrades left them. The walks are written for version 2 and look again only where that fails.
+A message of format 0 or 1 is returned as a batch of its own (`legacy.message_header`); after upgrades and downgrades a
+log may hold all three formats. The scans are written for format 2 and try the others only where that fails.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sordini.storage.disk import File
 from sordini.storage.open_files import Handle
 
 _SPAN = struct.Struct(">qi4xb6xi")
-"""Base offset, length, magic and last offset delta: all that finding a batch needs, in a quarter of the time."""
+"""Base offset, length, magic and last offset delta: enough to find a batch, in a quarter of a header's time."""
 _unpack_span = _SPAN.unpack_from
 _SPAN_SIZE = _SPAN.size
 _LENGTH = struct.Struct(">8xi")
@@ -47,7 +47,7 @@ def find_batch(file: File, position: int, end: int, offset: int) -> tuple[int, i
 
 
 def _find_message(file: File, position: int, end: int, offset: int) -> tuple[int, int, int] | None:
-    """As `find_batch`, where old messages stand; a wrapper that is found is opened for its base offset."""
+    """As `find_batch`, for old messages; a wrapper that is found is decompressed for its base offset."""
     for at, header in headers_in(file, position, end):
         if header.last_offset >= offset:
             if header.magic == CURRENT_MAGIC:
@@ -72,7 +72,7 @@ def headers(handle: Handle, position: int, end: int) -> Iterator[tuple[int, Batc
 
 
 def headers_in(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """As `headers`, of a file that stays open by itself."""
+    """As `headers`, for a file that the caller keeps open."""
     while end - position >= HEADER_SIZE:
         window = file.read_at(position, min(WALK_WINDOW, end - position))
         at = 0
@@ -92,7 +92,7 @@ def headers_in(file: File, position: int, end: int) -> Iterator[tuple[int, Batch
 
 
 def _last_messages(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """The messages in the last few bytes, which are too few for a batch."""
+    """The messages in the last bytes of a file, when these are too few for a batch."""
     while end - position >= ENTRY_BYTES_MIN:
         message = message_header(file.read_at(position, end - position), 0, end - position)
         if message is None:
@@ -104,7 +104,7 @@ def _last_messages(file: File, position: int, end: int) -> Iterator[tuple[int, B
 def batches(handle: Handle, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """(position, header, bytes) of every whole batch; pins the file meanwhile.
 
-    Memory grows with the largest batch that the file really holds, never with a length in it.
+    Memory use is bounded by the largest batch that the file really holds, never by a length field.
     """
     file = handle.pin()
     try:

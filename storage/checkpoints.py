@@ -1,8 +1,8 @@
 """The small text files: offset checkpoints, leader epochs, `meta.properties`, `partition.metadata`.
 
-All are replaced as a whole: a new file is written, synced and renamed over the old one, and the directory synced,
-so that a reader finds the old text or the new one. Apache Kafka takes a torn checkpoint for the loss of the whole
-log directory; so do we, because the offsets in it decide what is recovered.
+All are replaced as a whole: a new file is written, synced and renamed over the old one, and the directory is synced,
+so a reader finds the old text or the new one. As in Apache Kafka, a damaged checkpoint takes the whole log directory
+offline, because its offsets decide what is recovered.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write_whole(disk: Disk, directory: str, name: str, text: str) -> None:
 
 
 def write_beside(disk: Disk, directory: str, name: str, text: str) -> str:
-    """Write what is to replace a file: the path to sync, and then to rename. Raises OSError."""
+    """Write the replacement of a file; its path, for the caller to sync and rename. Raises OSError."""
     temporary = f"{directory}/{name}.tmp"
     data = text.encode()
     file = disk.open(temporary, create=True)
@@ -53,7 +53,7 @@ def write_beside(disk: Disk, directory: str, name: str, text: str) -> str:
 
 
 def sync_file(disk: Disk, path: str) -> None:
-    """Make a file's bytes durable, its name aside. Slow; raises OSError."""
+    """Make a file's bytes durable, but not its name. Slow; raises OSError."""
     file = disk.open(path)
     try:
         file.sync()
@@ -96,7 +96,7 @@ def write_epochs(disk: Disk, directory: str, entries: Iterable[tuple[int, int]])
 
 
 def epochs_text(entries: Iterable[tuple[int, int]]) -> str:
-    """What a file of leader epochs says."""
+    """The text of a file of leader epochs."""
     return _text([f"{epoch} {start}" for epoch, start in entries])
 
 
@@ -113,7 +113,7 @@ def read_epochs(disk: Disk, directory: str) -> list[tuple[int, int]]:
 
 
 def write_topic_id(disk: Disk, directory: str, topic_id: TopicId) -> None:
-    """Write `partition.metadata`. Not synced: `sync_topic_id` does that with the log's first flush."""
+    """Write `partition.metadata`. Not synced: the log's first flush calls `sync_topic_id`."""
     data = f"version: {VERSION}\ntopic_id: {topic_id_text(topic_id)}".encode()
     path = f"{directory}/{PARTITION_METADATA}"
     file = disk.open(path, create=True)
@@ -126,7 +126,7 @@ def write_topic_id(disk: Disk, directory: str, topic_id: TopicId) -> None:
 
 
 def sync_topic_id(disk: Disk, directory: str) -> None:
-    """Make `partition.metadata` durable, its name aside. Slow; raises OSError."""
+    """Make `partition.metadata` durable, but not its name. Slow; raises OSError."""
     sync_file(disk, f"{directory}/{PARTITION_METADATA}")
 
 
@@ -147,14 +147,14 @@ def read_topic_id(disk: Disk, directory: str) -> TopicId:
 
 
 def write_meta(disk: Disk, directory: str, broker_id: int, cluster_id: str, others: Mapping[str, str]) -> None:
-    """Write `meta.properties`; `others` are keys of another version that are kept, such as `directory.id`."""
+    """Write `meta.properties`; `others` are keys of other releases that are kept, such as `directory.id`."""
     assert len(cluster_id) == CLUSTER_ID_CHARACTERS, f"{cluster_id!r} is not a cluster id"
     fields = {**others, "version": VERSION, "broker.id": str(broker_id), "cluster.id": cluster_id}
     write_whole(disk, directory, META_PROPERTIES, "".join(f"{key}={value}\n" for key, value in fields.items()))
 
 
 def read_meta(disk: Disk, directory: str) -> tuple[Meta, dict[str, str]] | None:
-    """Read `meta.properties`: who it names, and all its keys; None without the file. Raises DamagedFile."""
+    """Read `meta.properties`: its broker and cluster, and all its keys; None without the file. Raises DamagedFile."""
     text = read_whole(disk, directory, META_PROPERTIES)
     if text is None:
         return None
@@ -171,7 +171,7 @@ def _text(lines: list[str]) -> str:
 
 
 def _lines(text: str | None, path: str) -> list[str]:
-    """The entries of a checkpoint: after the version and the count, exactly as many lines as the count says."""
+    """The entries of a checkpoint: after the version and the count, exactly that number of lines."""
     if not text:
         return []
     lines = text.split("\n")

@@ -1,37 +1,34 @@
-"""Closing logs so that another broker, Apache Kafka included, trusts their directories without reading them.
+"""Closing logs so that the next broker, Apache Kafka included, trusts their directories without reading them.
 
-The order is what makes it true: records, last time entries, trimmed indexes and the snapshot are on the disk before
-what the log directory writes, and its marker comes last. Between two steps of one log many logs are forced to the disk
-together: a stop of ten thousand partitions would take minutes otherwise.
+The order makes that safe: records, last time entries, trimmed indexes and the snapshot are on the disk before the log
+directory writes its checkpoints, and the clean shutdown marker comes last. The logs take each step together, with
+concurrent syncs: one after the other, ten thousand partitions would take minutes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from sordini.storage.aborted_transactions import close_index
+from sordini.storage.aborted_transactions import complete_index
 from sordini.storage.checkpoints import epochs_text, sync_file, sync_topic_id, write_beside
 from sordini.storage.disk import Disk
-from sordini.storage.flushing import unsynced
+from sordini.storage.flushing import unsynced_files
+from sordini.storage.log_state import LogState
 from sordini.storage.names import LEADER_EPOCHS, SNAPSHOT, file_name
 from sordini.storage.open_files import Handle
 from sordini.storage.producer_snapshots import write_snapshot
 
-if TYPE_CHECKING:
-    from sordini.storage.log import Log
-
 LOGS_AT_ONCE = 64
-"""How many logs are closed side by side; each pins some files."""
+"""How many logs are closed concurrently; each pins some files."""
 
 Syncs = list[Callable[[], None]]
 
 
-def close_cleanly(disk: Disk, logs: Sequence[Log]) -> None:
-    """Make everything durable and leave the files as a stopped broker leaves them. Slow; raises OSError.
+def close_logs_cleanly(disk: Disk, logs: Sequence[LogState]) -> None:
+    """Make everything durable and close the logs. Slow; raises OSError.
 
-    After it each recovery point is its log's end. Nothing may use the logs any more, slices aside.
+    Each recovery point is then the log end offset. Only slices may be used afterwards.
     """
     for first in range(0, len(logs), LOGS_AT_ONCE):
         closing = [_closing(log) for log in logs[first : first + LOGS_AT_ONCE]]
@@ -41,25 +38,26 @@ def close_cleanly(disk: Disk, logs: Sequence[Log]) -> None:
             closing = [log for log, syncs in steps if syncs is not None]
 
 
-def _closing(log: Log) -> Iterator[Syncs]:
-    """The steps of closing one log: what has to be forced to the disk before the next is taken."""
-    disk = log.home.disk
+def _closing(log: LogState) -> Iterator[Syncs]:
+    """The steps of closing one log; each yields the syncs that have to end before the next step."""
+    disk = log.log_dir.disk
     is_untouched = _finish_indexes(log)
     size = log.segments.active.file().size()
     if size != log.segments.active.size:
         raise OSError(f"{log.segments.active.handle.path} has {size} bytes, {log.segments.active.size} are the log's")
+    names_changed = log.segments.names_changed or log.is_new
     pinned: list[Handle] = []
     try:
         syncs: Syncs = []
         if not is_untouched:
-            for handle in unsynced(log, with_active=True, with_active_indexes=True):
+            for handle in unsynced_files(log, with_active=True, with_active_indexes=True):
                 syncs.append(handle.pin().sync)
                 pinned.append(handle)
         snapshot = f"{log.directory}/{file_name(log.log_end_offset, SNAPSHOT)}"
-        if log.log_end_offset != log.trusted_end or log.cuts or not disk.exists(snapshot):
+        if log.log_end_offset != log.trusted_end or log.truncations or not disk.exists(snapshot):
             write_snapshot(disk, log.directory, log.log_end_offset, log.producers)
             syncs.append(partial(sync_file, disk, snapshot))
-            log.segments.names_changed = True
+            names_changed = True
         epochs = None
         if log.epochs.changed:
             epochs = write_beside(disk, log.directory, LEADER_EPOCHS, epochs_text(log.epochs.entries))
@@ -73,23 +71,22 @@ def _closing(log: Log) -> Iterator[Syncs]:
     if epochs is not None:
         disk.rename(epochs, f"{log.directory}/{LEADER_EPOCHS}")
         log.epochs.saved()
-    if epochs is not None or log.segments.names_changed or log.is_new:
+    if epochs is not None or names_changed:
         yield [partial(disk.sync_directory, log.directory)]
-    log.recovery_point = log.log_end_offset
-    log.abandon()
+    log.closed_cleanly()
 
 
-def _finish_indexes(log: Log) -> bool:
-    """Give the indexes their last entries and take their padding away; whether there was nothing to do."""
+def _finish_indexes(log: LogState) -> bool:
+    """Add the last entries to the indexes and trim them; whether there was nothing to do."""
     active = log.segments.active
-    close_index(log, active)
-    log.home.reservations.give_back(log.topic_partition)
+    complete_index(log.segments, log.producers, active)
+    log.log_dir.reservations.release(log.topic_partition)
     for segment in log.segments.all():
-        # The marker vouches for every index, and Apache Kafka deletes a segment whose padding it takes for entries.
+        # The marker covers every index, and Apache Kafka deletes a segment whose index padding it takes for entries.
         if segment.may_be_padded(log.config.segment_index_bytes):
             segment.load(log.config.index_interval_bytes)
-    # A flush moves the recovery point and leaves the active segment's indexes as they are.
-    is_untouched = log.log_end_offset == log.trusted_end and not log.cuts
+    # A flush moves the recovery point without syncing the active segment's indexes.
+    is_untouched = log.log_end_offset == log.trusted_end and not log.truncations
     if is_untouched and not log.segments.names_changed and not active.needs_trim:
         return True
     active.load(log.config.index_interval_bytes)

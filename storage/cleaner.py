@@ -1,11 +1,11 @@
-"""The cleaner: compacts logs one after the other, the filthiest first, for as long as the broker runs.
+"""The log cleaner: compacts logs, the filthiest first, for as long as the broker runs.
 
-What is decided is in `compaction.policy`, the work is a `Worker`'s - another process, where CPU time is nobody's
-loss - and what happens to the log's files is in `compaction.swap`. In between everything may have changed: a log that
-was cut, closed, deleted or configured otherwise while a worker read it keeps its segments, and what the worker made of
-them is removed. A log that a worker cannot clean is left alone, and the others go on.
+`compaction.policy` decides; a `Worker` (another process, so the loop stays free) does the work, and
+`compaction.segment_replacement` swaps its files into the log. The log may change meanwhile: when it is truncated,
+closed, deleted or reconfigured while a worker reads it, it keeps its segments, and the worker's files are removed. A
+log that a worker cannot clean is marked uncleanable, and the others are still cleaned.
 
-At most `threads` logs are cleaned at once. When nothing is due the cleaner looks again after `backoff_ms`.
+At most `threads` logs are cleaned at once. When no log is due, the cleaner checks again after `backoff_ms`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sordini.protocol.records.batch import NO_TIMESTAMP
 from sordini.storage import names
 from sordini.storage.compaction import policy
 from sordini.storage.compaction.policy import Cleanable, CleanerConfig, LogFacts
-from sordini.storage.compaction.segment_replacement import OutdatedResult, discard, finish, portions, stage
+from sordini.storage.compaction.segment_replacement import OutdatedResult, discard, ensure_unchanged, swap_in
 from sordini.storage.compaction.task import CleaningResult, CleaningTask, SegmentSpan
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
@@ -32,24 +32,24 @@ from sordini.storage.segment import Segment
 
 SEGMENTS_PER_SLICE = 16
 FAILURES_MAX = 3
-"""So many cleanings in a row may fail for what may pass, before the log counts as uncleanable."""
+"""After this number of transient failures in a row a log is uncleanable."""
 WAIT_MS_MIN, WAIT_MS_MAX = 1_000, 600_000
-"""How long a log waits after a failure; twice as long after each further one."""
+"""The delay after a failure, doubled after each further one."""
 
 
 class FailureKind(Enum):
     """Why a worker has no result."""
 
     FULL = "full"
-    """No room for the new segments: there may be later."""
+    """No disk space for the new segments; there may be later."""
     PASSING = "passing"
-    """A worker that died or hung, or an error of the system that may not come again."""
+    """A worker that crashed or hung, or a system error that may be transient."""
     FINAL = "final"
-    """Damage in the log, or a bug: it would be the same the next time."""
+    """Damage in the log, or a bug: a retry would fail the same way."""
 
 
 class WorkerFailed(Exception):
-    """A cleaning came to nothing; the log is as it was."""
+    """A cleaning failed; the log is unchanged."""
 
     def __init__(self, kind: FailureKind, reason: str) -> None:
         super().__init__(reason)
@@ -57,17 +57,17 @@ class WorkerFailed(Exception):
 
 
 class Worker(Protocol):
-    """Carries cleanings out, somewhere else. Several may be under way at once."""
+    """The port for cleanings, which run off the loop, and concurrently."""
 
     @property
     def died(self) -> int:
-        """How often what works had to be started anew."""
+        """How often a worker process had to be restarted."""
 
     async def run(self, task: CleaningTask) -> CleaningResult:
-        """Make the replacements of one task; raises WorkerFailed. Once it has returned or raised, nothing works on."""
+        """Make the replacements of one task; raises WorkerFailed. No work on the task is left after it."""
 
     async def close(self) -> None:
-        """End whatever runs."""
+        """End running tasks."""
 
 
 class Cleaned(NamedTuple):
@@ -81,45 +81,45 @@ class Cleaned(NamedTuple):
 
 
 class Report(Protocol):
-    """Who is told what the cleaner does."""
+    """The port for the cleaner's log lines."""
 
     def cleaned(self, cleaned: Cleaned) -> None: ...
 
     def checkpoint_reset(self, log: Log, part: Cleanable) -> None:
-        """The first dirty offset that was written down is outside the log."""
+        """The first dirty offset of the checkpoint is outside the log."""
 
-    def thrown_away(self, log: Log, reason: str) -> None:
-        """The log changed meanwhile."""
+    def discarded(self, log: Log, reason: str) -> None:
+        """The log changed during its cleaning: the result was discarded."""
 
     def failed(self, log: Log, reason: str) -> None:
-        """It will be tried again."""
+        """The cleaning will be retried."""
 
     def uncleanable(self, log: Log, reason: str) -> None:
-        """It will not be tried again before the next start."""
+        """The log will not be cleaned before the next start."""
 
 
 class CleanerFigures:
-    """What the cleaner has done since the start, for the metrics."""
+    """The cleaner's figures since the start, for the metrics."""
 
     __slots__ = (
         "dirty_ratio_max",
+        "discarded",
         "failures",
         "last_run_seconds",
         "read_bytes",
         "runs",
-        "thrown_away",
         "written_bytes",
     )
 
     def __init__(self) -> None:
         self.runs = 0
         self.failures = 0
-        self.thrown_away = 0
+        self.discarded = 0
         self.read_bytes = 0
         self.written_bytes = 0
         self.last_run_seconds = 0.0
         self.dirty_ratio_max = 0.0
-        """The highest dirty ratio of all logs when they were last looked at."""
+        """The highest dirty ratio of all logs at the last check."""
 
 
 class LogCleaner:
@@ -134,30 +134,30 @@ class LogCleaner:
         self._logs = logs
         self._report = report
         self._now_ms = now_ms
-        self._lanes = 0
+        self._running = 0
         self._busy: set[str] = set()
-        """Directories in which a worker is at work, whosever they are by now."""
+        """Directories in which a worker runs, even if the log has been deleted and created again."""
 
     @property
     def uncleanable_count(self) -> int:
-        """Logs that are left alone for good."""
+        """Logs that will not be cleaned before the next start."""
         return sum(1 for log in self._logs.logs() if log.compaction.uncleanable is not None)
 
     async def run(self) -> None:
-        """Clean until cancelled; then nothing of it runs any more."""
+        """Clean until cancelled; no cleaning is left running."""
         try:
-            async with asyncio.TaskGroup() as lanes:
+            async with asyncio.TaskGroup() as tasks:
                 while True:
-                    while self.config.is_enabled and self._lanes < max(1, self.config.threads):
-                        self._lanes += 1
-                        lanes.create_task(self._clean_all())
+                    while self.config.is_enabled and self._running < max(1, self.config.threads):
+                        self._running += 1
+                        tasks.create_task(self._clean_all())
                     await self._checkpoint()
                     await asyncio.sleep(max(1, self.config.backoff_ms) / 1000)
         finally:
             await self.worker.close()
 
     async def clean_once(self) -> bool:
-        """Clean the log that needs it most; False when none does. Raises nothing for what can go wrong with a log."""
+        """Clean the filthiest log; False when none is due. A log's failures are reported, not raised."""
         log = await self._filthiest()
         if log is None:
             return False
@@ -168,10 +168,10 @@ class LogCleaner:
 
     async def _clean_all(self) -> None:
         try:
-            while self._lanes <= max(1, self.config.threads) and await self.clean_once():
+            while self._running <= max(1, self.config.threads) and await self.clean_once():
                 pass
         finally:
-            self._lanes -= 1
+            self._running -= 1
 
     async def _filthiest(self) -> Log | None:
         now_ms = self._now_ms()
@@ -180,16 +180,16 @@ class LogCleaner:
         for number, log in enumerate(self._logs.logs()):
             if number % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
                 await asyncio.sleep(0)
-            part = self._judge(log, now_ms)
+            part = self._cleanable(log, now_ms)
             if part is not None:
                 ratio_max = max(ratio_max, part.ratio)
                 if part.is_due(log.config):
                     due.append((log, part))
         self.figures.dirty_ratio_max = ratio_max
-        # Another lane may have taken one while the loop had its turn.
+        # Another task may have taken one while the loop served requests.
         due = [(log, part) for log, part in due if self._may_be_cleaned(log, now_ms)]
-        number_of_filthiest = policy.filthiest(part for _, part in due)
-        return None if number_of_filthiest is None else due[number_of_filthiest][0]
+        filthiest = policy.filthiest(part for _, part in due)
+        return None if filthiest is None else due[filthiest][0]
 
     def _may_be_cleaned(self, log: Log, now_ms: int) -> bool:
         state = log.compaction
@@ -198,90 +198,73 @@ class LogCleaner:
             and state.uncleanable is None
             and now_ms >= state.not_before_ms
             and not log.is_closed
-            and log.home.failure is None
+            and log.log_dir.failure is None
             and log.directory not in self._busy
         )
 
-    def _judge(self, log: Log, now_ms: int) -> Cleanable | None:
-        """How dirty a log is; None for one that is not to be cleaned, or cannot be looked at."""
+    def _cleanable(self, log: Log, now_ms: int) -> Cleanable | None:
+        """The part of a log that may be cleaned; None for a log that may not be cleaned or cannot be read."""
         if not self._may_be_cleaned(log, now_ms) or len(log.segments) == 1:
             return None
         try:
-            return policy.judge(_facts(log, now_ms, _spans(log)), log.config, now_ms)
+            return policy.find_cleanable(_facts(log, now_ms, _spans(log)), log.config, now_ms)
         except OSError as error:
-            log.home.wrong(error)
+            log.log_dir.classify(error)
             return None
 
     async def _clean(self, log: Log) -> None:
-        directory, state, cuts = log.directory, log.compaction, log.cuts
+        directory, state, truncations = log.directory, log.compaction, log.truncations
         self._busy.add(directory)
         try:
-            await self._try_to_clean(log, cuts)
+            await self._try_to_clean(log, truncations)
             state.failures = 0
         except OutdatedResult as error:
-            self.figures.thrown_away += 1
-            self._report.thrown_away(log, str(error))
+            self.figures.discarded += 1
+            self._report.discarded(log, str(error))
         except WorkerFailed as error:
-            if log.cuts != cuts or self._has_changed(log):
-                self.figures.thrown_away += 1
-                self._report.thrown_away(log, str(error))
+            if log.truncations != truncations or self._has_changed(log):
+                self.figures.discarded += 1
+                self._report.discarded(log, str(error))
             else:
                 self._failed(log, error.kind, str(error))
         except BrokerError as error:
             self._failed(log, FailureKind.FULL, str(error))
         except StorageError:
-            pass  # The directory is offline, and told so.
+            pass  # The directory is offline, which was reported.
         finally:
             state.is_running = False
-            if log.home.failure is None:
-                # Whoever has the directory by now: nobody else has begun to clean in it. What cannot be removed now is
-                # removed before the next cleaning, or by the next start.
+            if log.log_dir.failure is None:
+                # Even if the log was created again meanwhile: no other cleaning runs in this directory. The next
+                # cleaning or start removes what cannot be removed now.
                 with contextlib.suppress(OSError):
-                    discard(log.home.disk, directory)
+                    discard(log.log_dir.disk, directory)
             self._busy.discard(directory)
 
-    async def _try_to_clean(self, log: Log, cuts: int) -> None:
+    async def _try_to_clean(self, log: Log, truncations: int) -> None:
         """Raises WorkerFailed, OutdatedResult, StorageError and BrokerError."""
         now_ms, bytes_before = self._now_ms(), log.size
         if log.config.cleanup_delete:
-            log.apply_retention(now_ms, log.high_watermark)  # What is due to go need not be cleaned.
+            log.apply_retention(now_ms, log.high_watermark)  # Segments that are due for deletion need not be cleaned.
         log.compaction.is_running = True
         try:
-            discard(log.home.disk, log.directory)
+            discard(log.log_dir.disk, log.directory)
             facts = _facts(log, now_ms, await _full_spans(log))
         except OSError as error:
-            raise log.home.wrong(error) from error
-        _must_be_unchanged(log, cuts)
-        part = policy.judge(facts, log.config, now_ms)
+            raise log.log_dir.classify(error) from error
+        ensure_unchanged(log, truncations)
+        part = policy.find_cleanable(facts, log.config, now_ms)
         if part.was_reset and not log.config.cleanup_delete:
             self._report.checkpoint_reset(log, part)
         producers = [(entry.producer_id, entry.epoch, entry.last_offset) for entry in log.producers.entries()]
         task = policy.task_of(log.directory, facts, part, log.config, self.config, producers, now_ms)
         if not task.segments:
-            raise OutdatedResult("nothing is left to be cleaned")
+            raise OutdatedResult("nothing is left to clean")
         result = await self.worker.run(task)
         if result.cleaned_to <= task.first_dirty_offset:
-            raise WorkerFailed(FailureKind.PASSING, f"the cleaning came no further than {result.cleaned_to}")
-        await self._put_in_place(log, cuts, result)
+            raise WorkerFailed(FailureKind.PASSING, f"the cleaning did not advance past {result.cleaned_to}")
+        await swap_in(log, result, truncations, self._now_ms)
         self._count(Cleaned(log, part, result, bytes_before, log.size))
         await self._checkpoint()
-
-    async def _put_in_place(self, log: Log, cuts: int, result: CleaningResult) -> None:
-        """Swap a few segments at a time, so that requests are served in between."""
-        for replacements in portions(result):
-            _must_be_unchanged(log, cuts)
-            stage(log, replacements)
-            try:
-                await log.home.disk.offload(lambda: log.home.disk.sync_directory(log.directory))
-            except OSError as error:
-                if log.is_closed:
-                    raise OutdatedResult("the log was closed") from error
-                raise log.home.fail(error) from error
-            _must_be_unchanged(log, cuts)
-            finish(log, self._now_ms())
-            await asyncio.sleep(0)
-        _must_be_unchanged(log, cuts)
-        log.compaction.first_dirty_offset = result.cleaned_to
 
     def _count(self, cleaned: Cleaned) -> None:
         result = cleaned.result.figures
@@ -302,25 +285,14 @@ class LogCleaner:
             return
         wait_ms = min(WAIT_MS_MAX, max(WAIT_MS_MIN, self.config.backoff_ms) << min(state.failures - 1, 10))
         state.not_before_ms = self._now_ms() + wait_ms
-        if kind is not FailureKind.FULL or state.failures == 1:  # A disk may be full for days.
+        if kind is not FailureKind.FULL or state.failures == 1:  # A disk may stay full for days.
             self._report.failed(log, reason)
 
     def _has_changed(self, log: Log) -> bool:
-        return log.is_closed or log.home.failure is not None or not log.config.cleanup_compact
+        return log.is_closed or log.log_dir.failure is not None or not log.config.cleanup_compact
 
     async def _checkpoint(self) -> None:
         await self._logs.checkpoint(names.CLEANER_OFFSETS, LogDirectory.cleaner_offsets)
-
-
-def _must_be_unchanged(log: Log, cuts: int) -> None:
-    """Raise OutdatedResult when what is made of the log's segments must not come into it any more."""
-    if log.is_closed:
-        raise OutdatedResult("the log was closed or deleted")
-    if log.cuts != cuts:
-        raise OutdatedResult("the log was cut")
-    if not log.config.cleanup_compact:
-        raise OutdatedResult("the topic is not compacted any more")
-    log.home.check()
 
 
 def _facts(log: Log, now_ms: int, spans: list[SegmentSpan]) -> LogFacts:
@@ -345,7 +317,7 @@ def _facts(log: Log, now_ms: int, spans: list[SegmentSpan]) -> LogFacts:
 
 
 def _spans(log: Log) -> list[SegmentSpan]:
-    """The closed segments as far as the verdict needs to know them. Raises OSError."""
+    """The closed segments, with the fields that `policy.cleanable` needs. Raises OSError."""
     with_times = policy.needs_largest_times(log.config)
     return [
         SegmentSpan(segment.base, segment.size, end_offset, 0, _largest_timestamp(log, segment) if with_times else 0)
@@ -354,15 +326,15 @@ def _spans(log: Log) -> list[SegmentSpan]:
 
 
 async def _full_spans(log: Log) -> list[SegmentSpan]:
-    """The closed segments with their times, a few at a time: each costs a look at its files. Raises OSError."""
+    """The closed segments with their times, a few per slice: each reads its files. Raises OSError."""
     spans = []
     for number, (segment, end_offset) in enumerate(list(_closed(log))):
         if number % SEGMENTS_PER_SLICE == SEGMENTS_PER_SLICE - 1:
-            cuts = log.cuts
+            truncations = log.truncations
             await asyncio.sleep(0)
-            if log.is_closed or log.cuts != cuts:
-                break  # The files have other names by now.
-        modified_ms = log.home.disk.modified_ms(segment.handle.path)
+            if log.is_closed or log.truncations != truncations:
+                break  # The files have been renamed or removed.
+        modified_ms = log.log_dir.disk.modified_ms(segment.handle.path)
         spans.append(SegmentSpan(segment.base, segment.size, end_offset, modified_ms, _largest_timestamp(log, segment)))
     return spans
 
@@ -374,4 +346,4 @@ def _closed(log: Log) -> Iterator[tuple[Segment, int]]:
 
 
 def _largest_timestamp(log: Log, segment: Segment) -> int:
-    return segment.largest_timestamp(log.config.index_interval_bytes, log.home.disk)
+    return segment.largest_timestamp(log.config.index_interval_bytes, log.log_dir.disk)

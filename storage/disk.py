@@ -1,11 +1,11 @@
 """The disk port, and the only code that opens files.
 
-`Disk` and `File` are shaped like system calls, so that a simulated disk can stand in for the real one with every
-line above it unchanged. `append` and `write_at` promise the page cache; only `sync` promises the disk, and a name
-is only promised once its directory was synced too.
+`Disk` and `File` are shaped like system calls, so that a simulated disk can replace the real one below unchanged
+code. `append` and `write_at` promise the page cache; only `sync` promises the disk, and a name is durable only after
+its directory was synced, too.
 
-What is made here is its owner's alone, whatever the umask: files 0600, directories 0700. Files and directories that
-exist keep the mode that an operator gave them.
+New files and directories are accessible to their owner only, whatever the umask: 0600 and 0700. Existing ones keep
+their mode.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
 SYNCS_AT_ONCE = 16
-"""Sixteen at once took a thirtieth of the time of one after the other on ext4; more gained nothing."""
+"""On ext4 sixteen concurrent syncs took a thirtieth of the sequential time; more gained nothing."""
 NEWEST_BYTES_MAX = 8 * 1024
-"""What was appended last is kept up to this size: as much as the network copies rather than sends by reference."""
+"""The last append is cached up to this size: the largest slice that the network copies instead of using sendfile."""
 _SMALL_BYTES = 64 * 1024
-_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE, for which the os module has no word.
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE, which the os module does not define.
 
 
 class File(Protocol):
@@ -35,7 +35,7 @@ class File(Protocol):
 
     @property
     def path(self) -> str:
-        """The name it was opened by; a later rename does not change it."""
+        """The path it was opened by; a later rename does not change it."""
 
     def fileno(self) -> int:
         """The descriptor, for `broker/network` alone (sendfile)."""
@@ -49,18 +49,18 @@ class File(Protocol):
         """At most `size` bytes from `position`; fewer only at the end of the file."""
 
     def newest(self, position: int, size: int) -> bytes | None:
-        """These bytes, when they are at hand without a system call; None says nothing about them."""
+        """These bytes, when they are cached; None when a system call is needed."""
 
     def write_at(self, position: int, data: Buffer) -> int: ...
 
     def truncate(self, size: int) -> None:
-        """Cut, or enlarge with zeros that take no room until they are written."""
+        """Truncate, or enlarge by a sparse tail of zeros."""
 
     def reserve(self, size: int) -> None:
-        """Take the disk's blocks for a file of `size` bytes without making it longer, where the file system can."""
+        """Allocate the blocks of a file of `size` bytes without changing its size, where the file system can."""
 
     def give_back(self) -> None:
-        """Free the blocks that were reserved past the end."""
+        """Free the blocks reserved beyond the end."""
 
     def sync(self) -> None:
         """Force the file's bytes and size to the disk. Slow: call it through `Disk.offload`."""
@@ -90,7 +90,7 @@ class Disk(Protocol):
         """A small file's bytes; raises FileNotFoundError."""
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its missing parents; silent when it is there."""
+        """Create a directory and its missing parents; no error when it exists."""
 
     def rename(self, old: str, new: str) -> None: ...
 
@@ -103,50 +103,50 @@ class Disk(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Date a file back to the records that it took over: retention by age must not start anew."""
+        """Set a compacted file's time to that of the files it replaces, so that its age for retention stays."""
 
     def space(self, path: str) -> tuple[int, int]:
-        """Bytes of the volume that holds a path: all there are, and those that are left for us."""
+        """Bytes of the volume that holds a path: total, and available to this process."""
 
     def lock(self, path: str) -> File:
         """Take an exclusive POSIX record lock, held until the file is closed; raises BlockingIOError when taken."""
 
     def offload(self, function: Callable[[], T]) -> Awaitable[T]:
-        """Run a call that waits for the disk without holding the loop."""
+        """Run a blocking call in a thread, so that it does not block the loop."""
 
     def together(self, syncs: Sequence[Callable[[], None]]) -> None:
-        """Make many calls that force something to the disk, several at once, so that they share the journal's commits.
+        """Run many sync calls concurrently, so that they share the file system's journal commits.
 
-        Returns when all have ended; raises the first one's OSError that failed. Slow: call it through `offload`.
+        Returns when all have ended; raises the OSError of the first that failed. Slow: call it through `offload`.
         """
 
 
 def open_again_without_blocking(descriptor: int) -> int:
-    """A second descriptor of a pipe or terminal, whose writes answer BlockingIOError instead of waiting.
+    """A second descriptor of a pipe or terminal, whose writes raise BlockingIOError instead of blocking.
 
-    It is an open file of its own: the first one, which other processes may share, stays as it is. Raises OSError where
-    the system has no such names, for a pipe without a reader, and for what belongs to another user.
+    It is a separate open file: the first one, which other processes may share, is unchanged. Raises OSError where the
+    system has no such paths, for a pipe without a reader, and for another user's file.
     """
     return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 class Newest:
-    """What was appended last, to whichever file, if it was small: those who wait for it want it at once."""
+    """A cache of the last small append to any file: consumers at the log end read it next."""
 
     __slots__ = ("last",)
 
     def __init__(self) -> None:
         self.last: tuple[SystemFile | None, int, bytes] = (None, 0, b"")
-        """The file, the position and the bytes; replaced as a whole, for threads change files, too."""
+        """The file, the position and the bytes; replaced as a whole, because threads change files, too."""
 
     def forget(self, file: SystemFile) -> None:
-        """A file is changed otherwise than by appending, or is gone."""
+        """A file was changed other than by an append, or was closed."""
         if self.last[0] is file:
             self.last = (None, 0, b"")
 
 
 class SystemFile:
-    """A descriptor of the operating system. The end is counted here: this process is the only writer."""
+    """A file descriptor. Its end is tracked here: this process is the only writer."""
 
     __slots__ = ("_descriptor", "_end", "_newest", "_path")
 
@@ -200,7 +200,7 @@ class SystemFile:
             self._end = size
 
     def reserve(self, size: int) -> None:
-        import ctypes  # Late: only those who preallocate need it.
+        import ctypes  # Late import: only `preallocate` needs it.
 
         libc = ctypes.CDLL(None, use_errno=True)
         arguments = (ctypes.c_int(self._descriptor), ctypes.c_int(_KEEP_SIZE), ctypes.c_long(0), ctypes.c_long(size))
@@ -222,9 +222,9 @@ class SystemFile:
 
 
 def make_private_file(path: str) -> None:
-    """Make an empty file, for a library that would open it with another mode. Silent when it is there.
+    """Create an empty file, for a library that would open it with another mode. No error when it exists.
 
-    A file that is there is not opened: to close it again would end the locks that this process holds on it (POSIX).
+    An existing file is not opened: closing it again would release this process's locks on it (POSIX).
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, FILE_MODE))
@@ -252,7 +252,7 @@ class SystemDisk:
         return sorted(os.listdir(path))  # noqa: PTH208 - as above.
 
     def directories(self, path: str) -> list[str]:
-        with os.scandir(path) as entries:  # It knows without asking for each.
+        with os.scandir(path) as entries:  # No stat call per entry.
             return sorted(entry.name for entry in entries if entry.is_dir())
 
     def read(self, path: str) -> bytes:
@@ -279,7 +279,7 @@ class SystemDisk:
             if not parent:
                 raise
             self.make_directory(parent)
-            # Once, as there are parents that say so of every child: /proc, or a working directory that is removed.
+            # Once only: below /proc, or in a removed working directory, this error is permanent.
             self._make_one_directory(path)
 
     def _make_one_directory(self, path: str) -> None:
@@ -316,11 +316,11 @@ class SystemDisk:
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     def lock(self, path: str) -> File:
-        # A link that somebody left in the file's place is not followed (ELOOP): what is locked is written to.
+        # A symbolic link is not followed (ELOOP): the locked file is written to.
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW
         file = SystemFile(path, os.open(path, flags, FILE_MODE), self._newest)
         try:
-            # Java locks files with fcntl; `flock` would not see it, nor it us.
+            # Java locks files with fcntl; `flock` locks and fcntl locks do not see each other.
             fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             file.close()
@@ -342,7 +342,7 @@ class SystemDisk:
                 sync.result()
 
     def close(self) -> None:
-        """Wait for what was handed to the threads and end them."""
+        """Wait for the running calls and end the threads."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None

@@ -1,8 +1,8 @@
-"""Where each leader's epoch began in one log. Pure; `checkpoints` writes it down.
+"""The start offset of each leader epoch in one log. Pure; `checkpoints` reads and writes the file.
 
-Entries rise in both fields. A leader adds (epoch, its log end offset) when it is elected, so the last entry may
-start where the log ends. `end_offset` answers the question of KIP-101 and KIP-279 by which a follower finds where
-its log and the leader's part: the largest epoch not after the asked one, and where that epoch ended.
+Entries rise in both fields. A leader adds (epoch, log end offset) when it is elected, so the last entry may start at
+the log end. `end_offset` is the lookup of KIP-101 and KIP-279 by which a follower finds the divergence of its log from
+the leader's: the largest epoch not after the requested one, and the end offset of that epoch.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class EpochCache:
         self.changed = False
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` starts at `start_offset`; False when that says nothing new.
+        """Note that `epoch` starts at `start_offset`; False when that is known.
 
-        Entries that it contradicts (a later epoch, or one that starts there or after) give way.
+        Contradicting entries (a later epoch, or one that starts there or after) are removed.
         """
         entries = self._entries
         if entries and entries[-1][0] == epoch and entries[-1][1] <= start_offset:
@@ -48,7 +48,7 @@ class EpochCache:
         return True
 
     def end_offset(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch <= the requested one; (-1, -1) when the cache cannot say."""
+        """(epoch, end offset) of the largest epoch <= the requested one; (-1, -1) when it is unknown."""
         entries = self._entries
         if requested_epoch == UNDEFINED_EPOCH or not entries:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
@@ -58,7 +58,7 @@ class EpochCache:
         if later == len(entries):
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if later == 0:
-            # Older than all that is known: the log cannot hold anything of it past its first entry.
+            # Older than all known epochs: the log cannot hold any record of it past its first entry.
             return requested_epoch, entries[0][1]
         return entries[later - 1][0], entries[later][1]
 
@@ -68,13 +68,13 @@ class EpochCache:
         return self._entries[found - 1][0] if found else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget epochs that start at `end_offset` or after: the log ends there now."""
+        """Remove epochs that start at `end_offset` or after: the new log end."""
         while self._entries and self._entries[-1][1] >= end_offset:
             self._entries.pop()
             self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget epochs that ended at or before the new start of the log; the one around it starts there now."""
+        """Remove epochs that ended at or before the new log start; the epoch that holds it starts there now."""
         found = bisect_right(self._entries, start_offset, key=lambda entry: entry[1])
         if found and (found > 1 or self._entries[0][1] < start_offset):
             epoch = self._entries[found - 1][0]

@@ -1,4 +1,4 @@
-"""The disk kind of wrong: a log directory that can no longer be trusted."""
+"""Errors of the disk: `StorageError` takes a log directory offline, a refusal leaves it online."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 
 
 class StorageError(Exception):
-    """The log directory `directory` failed or holds what must not be touched: it goes offline, the broker lives.
+    """The log directory `directory` failed, or must not be used: it goes offline, and the broker keeps running.
 
-    The broker itself only stops when no directory is left, or when this one belongs to someone else.
+    The broker stops only when no directory is left, or when this one belongs to another broker.
     """
 
     def __init__(self, directory: str, message: str) -> None:
@@ -16,16 +16,16 @@ class StorageError(Exception):
         self.directory = directory
 
 
-class NotNow(BrokerError):
-    """A full disk, or no descriptor left: the call is refused, and a later one may succeed (KAFKA_STORAGE_ERROR)."""
+class RetriableRefusal(BrokerError):
+    """A full disk, or no descriptor left: the call is refused, and a retry may succeed (KAFKA_STORAGE_ERROR)."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
-class NoRoom(NotNow):
-    """The disk is full, or a quota used up. The log directory's `Room` writes a line for all of them together."""
+class DiskFull(RetriableRefusal):
+    """The disk is full, or a quota is used up. `DiskSpace` reports it once for the whole log directory."""
 
 
 class WrongDirectory(StorageError):
-    """A log directory is another broker's, or in use: the start must be refused, whatever other directories hold."""
+    """A log directory is another broker's, or in use: the start is refused, whatever the other directories hold."""

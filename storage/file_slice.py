@@ -1,9 +1,8 @@
-"""A run of bytes in a segment, given out to be sent.
+"""A range of bytes in a segment, to be sent.
 
-`sendfile` sends by reference: until the bytes have left, the descriptor must not close and must not come to name
-another file. So a slice pins its segment's file, and whoever got it releases it, once or more often. The bytes
-themselves are never rewritten in place; before a log is cut, its truncation listener is told, so that connections
-which hold a slice that ends after the cut can be reset.
+`sendfile` sends by reference: until the bytes are sent, the descriptor must not be closed or reused. So a slice pins
+its segment's file, and its receiver releases it, once or more often. The bytes are never rewritten in place; before a
+truncation `LogDirHandle.before_truncate` is called, so that connections with a slice beyond the new end are reset.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from sordini.storage.open_files import Handle
 
 
 class FileSlice:
-    """`size` bytes of `file` from `position`: whole batches, but for the last, which may be cut."""
+    """`size` bytes of `file` from `position`: whole batches, except that the last may be incomplete."""
 
     __slots__ = ("_handle", "base", "end_offset", "file", "position", "size", "topic_partition")
 
@@ -26,17 +25,17 @@ class FileSlice:
         self.position = position
         self.size = size
         self.base = base
-        """The base offset of the first batch: the offset that was asked for, or less."""
+        """The base offset of the first batch: the requested offset, or less."""
         self.end_offset = end_offset
         """No record in the slice is at or after this offset."""
         self.topic_partition = topic_partition
 
     def read(self) -> bytes:
-        """The bytes; fewer than `size` only when the file was cut. Raises OSError."""
+        """The bytes; fewer than `size` only when the file was truncated. Raises OSError."""
         return self.file.read_at(self.position, self.size)
 
     def release(self) -> None:
-        """Let the file go; the slice must not be read again."""
+        """Unpin the file; the slice must not be read again."""
         handle = self._handle
         if handle is not None:
             self._handle = None

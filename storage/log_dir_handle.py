@@ -1,23 +1,23 @@
-"""What a log needs of the log directory it lives in."""
+"""The log directory as its logs see it: its open files, its free space, its failure, its listeners."""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.storage.disk import Disk, File
-from sordini.storage.disk_space import NO_ROOM, Room
-from sordini.storage.errors import NoRoom, NotNow, StorageError
+from sordini.storage.disk_space import DISK_FULL, DiskSpace
+from sordini.storage.errors import DiskFull, RetriableRefusal, StorageError
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.preallocation import Reservations
 from sordini.storage.retention import Retention
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-PASSING = NO_ROOM | NO_DESCRIPTOR
-"""A full disk, and no descriptor left: the call is refused, and a later one may succeed."""
+PASSING = DISK_FULL | NO_DESCRIPTOR
+"""A full disk, and no descriptor left: the call is refused, and a retry may succeed."""
 REFUSED = frozenset(
     {
         errno.EBADF,
@@ -35,23 +35,29 @@ REFUSED = frozenset(
         errno.EXDEV,
     }
 )
-"""What was asked for cannot be done: a name, a size, a descriptor, or what lies in the way. The call is refused, and
-says nothing about the disk. A sync or a cut that fails with one of these is a failed sync or cut all the same."""
+"""The call itself is impossible (a name, a size, a descriptor, or a file in the way). It is refused, and says nothing
+about the disk. A sync or a truncation that fails with one of these still counts as a failed sync or truncation."""
 
 
-def condemns(error: OSError) -> bool:
+def is_directory_failure(error: OSError) -> bool:
     """Whether a failed call means that the log directory can no longer be trusted."""
     return error.errno not in PASSING and error.errno not in REFUSED
 
 
 class Randomness(Protocol):
-    """The port of chance: `random.Random` and `random.SystemRandom` both fit."""
+    """The port for randomness: `random.Random` and `random.SystemRandom` both fit."""
 
     def getrandbits(self, k: int, /) -> int: ...
 
 
-class Home:
-    """A log directory while it works: where it is, through what its files are opened, and whether it failed."""
+class LogEvents(Protocol):
+    """The port for log lines: a logger's `info` fits. Called once for each roll and truncation, never per record."""
+
+    def __call__(self, event: str, **fields: Any) -> object: ...
+
+
+class LogDirHandle:
+    """One log directory in use: its path, its open files, its free space and its failure."""
 
     def __init__(self, disk: Disk, path: str, files: OpenFiles, randomness: Randomness) -> None:
         self.disk = disk
@@ -59,59 +65,64 @@ class Home:
         self.files = files
         self.randomness = randomness
         self.reservations = Reservations(disk, path)
-        self.room = Room(disk, path)
+        self.space = DiskSpace(disk, path)
         self.failure: StorageError | None = None
         self.on_failure: Callable[[StorageError], None] = _ignore
+        self.on_event: LogEvents = _ignore_event
         self.retention = Retention()
-        """Which of its logs' segments are due to be deleted."""
+        """Decides which segments of its logs are due to be deleted."""
         self.log_start_moved = False
-        """Whether a log's start has moved since the log starts were last written down."""
-        self.on_cut: Callable[[File, int], object] = _nobody_reads
-        """Told before a segment's file is cut, and from which position on: bytes may be on their way to readers."""
+        """Whether a log start offset has moved since the log start checkpoint was last written."""
+        self.before_truncate: Callable[[File, int], object] = _ignore_truncation
+        """Called with a segment's file and the position before the file is truncated: a response may still send it."""
         self.save_recovery_points: Callable[[], None] = _nothing
-        """Writes the recovery points at once, for a log whose own has just moved back."""
+        """Writes the recovery point checkpoint at once, for a log whose recovery point has just moved back."""
         self.saved_recovery_point: Callable[[TopicPartition], int] = _zero
-        """What the disk says of a partition, or may say once a write that runs has ended."""
+        """The recovery point of a partition in the checkpoint, or in a checkpoint that is being written."""
 
-    def wrong(self, error: OSError) -> BrokerError | StorageError:
-        """What to raise for a failed call: a refusal, unless it means that the directory can no longer be trusted.
+    def classify(self, error: OSError) -> BrokerError | StorageError:
+        """The error to raise for a failed call. The directory goes offline when it can no longer be trusted.
 
-        A full disk, or no descriptor left, is a NotNow: a later call may succeed.
+        A full disk (DiskFull) and a lack of descriptors are each a RetriableRefusal.
         """
-        if error.errno in NO_ROOM:
-            self.room.missing(error, is_refused=True)
-            return NoRoom(f"{self.path}: {error}")
+        if error.errno in DISK_FULL:
+            self.space.found_full(error, is_refused=True)
+            return DiskFull(f"{self.path}: {error}")
         if error.errno in PASSING:
-            return NotNow(f"{self.path}: {error}")
-        if not condemns(error):
+            return RetriableRefusal(f"{self.path}: {error}")
+        if not is_directory_failure(error):
             return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path}: {error}")
-        return self.fail(error)
+        return self.take_offline(error)
 
-    def is_condemned_by(self, error: OSError) -> bool:
-        """As `condemns`, for a call that can be done without: a full disk is noted all the same."""
-        if error.errno in NO_ROOM:
-            self.room.missing(error, is_refused=False)
-        return condemns(error)
+    def fails_directory(self, error: OSError) -> bool:
+        """As `is_directory_failure`, for a call whose failure is tolerated: a full disk is noted all the same."""
+        if error.errno in DISK_FULL:
+            self.space.found_full(error, is_refused=False)
+        return is_directory_failure(error)
 
-    def fail(self, error: Exception) -> StorageError:
-        """Take the directory offline; the error to raise. Only the first failure is told to `on_failure`."""
+    def take_offline(self, error: Exception) -> StorageError:
+        """Take the directory offline; the error to raise. `on_failure` is called for the first failure only."""
         if self.failure is None:
             self.failure = StorageError(self.path, str(error))
             self.on_failure(self.failure)
         return StorageError(self.path, str(self.failure))
 
-    def check(self) -> None:
+    def ensure_online(self) -> None:
         """Raise StorageError when the directory is offline."""
         if self.failure is not None:
             raise StorageError(self.path, f"offline since: {self.failure}")
 
 
 def _ignore(_failure: StorageError) -> None:
-    """Nobody listens yet."""
+    """The default: no listener."""
 
 
-def _nobody_reads(_file: File, _position: int) -> None:
-    """Nobody sends files yet."""
+def _ignore_event(event: str, **_fields: Any) -> None:
+    """The default: no log."""
+
+
+def _ignore_truncation(_file: File, _position: int) -> None:
+    """The default: no response sends from files."""
 
 
 def _zero(_partition: TopicPartition) -> int:
@@ -119,4 +130,4 @@ def _zero(_partition: TopicPartition) -> int:
 
 
 def _nothing() -> None:
-    """Nobody keeps recovery points yet."""
+    """The default: no checkpoints."""

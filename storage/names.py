@@ -1,10 +1,10 @@
-"""How files and directories of a log directory are named (ours are Apache Kafka's, to the byte).
+"""The names of files and directories in a log directory (Apache Kafka's, to the byte).
 
-A segment is named by its own first offset in 20 digits. A partition's directory is `<topic>-<partition>`; one that
-waits to be removed is `<topic>-<partition>.<32 hex digits>-delete`, the topic shortened so that 255 bytes suffice.
+A segment is named by its base offset in 20 digits. A partition's directory is `<topic>-<partition>`; one that is
+pending deletion is `<topic>-<partition>.<32 hex digits>-delete`, with the topic shortened to fit 255 bytes.
 
-`directory_name` and `condemned_name` are the only ways from a topic's name to a path, and both check it: whatever asked
-for the partition, its directory is one step below its log directory.
+`directory_name` and `pending_delete_name` are the only ways from a topic's name to a path, and both validate it: a
+partition's directory is always one level below its log directory.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def file_name(offset: int, suffix: str) -> str:
 
 
 def offset_of(name: str, suffix: str) -> int | None:
-    """The offset a file is named by, or None when it is not a file with this suffix."""
+    """The offset in a file's name, or None when it is not a file with this suffix."""
     match = _OFFSET_NAME.fullmatch(name)
     return int(match[1]) if match is not None and match[2] == suffix else None
 
 
 def partition_of(directory: str) -> TopicPartition | None:
-    """The partition that a directory name stands for, or None when it is something else."""
+    """The partition of a directory name, or None when it is something else."""
     match = _PARTITION.fullmatch(directory)
     if match is None or partition_error(match[1], int(match[2])) is not None:
         return None
@@ -65,7 +65,7 @@ def partition_of(directory: str) -> TopicPartition | None:
 def directory_name(partition: TopicPartition) -> str:
     """The name of a partition's directory: `orders-3`.
 
-    Raises BrokerError INVALID_TOPIC_EXCEPTION for what no partition may be called.
+    Raises BrokerError INVALID_TOPIC_EXCEPTION for an invalid partition name.
     """
     reason = partition_error(*partition)
     if reason is not None:
@@ -73,13 +73,13 @@ def directory_name(partition: TopicPartition) -> str:
     return str(partition)
 
 
-def is_condemned(directory: str) -> bool:
-    """Whether a directory was renamed to be removed."""
+def is_pending_delete(directory: str) -> bool:
+    """Whether a directory was renamed for its deletion."""
     return directory.endswith(DELETE_DIRECTORY)
 
 
-def condemned_name(partition: TopicPartition, unique: int) -> str:
-    """The name under which a partition's directory waits for its removal; `unique` is a random 128-bit number.
+def pending_delete_name(partition: TopicPartition, unique: int) -> str:
+    """The name of a partition's directory that is pending deletion; `unique` is a random 128-bit number.
 
     Raises BrokerError as `directory_name`.
     """

@@ -1,20 +1,20 @@
-"""A segment's `.index`: from an offset to a position in the log near it.
+"""A segment's `.index`: maps an offset to the position of a batch near it.
 
     0  int32  offset of a batch's last record, less the segment's base offset
     4  int32  position at which that batch starts
 
 Entries rise in both fields. While the segment is active the file is preallocated: zeros follow the entries, and are
-cut off when the segment is rolled or cleanly closed. A tail of zeros in a file of any other size, or in a closed
-segment, means that the file was never trimmed, and it is rebuilt from the log: read as entries it would once have
-made Apache Kafka delete the partition.
+trimmed when the segment is rolled or cleanly closed. A tail of zeros in a file of any other size, or in a closed
+segment, means that the file was never trimmed, and it is rebuilt from the log: read as entries, such zeros once made
+Apache Kafka delete the partition.
 
-Written with pwrite and read with pread, never through a memory map: a store to a mapped page that the full disk has
-no room for, or that a failing one cannot read, kills the process.
+Written with pwrite and read with pread, never through a memory map: a store to a mapped page for which a full disk has
+no space, or which a failing disk cannot read, kills the process.
 
-A search begins in the warm section, the last 8 KiB: nearly all look-ups are near the end of the log, and a plain
-binary search would begin each at the middle of the file, on pages that nobody else reads and that may have left the
-page cache (KAFKA-6432). Only old offsets touch the cold part. Kept in memory are the last entry, and the blocks
-in which the last warm and the last cold answer lay, which serve sequential readers.
+A search begins in the warm section, the last 8 KiB: nearly all lookups are near the end of the log, and a plain binary
+search would begin each in the middle of the file, on pages that may have left the page cache (KAFKA-6432). Only old
+offsets touch the cold part. The last entry is kept in memory, and so are the blocks of the last warm and the last cold
+result, which serve sequential readers.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from sordini.storage.open_files import Handle
 ENTRY_SIZE = 8
 WARM_BYTES = 8192
 _ENTRY = struct.Struct(">II")
-"""Read as unsigned: what damage makes negative is then far past every log, and found out by that."""
+"""Read as unsigned: a value that damage made negative is then beyond every log, and detected by that."""
 _WARM_ENTRIES = WARM_BYTES // ENTRY_SIZE
 _BLOCK_ENTRIES = 512
 
 Block = tuple["array[int]", "array[int]"]
-"""Offsets and positions of some entries in a row."""
+"""Offsets and positions of consecutive entries."""
 _NOTHING: Block = (array("I"), array("I"))
 
 
@@ -59,9 +59,9 @@ class OffsetIndex:
         self.last_position = 0
 
     def load(self, log_bytes: int) -> None:
-        """Read the last entries of a trimmed file; raises DamagedIndex when the file cannot be one of this log.
+        """Read the last entries of a trimmed file; raises DamagedIndex when the file cannot be this log's.
 
-        What is wrong further in shows when it is used (`Segment.find`).
+        Damage further in is detected at its use (`Segment.find`).
         """
         size = self.handle.reopen().size()
         if size % ENTRY_SIZE:
@@ -84,7 +84,7 @@ class OffsetIndex:
         file = self.handle.file or self.handle.reopen()
         self.handle.used = True
         if not self.is_preallocated:
-            # Sparse: the room is taken when entries are written.
+            # Sparse: blocks are allocated when entries are written.
             file.truncate(entries_max * ENTRY_SIZE)
             self.is_preallocated = True
         entry = _ENTRY.pack(offset - self._base, position)
@@ -111,13 +111,13 @@ class OffsetIndex:
         return positions[max(bisect_right(offsets, relative) - 1, 0)]
 
     def trim(self) -> None:
-        """Cut the preallocated zeros off."""
+        """Trim the preallocated zeros."""
         self.handle.reopen().truncate(self.count * ENTRY_SIZE)
         self.is_preallocated = False
 
     def clear(self) -> None:
-        """Forget every entry, to be rebuilt and then trimmed. Old bytes stay till then: a file that is cut to
-        nothing and written again is forced to the disk by ext4 when it is closed.
+        """Forget every entry, before a rebuild, which trims. Old bytes stay until then: ext4 syncs a file at its close
+        when it was truncated to 0 and written again.
         """
         self._forget()
         self.count, self.last_offset, self.last_position = 0, self._base, 0
@@ -130,7 +130,7 @@ class OffsetIndex:
         while self.count and (self.last_offset >= offset or self.last_position >= position):
             self.count -= 1
             self._read_last()
-        # What is cut must not come back as entries when the file grows past it again.
+        # Truncated entries must not be read again when the file grows.
         self.trim()
 
     def _read_last(self) -> None:
@@ -155,7 +155,7 @@ class OffsetIndex:
         if block < 0:
             return _NOTHING
         first = block * _BLOCK_ENTRIES
-        # One more, so that the block knows where it ends.
+        # One more entry, which ends the block's range.
         self._cold = self._read(first, min(self.count, first + _BLOCK_ENTRIES + 1))
         return self._cold
 

@@ -1,41 +1,34 @@
-"""Appending messages of formats 0 and 1 to a log, beside `Log.append`, which is written for batches.
+"""Appending messages of formats 0 and 1 to a log; `Log.append` is for batches (format 2).
 
-Nothing of such messages may be stamped but their offsets: an epoch would be written over the CRC. They say nothing of
-producers, and they carry no epochs: like Apache Kafka the log forgets those it knew, because a follower that learns
-epochs from batches would not hear of the records in between, and must not cut its log by them.
+Only the offsets of such messages may be stamped: an epoch would overwrite the CRC. They carry neither producers nor
+leader epochs. Like Apache Kafka, the log forgets the epochs it knew: a follower that learns epochs from batches would
+not learn of the records in between, and must not truncate its log by them.
 """
 
 from __future__ import annotations
 
-from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP
 from sordini.protocol.records.legacy_validation import LegacyMessages, OffsetMessages
-from sordini.storage import appending, flushing
-from sordini.storage.log import Log
-from sordini.storage.log_state import Appended
+from sordini.storage import appending
+from sordini.storage.appending import LogAppendInfo
+from sordini.storage.log_state import LogState
 
 
-def append_messages(log: Log, messages: LegacyMessages | OffsetMessages, now_ms: int) -> Appended:
-    """Give checked messages their offsets and write them in one call: to the page cache.
+def append_old_messages(log: LogState, messages: LegacyMessages | OffsetMessages, now_ms: int) -> LogAppendInfo:
+    """Assign offsets to checked messages and write them in one call: to the page cache.
 
-    Raises WrongBaseOffset for messages with other offsets, BrokerError for a message or set that is too large and for
-    a full disk; StorageError when the directory is
-    offline or goes offline by this.
+    Raises WrongBaseOffset for messages with offsets for another log end, BrokerError for a message or set that is too
+    large and for a full disk; StorageError when the directory is offline or goes offline by this.
     """
-    log.home.check()
-    if log.is_closed:
-        raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the log of {log.topic_partition} was closed")
+    log.ensure_writable()
     base = log.log_end_offset
     end_offset = messages.assign_offsets(base)
     size = len(messages.buffer)
+    if size > log.config.segment_bytes:
+        raise appending.too_large(log, size)
     newest = max(header.max_timestamp for _, header in messages.batches)
-    appending.check_size(log, size)
-    segment = appending.room_for(log, size, end_offset, newest, now_ms)
-    start = segment.size
-    flushing.write(log.home, segment, messages.buffer, size)
-    log.segments.note_recent(base, start)
-    log.log_end_offset = end_offset
+    segment = log.append_bytes(messages.buffer, size, base, end_offset, newest, now_ms)
     log.epochs.truncate_from_end(0)
-    appending.index_batches(log, segment, messages.batches, base, start)
+    appending.index_batches(log, segment, messages.batches, base, segment.size - size)
     append_time_ms = now_ms if log.config.log_append_time else NO_TIMESTAMP
-    return Appended(base, end_offset, append_time_ms, log.log_start_offset, False)
+    return LogAppendInfo(base, end_offset, append_time_ms, log.log_start_offset, False)

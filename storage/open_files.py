@@ -1,11 +1,11 @@
-"""A bound on open descriptors: files that are opened when they are used and closed when others need the room.
+"""A bound on open descriptors: files are opened at their use, and closed when others need the descriptors.
 
 A `Handle` stands for a file by its path. `handle.file` is the open file or None; a caller on the hot path reads it
-itself, sets `used`, and calls `reopen` only for None. Whatever keeps a `File` beyond one call pins the handle: a
-pinned file stays open, through a rename or a removal too, and closes at the last unpin when it was condemned.
-Which handles close is decided by a second-chance sweep, so that using one costs a store and no list is reordered.
+itself, sets `used`, and calls `reopen` only for None. A caller that keeps a `File` beyond one call pins the handle: a
+pinned file stays open, also through a rename or a removal, and a retired one closes at its last unpin. A second-chance
+sweep (the clock algorithm) chooses which handles close, so a use costs one store and no list is reordered.
 
-Belongs to one thread at a time: a thread that syncs files is given pinned ones and never touches handles.
+Used by the loop's thread only: a thread that syncs files gets pinned `File`s and never touches handles.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PINNED_BEYOND_MAX: Final = 64
 
 
 def pinned_beyond(limit: int) -> int:
-    """How many files readers may have open past the limit; then what is not open cannot be read (EMFILE)."""
+    """How many files readers may have open beyond the limit; past that, opening one for a reader fails (EMFILE)."""
     return min(PINNED_BEYOND_MAX, limit // 4 + 1)
 
 
 class Handle:
-    """One file that may be open or not."""
+    """One file, open or closed."""
 
-    __slots__ = ("_condemned", "_pins", "file", "files", "path", "used")
+    __slots__ = ("_pins", "file", "files", "is_retired", "path", "used")
 
     def __init__(self, files: OpenFiles, path: str) -> None:
         self.path = path
@@ -36,23 +36,19 @@ class Handle:
         self.used = False
         self.files = files
         self._pins = 0
-        self._condemned = False
+        self.is_retired = False
+        """The file is deleted or its log closed: it closes at the last unpin, and cannot be opened again."""
 
     @property
     def is_pinned(self) -> bool:
         return self._pins > 0
-
-    @property
-    def is_condemned(self) -> bool:
-        """Whether the file is deleted, or will be with its last pin."""
-        return self._condemned
 
     def reopen(self, *, create: bool = False) -> File:
         """The open file, opened now if it was not; raises OSError."""
         self.used = True
         file = self.file
         if file is None:
-            assert not self._condemned, f"{self.path} was deleted"
+            assert not self.is_retired, f"{self.path} was deleted"
             file = self.file = self.files.open(self, create=create)
         return file
 
@@ -66,7 +62,7 @@ class Handle:
         return file
 
     def pin_to_send(self) -> File:
-        """Keep the file open until a reader has it; raises OSError EMFILE when readers hold too many others open."""
+        """As `pin`, for a reader; raises OSError EMFILE when readers already hold too many files open."""
         if self.file is None and not self.files.has_room_for_readers():
             raise OSError(errno.EMFILE, "too many log files are being read at once", self.path)
         return self.pin()
@@ -74,17 +70,17 @@ class Handle:
     def unpin(self) -> None:
         assert self._pins > 0, f"{self.path} was unpinned more often than pinned"
         self._pins -= 1
-        if self._condemned and self._pins == 0:
+        if self.is_retired and self._pins == 0:
             self.close()
 
-    def condemn(self) -> None:
-        """Close the file now, or with the last pin; it cannot be opened again."""
-        self._condemned = True
+    def retire(self) -> None:
+        """Close the file now or at the last unpin; it cannot be opened again."""
+        self.is_retired = True
         if self._pins == 0:
             self.close()
 
     def close(self) -> None:
-        """Close it now; it opens again at its next use. A pinned file must not be closed."""
+        """Close the file now; its next use opens it again. A pinned file must not be closed."""
         assert self._pins == 0, f"{self.path} is pinned"
         if self.file is not None:
             file, self.file = self.file, None
@@ -121,7 +117,7 @@ class OpenFiles:
         return file
 
     def has_room_for_readers(self) -> bool:
-        """Whether one more file may be opened for a reader, who may keep it open for long."""
+        """Whether one more file may be opened for a reader, which may keep it open for long."""
         bound = self._limit + pinned_beyond(self._limit)
         if self._open >= bound:
             self._sweep(self._limit - 1)
@@ -129,7 +125,7 @@ class OpenFiles:
 
     def closed(self) -> None:
         self._open -= 1
-        # Handles that closed by themselves are left in the ring until there are as many of them as open ones.
+        # Closed handles stay in the ring until they outnumber the open ones.
         if len(self._ring) > 2 * self._limit + 64:
             self._ring = deque(dict.fromkeys(handle for handle in self._ring if handle.file is not None))
 

@@ -1,9 +1,9 @@
-"""Room on the disk that `preallocate` takes for active segments ahead of their records, within a bound.
+"""Disk space that `preallocate` reserves for active segments ahead of their records, within a bound.
 
-Reserved room keeps a segment in one piece and its appends from failing for want of room; it does not change the file's
-length, so that no zeros follow the records after a crash. But `segment.bytes` is up to 2 GiB and anybody may create
-topics: so all reservations of a log directory together are at most a SHARE of the room that would be free without
-them. A segment past that has no reservation, and works as without `preallocate`.
+Reserved space keeps a segment contiguous, and its appends from failing on a full disk. It does not change the file's
+length, so no zeros follow the records after a crash. But `segment.bytes` is up to 2 GiB and any client may create
+topics: so all reservations of a log directory together are at most a SHARE of the space that would be free without
+them. A segment beyond that has no reservation, and works as without `preallocate`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sordini.storage.disk import Disk
 from sordini.storage.segment import Segment
 
 SHARE: Final = 8
-"""Reservations take at most one part in so many."""
+"""Reservations take at most 1 / SHARE of the free space."""
 
 
 class Reservations:
-    """The reservations of one log directory: at most one for each log, its active segment's."""
+    """The reservations of one log directory: at most one per log, for its active segment."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -27,11 +27,11 @@ class Reservations:
         self._held: dict[TopicPartition, tuple[Segment, int]] = {}
         self.held_bytes = 0
         self.refused = 0
-        """Segments that were given none since the start."""
+        """Segments without a reservation since the start, because of the bound."""
 
     def take(self, log: TopicPartition, segment: Segment, size: int) -> None:
-        """Reserve `size` bytes for a log's new active segment, if the bound allows it and the file system can."""
-        self.give_back(log)
+        """Reserve `size` bytes for a log's new active segment, if the bound and the file system allow it."""
+        self.release(log)
         try:
             _, free = self._disk.space(self._path)
         except OSError:
@@ -44,10 +44,10 @@ class Reservations:
             self._held[log] = segment, size
             self.held_bytes += size
 
-    def give_back(self, log: TopicPartition) -> None:
+    def release(self, log: TopicPartition) -> None:
         """Free what a log's segment did not use: it is closed, or the log is deleted. Raises OSError."""
         if log in self._held:
             segment, size = self._held.pop(log)
             self.held_bytes -= size
-            if not segment.handle.is_condemned:  # Otherwise its room is freed with its file.
+            if not segment.handle.is_retired:  # Otherwise its space is freed with its file.
                 segment.give_back()

@@ -1,4 +1,4 @@
-"""Bringing producers' state up to date with batches that are in the log, after an append or a restart."""
+"""Folding batches of the log into the producers' state, after an append or a restart."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sordini.storage.segment import Segment
 
 REFILL_RECORDS = 1024
 MARKER_BYTES_MAX = 4096
-"""Expanded, of a control batch: a marker has six bytes."""
+"""The bound on a decompressed control batch: a marker has six bytes."""
 REFILL_BYTES = 256 * 1024
 
 
 def apply_data(producers: ProducerState, header: BatchHeader, base_offset: int) -> None:
-    """Fold a batch of records into the state; its header still has the producer's own base offset."""
+    """Fold a batch of records at `base_offset` into the state; the header's own base offset may be the producer's."""
     if header.producer_id < 0 or header.base_sequence < 0:
         return
     sent = _sent(header, base_offset)
@@ -45,7 +45,7 @@ def apply_control(
     try:
         marker = read_marker(next(read_records(batch, header, expanded_bytes_max=MARKER_BYTES_MAX)))
     except (BrokerError, StopIteration):
-        return None  # Not a record that can be read: it says nothing about producers.
+        return None  # An unreadable record says nothing about producers.
     if marker.kind not in (ABORT, COMMIT):
         return None
     return producers.apply_marker(
@@ -61,7 +61,7 @@ def apply_control(
 def apply_appended(
     producers: ProducerState, buffer: memoryview, batches: list[tuple[int, BatchHeader]], base_offset: int
 ) -> list[AbortedTransaction]:
-    """Fold batches that were just appended from `base_offset` on; the transactions that they aborted."""
+    """Fold batches that were appended from `base_offset` on; the transactions that they aborted."""
     aborted = []
     for position, header in batches:
         if header.is_control:
@@ -76,10 +76,10 @@ def apply_appended(
 
 
 def refill_windows(producers: ProducerState, segments: Sequence[Segment], interval_bytes: int) -> None:
-    """Find the batches before each producer's last one, which alone is in a snapshot, near the end of the log.
+    """Restore each producer's window of last batches from the end of the log: a snapshot has the last batch only.
 
-    Without them a batch that is sent again after a restart would not be known for a duplicate, unless it was the
-    last one; Apache Kafka has that gap. Bounded, so a window that reaches further back stays short. Raises OSError.
+    Without them a batch that is resent after a restart would not be recognised as a duplicate, unless it was the last
+    one; Apache Kafka has that gap. Bounded, so a window that reaches further back stays short. Raises OSError.
     """
     epochs = producers.known()
     if not epochs:
@@ -103,7 +103,7 @@ def refill_windows(producers: ProducerState, segments: Sequence[Segment], interv
 
 
 def _near_end(segment: Segment, records: int, size: int, interval_bytes: int) -> int:
-    """The position of a batch that lies no more than so many records and bytes before the segment's end."""
+    """The position of a batch at most `records` and `size` bytes before the segment's end."""
     if segment.size <= size:
         return 0
     segment.load(interval_bytes)

@@ -6,8 +6,8 @@
           int64 producer id   int16 epoch   int32 last sequence   int64 last offset   int32 offset delta
           int64 timestamp     int32 coordinator epoch              int64 first offset of its transaction, -1 none
 
-A snapshot is written in one go under its own name: the CRC tells a torn one, and recovery then takes an older one
-and replays the log from there.
+A snapshot is written under its final name: the CRC reveals a torn one, and recovery then uses an older one and replays
+the log from there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def decode_snapshot(data: bytes) -> ProducerState | None:
 
 
 def write_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState) -> str:
-    """Write the snapshot at `offset`; its path, for who wants it on the disk. Raises OSError."""
+    """Write the snapshot at `offset`, unsynced; its path. Raises OSError."""
     path = f"{directory}/{file_name(offset, SNAPSHOT)}"
     data = encode_snapshot(state)
     file = disk.open(path, create=True)
@@ -63,7 +63,7 @@ def write_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState
 
 
 def keep_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState) -> None:
-    """As `write_snapshot`, unsynced, but for a file that says the same already: at a start there may be thousands."""
+    """As `write_snapshot`, but skips a file with the same bytes: a start may see thousands."""
     path = f"{directory}/{file_name(offset, SNAPSHOT)}"
     try:
         if disk.read(path) == encode_snapshot(state):
@@ -74,7 +74,7 @@ def keep_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState)
 
 
 def newest_snapshot(disk: Disk, directory: str, offsets: list[int], at_most: int) -> tuple[int, ProducerState] | None:
-    """The newest whole snapshot at one of `offsets` that is <= `at_most`; damaged ones met on the way are removed.
+    """The newest whole snapshot at one of `offsets` that is <= `at_most`; damaged ones before it are removed.
 
     Raises OSError.
     """

@@ -1,18 +1,18 @@
-"""What one log knows of its producers: whether a batch is new, a duplicate, or out of order. Pure.
+"""The producers of one log: whether a batch is new, a duplicate, or out of order. Pure.
 
-A producer numbers its records per partition. The last five batches of each are remembered (KIP-98 with the window of
-five requests in flight), so that a resent one is answered with the offset it already has. Open transactions are
-kept here too, because they bound what a read_committed reader may see.
+A producer numbers its records per partition. The last five batches of each are kept (KIP-98, for five requests in
+flight), so that a resent batch gets the offset that it already has. Open transactions are kept here too, because they
+bound what a read_committed consumer may read.
 
-How many producers are remembered has a bound. Forgetting one is safe when no retry of its batches can be under way:
-the next batch of a producer that is not known is taken with any number (KIP-360). So at the bound a leader forgets
-producers that have been silent for SILENT_MS, longest first, and refuses a new one when there are none. How long a
-producer is silent is seen by where its last batch lies in the log; its timestamps are a client's own. Followers and
-recovery refuse nothing: they keep the producers with the latest batches, which a leader's are among.
+The number of producers is bounded. Forgetting one is safe when no retry of its batches can be in flight: the next batch
+of an unknown producer is accepted with any sequence (KIP-360). So at the bound a leader forgets producers that have
+been silent for SILENT_MS, longest first, and refuses a new one when there are none. The offset of a producer's last
+batch tells how long it has been silent; its timestamps are the client's. Followers and recovery refuse nothing: they
+keep the producers with the latest batches, which include a leader's.
 
 Invariants:
   - `check` changes nothing; `apply` is called for every batch that is in the log, in order, and for nothing else;
-  - so the state is a fold over the log, and a snapshot at an offset plus the batches from there give it again.
+  - so the state is a fold over the log, and a snapshot at an offset plus the batches from there restore it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ NO_EPOCH = -1
 NO_OFFSET = -1
 
 SILENT_MS = 600_000
-"""Five times the `delivery.timeout.ms` of Apache Kafka's producer, after which a client sends a batch no more."""
+"""Five times the `delivery.timeout.ms` of Apache Kafka's producer, after which a client does not resend a batch."""
 REFUSAL_MS = 1000
-"""How long new producers are refused without looking again: a look takes all producers."""
+"""How long new producers are refused before the next search for silent ones, which reads all producers."""
 
 
 class SentBatch(NamedTuple):
-    """One batch that a producer has in the log."""
+    """One batch of a producer in the log."""
 
     first_sequence: int
     last_sequence: int
@@ -45,7 +45,7 @@ class SentBatch(NamedTuple):
 
 
 class ProducerEntry(NamedTuple):
-    """A producer as a snapshot keeps it: its last batch only."""
+    """A producer as a snapshot holds it: with its last batch only."""
 
     producer_id: int
     epoch: int
@@ -90,7 +90,7 @@ class Producer:
 
     @property
     def last_offset(self) -> int:
-        """Of its last batch or marker that is remembered."""
+        """The offset of its last known batch or marker."""
         return max(self.sent[-1].last_offset if self.sent else NO_OFFSET, self.marker_offset)
 
 
@@ -111,7 +111,7 @@ class ProducerState:
         self._closed: list[tuple[int, int]] = []
         """(first, last offset) of ended transactions whose marker may not be replicated yet."""
         self._older_mark = self._newer_mark = (0, 0)
-        """Two moments, in milliseconds, and where the log ended then; the older is SILENT_MS ago or longer."""
+        """Two times (ms) with the log end offset at each; the older is SILENT_MS ago or longer."""
         self._full_since_ms: int | None = None
         for entry in sorted(entries, key=lambda entry: entry.transaction_first_offset):
             self._restore(entry)
@@ -125,10 +125,10 @@ class ProducerState:
         return bool(self._open) or any(producer.coordinator_epoch >= 0 for producer in self._producers.values())
 
     def check(self, producer_id: int, epoch: int, base_sequence: int, last_sequence: int) -> SentBatch | None:
-        """Judge a client's batch: None when it is to be appended, the batch in the log when it is a duplicate.
+        """Check a client's batch: None when it is to be appended, the batch in the log when it is a duplicate.
 
-        Raises BrokerError INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER. A producer that is not known
-        may start at any number: its state may have expired with its records (KIP-360).
+        Raises BrokerError INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER. An unknown producer
+        may start at any sequence: its state may have expired with its records (KIP-360).
         """
         producer = self._producers.get(producer_id)
         if producer is None or producer.epoch == NO_EPOCH:
@@ -160,7 +160,7 @@ class ProducerState:
         return {producer_id: producer.epoch for producer_id, producer in self._producers.items()}
 
     def refill(self, producer_id: int, batches: list[SentBatch]) -> None:
-        """Give back the window of a producer that came from a snapshot, which keeps its last batch only.
+        """Restore the window of a producer that came from a snapshot, which has its last batch only.
 
         `batches` are its newest ones of the current epoch, oldest first; ignored unless they end with that batch.
         """
@@ -172,14 +172,14 @@ class ProducerState:
         return producer_id in self._producers
 
     def mark(self, now_ms: int, end_offset: int) -> None:
-        """Note where the log ends now. To be called every now and then, and before `make_room`."""
+        """Note the current log end offset. To be called periodically, and before `make_room`."""
         if abs(now_ms - self._newer_mark[0]) >= SILENT_MS:
             self._older_mark, self._newer_mark = self._newer_mark, (now_ms, end_offset)
 
     def make_room(self, now_ms: int, producers_max: int) -> None:
-        """Forget silent producers, as a leader takes a new one past `producers_max`.
+        """Forget silent producers, when a leader accepts a new one beyond `producers_max`.
 
-        Raises BrokerError KAFKA_STORAGE_ERROR when none is silent: clients try again, and nothing was appended.
+        Raises BrokerError KAFKA_STORAGE_ERROR when none is silent: nothing is appended, and clients retry.
         """
         if self._full_since_ms is None or not 0 <= now_ms - self._full_since_ms < REFUSAL_MS:
             silent = self._by_last_offset(below=self._older_mark[1])
@@ -193,7 +193,7 @@ class ProducerState:
             )
 
     def trim(self, producers_max: int) -> None:
-        """Keep the bound where batches are taken as they come, with some slack so that it is seldom looked at."""
+        """Keep the bound on followers and in recovery, with some slack so that it is rarely computed."""
         surplus = len(self._producers) - producers_max
         if surplus > producers_max // 4 and len(self._producers) - len(self._open) > producers_max // 4:
             for producer_id in self._by_last_offset()[:surplus]:
@@ -214,10 +214,10 @@ class ProducerState:
             )
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """Judge the end of a transaction before it is written.
+        """Check the end of a transaction before it is written.
 
         Raises BrokerError INVALID_PRODUCER_EPOCH for a producer that was fenced since, TRANSACTION_COORDINATOR_FENCED
-        for a coordinator that another took the place of.
+        for a coordinator that was replaced.
         """
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -225,7 +225,7 @@ class ProducerState:
         if epoch < producer.epoch:
             raise BrokerError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} has epoch {producer.epoch}, its transaction was ended with {epoch}",
+                f"producer {producer_id} has epoch {producer.epoch}, the marker was sent with {epoch}",
             )
         if coordinator_epoch < producer.coordinator_epoch:
             raise BrokerError(
@@ -253,7 +253,7 @@ class ProducerState:
     def apply_marker(
         self, producer_id: int, epoch: int, offset: int, timestamp: int, coordinator_epoch: int, *, commit: bool
     ) -> AbortedTransaction | None:
-        """Note the control record that ended a transaction; what was aborted by it, if it aborted anything."""
+        """Note the control record that ended a transaction; the transaction, if it was aborted."""
         producer = self._of(producer_id)
         if epoch != producer.epoch:
             producer.epoch = epoch
@@ -274,9 +274,9 @@ class ProducerState:
         return AbortedTransaction(producer_id, first_offset, offset, stable)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset that belongs to a transaction not known to have ended below the high watermark.
+        """The first offset of a transaction that has no marker below the high watermark; None when there is none.
 
-        None when there is none. What ended below is forgotten, for the high watermark never moves back.
+        Transactions with a marker below it are forgotten: the high watermark never moves back.
         """
         if not self._open and not self._closed:
             return None
@@ -286,7 +286,7 @@ class ProducerState:
         return min(firsts, default=None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that wrote nothing for `expiration_ms` and have no transaction open; how many."""
+        """Forget producers without a batch for `expiration_ms` and without an open transaction; their number."""
         expired = [
             producer_id
             for producer_id, producer in self._producers.items()
@@ -297,7 +297,7 @@ class ProducerState:
         return len(expired)
 
     def entries(self) -> Iterator[ProducerEntry]:
-        """Every producer as a snapshot keeps it."""
+        """Every producer as a snapshot holds it."""
         for producer_id, producer in self._producers.items():
             last = producer.sent[-1] if producer.sent else None
             yield ProducerEntry(

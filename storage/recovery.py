@@ -1,11 +1,11 @@
-"""Opening a partition's directory as the last process, or the power failure, left it.
+"""Opening a partition's directory after a clean shutdown, a crash or a power failure.
 
-After a clean stop the files are what they should be, and only the end of the last segment is looked at. Otherwise
-everything from the segment around the recovery point on is checked byte by byte: length, magic, CRC, offsets that
-rise. The log ends before the first batch that fails; its indexes, aborted transactions and producers' state are made
-anew. A clean marker over damage - a torn last batch, untrimmed indexes, no snapshot - is not believed.
+After a clean shutdown only the end of the last segment is checked. Otherwise everything from the segment that holds
+the recovery point on is checked byte by byte: length, magic, CRC, rising offsets. The log ends before the first batch
+that fails; its indexes, aborted transactions and producers' state are rebuilt. A clean shutdown marker beside damage -
+a torn last batch, untrimmed indexes, no snapshot - is not trusted.
 
-Opening is repeatable: it may die anywhere and be begun again, and opening twice leaves the same bytes.
+Opening is idempotent: after a crash anywhere it can be repeated, and opening twice leaves the same bytes.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from sordini.storage.disk import Disk
 from sordini.storage.epoch_cache import EpochCache
 from sordini.storage.log import Log
 from sordini.storage.log_config import NEVER, LogConfig
-from sordini.storage.log_dir_handle import Home
+from sordini.storage.log_dir_handle import LogDirHandle
 from sordini.storage.log_state import LogContents
 from sordini.storage.producer_replay import refill_windows, replay
 from sordini.storage.producer_snapshots import keep_snapshot, newest_snapshot, snapshot_offsets
 from sordini.storage.producer_state import ProducerState
 from sordini.storage.segment import Segment
-from sordini.storage.temporary_files import clear_leftovers
+from sordini.storage.temporary_files import complete_interrupted
 
 
 @dataclass
 class Opening:
-    """One partition that is being opened: what is known beforehand, and what was found and mended."""
+    """One partition that is being opened: what the checkpoints say of it, and what was found and repaired."""
 
     topic_partition: TopicPartition
     directory: str
@@ -41,35 +41,35 @@ class Opening:
     log_start_offset: int | None = None
     findings: list[str] = field(default_factory=list)
     first_dirty_offset: int | None = None
-    """Below it records are missing because the log was compacted once, whatever its topic's policy is now."""
+    """Below it compaction may have left gaps, whatever the topic's policy is now."""
 
     def note(self, finding: str) -> None:
         self.findings.append(f"{self.directory}: {finding}")
 
 
-def open_log(home: Home, opening: Opening, now_ms: int) -> Log:
+def open_log(log_dir: LogDirHandle, opening: Opening, now_ms: int) -> Log:
     """Open an existing partition. Raises OSError, DamagedFile."""
-    disk, directory = home.disk, opening.directory
+    disk, directory = log_dir.disk, opening.directory
     topic_id = _topic_id(disk, opening)
     epochs = EpochCache(read_epochs(disk, directory))
-    file_names = clear_leftovers(disk, directory)
-    segments = _listed_segments(home, directory, file_names)
+    file_names = complete_interrupted(disk, directory)
+    segments = _listed_segments(log_dir, directory, file_names)
     if not segments:
-        segments = [Segment.create(home.files, directory, opening.log_start_offset or 0, now_ms)]
+        segments = [Segment.create(log_dir.files, directory, opening.log_start_offset or 0, now_ms)]
     end_offset = None
     if opening.is_clean:
         end_offset = _clean_end(segments[-1], opening)
     recovered_from: int | None = None
     if end_offset is None:
         recovered_from = _first_to_recover(segments, opening)
-        # Its epochs are read from its batches: the file may tell of others, that were lost or cut.
+        # Its epochs are read from its batches: the file may hold others, of records lost or truncated.
         epochs.truncate_from_end(segments[recovered_from].base)
-        end_offset = _recover_segments(home, segments, recovered_from, epochs, opening)
+        end_offset = _recover_segments(log_dir, segments, recovered_from, epochs, opening)
     start_offset = max(opening.log_start_offset or 0, segments[0].base)
     if start_offset > end_offset:
-        segments = [_start_again(home, segments, start_offset, opening, now_ms)]
+        segments = [_start_empty(log_dir, segments, start_offset, opening, now_ms)]
         end_offset = start_offset
-    # In this order, so that of an empty log nothing is left, however often it is opened.
+    # In this order, so that an empty log keeps no epoch, however often it is opened.
     epochs.truncate_from_start(start_offset)
     epochs.truncate_from_end(end_offset)
     snapshots = snapshot_offsets(file_names)
@@ -79,9 +79,9 @@ def open_log(home: Home, opening: Opening, now_ms: int) -> Log:
     refill_windows(producers, segments, opening.config.index_interval_bytes)
     recovery_point = end_offset if recovered_from is None else min(opening.recovery_point, end_offset)
     if recovered_from is not None and opening.config.flush_messages != NEVER:
-        _sync(home, directory, segments, recovery_point)
+        _sync(log_dir, directory, segments, recovery_point)
         if epochs.changed:
-            # Below the recovery point nobody reads them in the batches again.
+            # Below the recovery point no start reads them in the batches again.
             write_epochs(disk, directory, epochs.entries)
             epochs.saved()
         recovery_point = end_offset
@@ -96,51 +96,51 @@ def open_log(home: Home, opening: Opening, now_ms: int) -> Log:
         is_new=recovered_from is not None,
         names_are_synced=recovered_from is None,
     )
-    return Log(opening.topic_partition, directory, home, opening.config, contents)
+    return Log(opening.topic_partition, directory, log_dir, opening.config, contents)
 
 
-def _sync(home: Home, directory: str, segments: list[Segment], recovery_point: int) -> None:
-    """Put recovered segments on the disk before their records count as committed again, where that was promised."""
+def _sync(log_dir: LogDirHandle, directory: str, segments: list[Segment], recovery_point: int) -> None:
+    """Sync recovered segments before their records may be committed again, where `flush.messages` promises that."""
     for number, segment in enumerate(segments):
         if number + 1 == len(segments) or segments[number + 1].base > recovery_point:
             for handle in segment.handles():
                 handle.reopen(create=True).sync()
             if segment.transactions.exists:
                 segment.transactions.handle.reopen().sync()
-    home.disk.sync_directory(directory)
-    home.disk.sync_directory(home.path)
+    log_dir.disk.sync_directory(directory)
+    log_dir.disk.sync_directory(log_dir.path)
 
 
 def _topic_id(disk: Disk, opening: Opening) -> TopicId:
     try:
         return read_topic_id(disk, opening.directory)
     except DamagedFile:
-        # Written without a sync, so a power failure may have torn it; a clean stop leaves it whole.
+        # Written without a sync, so a power failure may have torn it; after a clean shutdown it is whole.
         if opening.is_clean:
             raise
         opening.note(f"{names.PARTITION_METADATA} was torn and is removed")
-        # Left there it would be believed, and refused, after the next clean stop.
+        # After the next clean shutdown it would be trusted, and refuse the start.
         disk.remove(f"{opening.directory}/{names.PARTITION_METADATA}")
         return NO_TOPIC_ID
 
 
-def _listed_segments(home: Home, directory: str, file_names: list[str]) -> list[Segment]:
+def _listed_segments(log_dir: LogDirHandle, directory: str, file_names: list[str]) -> list[Segment]:
     present = set(file_names)
     segments = []
     for name in file_names:
         base = names.offset_of(name, names.LOG) if name.endswith(names.LOG) else None
         if base is not None:
-            size = home.disk.file_size(f"{directory}/{name}")
-            aborts = names.file_name(base, names.TRANSACTION_INDEX) in present
-            segments.append(Segment(home.files, directory, base, size, aborts=aborts))
+            size = log_dir.disk.file_size(f"{directory}/{name}")
+            has_aborts = names.file_name(base, names.TRANSACTION_INDEX) in present
+            segments.append(Segment(log_dir.files, directory, base, size, aborts=has_aborts))
     return segments
 
 
 def _clean_end(active: Segment, opening: Opening) -> int | None:
-    """The end of a cleanly stopped log; None when the file does not end with a whole batch.
+    """The end of a cleanly closed log; None when the file does not end with a whole batch.
 
-    Looked for from the last index entry on; in a short file, as the thousands of a large broker are, without opening
-    its indexes, which are looked at when they are first used.
+    The search starts at the last index entry; in a short file at its begin, so that the start of a broker with
+    thousands of partitions does not open their indexes.
     """
     start = 0
     if active.size > batch_scan.WALK_WINDOW:
@@ -151,12 +151,12 @@ def _clean_end(active: Segment, opening: Opening) -> int | None:
         end_offset, end = header.next_offset, position + header.size
     if end == active.size and end_offset >= active.base:
         return end_offset
-    opening.note("the last batch is torn although the stop was clean: recovering")
+    opening.note("the last batch is torn although the shutdown was clean: recovering")
     return None
 
 
 def _first_to_recover(segments: list[Segment], opening: Opening) -> int:
-    """The number of the segment around the recovery point; the last one when the stop claimed to be clean."""
+    """The number of the segment that holds the recovery point; the last one when the marker said clean."""
     if opening.is_clean:
         opening.recovery_point = segments[-1].base
     number = len(segments) - 1
@@ -165,25 +165,27 @@ def _first_to_recover(segments: list[Segment], opening: Opening) -> int:
     return number
 
 
-def _recover_segments(home: Home, segments: list[Segment], first: int, epochs: EpochCache, opening: Opening) -> int:
-    """Check the segments from number `first` on and cut the log at the first damage; its end offset."""
-    # Below the recovery point only what is missing is made anew, when it is first needed.
+def _recover_segments(
+    log_dir: LogDirHandle, segments: list[Segment], first: int, epochs: EpochCache, opening: Opening
+) -> int:
+    """Check the segments from number `first` on and truncate the log at the first damage; its end offset."""
+    # Below the recovery point indexes are rebuilt at their first use, if need be.
     end_offset = segments[first].base
     for number in range(first, len(segments)):
         segment = segments[number]
         end_offset, end = _recover_segment(segment, epochs, opening)
         if end == segment.size and not _is_gap(segments, number, end_offset, opening):
             continue
-        opening.note(f"{segment.size - end} damaged bytes cut from {segment.handle.path} at offset {end_offset}")
+        opening.note(f"{segment.size - end} damaged bytes truncated from {segment.handle.path} at offset {end_offset}")
         segment.file().truncate(end)
-        # Else a power failure could bring back the damage below what is appended next.
+        # Else a power failure could undo the truncation below what is appended next.
         segment.file().sync()
         segment.size = end
         for dropped in segments[number + 1 :]:
-            opening.note(f"{dropped.handle.path} follows damage and is dropped")
-            _remove(home.disk, dropped)
+            opening.note(f"{dropped.handle.path} follows damage and is removed")
+            _remove(log_dir.disk, dropped)
         del segments[number + 1 :]
-        home.disk.sync_directory(opening.directory)
+        log_dir.disk.sync_directory(opening.directory)
         break
     return end_offset
 
@@ -196,9 +198,9 @@ def _is_gap(segments: list[Segment], number: int, end_offset: int, opening: Open
 
 
 def _recover_segment(segment: Segment, epochs: EpochCache, opening: Opening) -> tuple[int, int]:
-    """Check one segment and make its indexes anew: (offset, position) at which what is good ends.
+    """Check one segment and rebuild its indexes: (offset, position) of the end of its valid part.
 
-    Messages of the old formats carry no epoch, and of a wrapper only the whole is checked, as Apache Kafka does it.
+    Messages of the old formats carry no epoch, and a wrapper is checked as a whole only, as in Apache Kafka.
     """
     segment.start_rebuild()
     segment.transactions.clear()
@@ -216,17 +218,19 @@ def _recover_segment(segment: Segment, epochs: EpochCache, opening: Opening) -> 
     return next_offset, end
 
 
-def _start_again(home: Home, segments: list[Segment], start_offset: int, opening: Opening, now_ms: int) -> Segment:
-    """The log start lies past all records (as DeleteRecords leaves a follower): begin an empty log there."""
-    opening.note(f"starts at {start_offset}, past its end: all segments are dropped")
+def _start_empty(
+    log_dir: LogDirHandle, segments: list[Segment], start_offset: int, opening: Opening, now_ms: int
+) -> Segment:
+    """The log start offset is past all records (as DeleteRecords may leave a follower): begin an empty log there."""
+    opening.note(f"starts at {start_offset}, past its end: all segments are removed")
     for segment in segments:
-        _remove(home.disk, segment)
-    return Segment.create(home.files, opening.directory, start_offset, now_ms)
+        _remove(log_dir.disk, segment)
+    return Segment.create(log_dir.files, opening.directory, start_offset, now_ms)
 
 
 def _remove(disk: Disk, segment: Segment) -> None:
-    # The indexes first: an index without a log is cleared away at the next start, a log is believed.
-    segment.release()
+    # The indexes first: the next start removes an index without a log, but opens a log without indexes.
+    segment.close()
     for handle in [segment.transactions.handle, segment.times.handle, segment.index.handle, segment.handle]:
         if disk.exists(handle.path):
             disk.remove(handle.path)
@@ -240,17 +244,17 @@ def _producers(
     end_offset: int,
     recovered_from: int | None,
 ) -> ProducerState:
-    """The producers' state at the log's end: a good snapshot, and the batches after it.
+    """The producers' state at the log end: a valid snapshot, and the batches after it.
 
-    A recovered segment's aborts are indexed again, so the replay has to begin at or before it.
+    The aborted transactions of a recovered segment are indexed again, so the replay begins at or before it.
     """
     directory = opening.directory
     recovered_base = None if recovered_from is None else segments[min(recovered_from, len(segments) - 1)].base
     at_most = end_offset if recovered_base is None else min(recovered_base, end_offset)
     snapshot = newest_snapshot(disk, directory, snapshots, at_most)
     if snapshot is not None and snapshot[0] < segments[0].base:
-        # What lay between was deleted. Half a history would refuse a producer's next batch, or hold a transaction
-        # open for ever; a producer that is not known begins anew.
+        # The batches in between were deleted. A partial history would refuse a producer's next batch, or leave a
+        # transaction open; an unknown producer may start with any sequence.
         snapshot = None
     start, producers = snapshot if snapshot is not None else (segments[0].base, ProducerState())
     if start == end_offset:
@@ -263,11 +267,11 @@ def _producers(
     ]
     replay(producers, following, start, index_aborts_from=recovered_base)
     if recovered_base is not None:
-        # A newer one may be of records that were cut and written anew since.
+        # A newer one may be of records that were truncated and overwritten since.
         _remove_snapshots(disk, directory, snapshots, above=recovered_base, but=end_offset)
         keep_snapshot(disk, directory, end_offset, producers)
     elif len(producers):
-        opening.note("had no snapshot at its end: producers were read from the log")
+        opening.note("had no snapshot at its end: producers were replayed from the log")
     return producers
 
 
@@ -275,5 +279,5 @@ def _remove_snapshots(disk: Disk, directory: str, snapshots: list[int], *, above
     for offset in snapshots:
         if offset > above and offset != but:
             path = f"{directory}/{names.file_name(offset, names.SNAPSHOT)}"
-            if disk.exists(path):  # A damaged one is gone by now.
+            if disk.exists(path):  # A damaged one has been removed.
                 disk.remove(path)

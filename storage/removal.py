@@ -1,24 +1,24 @@
-"""Removing files and directories whose time is up, in a thread of the disk. What fails is left for the next start."""
+"""Removing deleted files and directories, in a thread of the disk. The next start removes what fails here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from sordini.storage.disk import Disk
-from sordini.storage.log_dir_handle import Home
+from sordini.storage.log_dir_handle import LogDirHandle
 
 
 def remove_files(disk: Disk, paths: list[str]) -> None:
-    """Remove files. What fails is left: the next start removes what is named so."""
+    """Remove `.deleted` files. Errors are ignored: the next start removes such files."""
     for path in paths:
         _try(disk.remove, path)
 
 
-def remove_directories(home: Home, directories: list[str]) -> None:
-    """Remove partitions that were deleted; as `remove_files`, but that it raises OSError when a sync fails."""
-    disk = home.disk
-    # Else a power failure could bring a partition's name back, with a part of its files.
-    disk.sync_directory(home.path)
+def remove_directories(log_dir: LogDirHandle, directories: list[str]) -> None:
+    """Remove the directories of deleted partitions; as `remove_files`, but raises OSError when a sync fails."""
+    disk = log_dir.disk
+    # Else a power failure could undo the rename, with only some of the files left.
+    disk.sync_directory(log_dir.path)
     for directory in directories:
         try:
             files = disk.list_directory(directory)

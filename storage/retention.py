@@ -1,8 +1,8 @@
-"""Which segments are due to be deleted. Pure: ages and sizes are arguments, the log carries the verdict out.
+"""Which segments are due to be deleted. Pure: ages and sizes are arguments, and `segment_deletion` deletes.
 
-A `DeletePolicy` looks at the segments and says how many of the oldest may go; of several policies the one that lets
-the most go decides. Whatever they say, only a run of oldest segments goes, never one that holds a record at or above
-the high watermark, and never an active segment without records. Deleting the active one means rolling it first.
+A `DeletePolicy` says how many of the oldest segments may be deleted; of more policies the largest number counts. Never
+deleted are segments with a record at or above the high watermark, and an active segment without records. An active
+segment is rolled before it is deleted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sordini.storage.log_config import UNLIMITED, LogConfig
 
 
 class SegmentAge(NamedTuple):
-    """What decides about one segment; `end_offset` is the first offset of the next."""
+    """The facts about one segment; `end_offset` is the first offset of the next."""
 
     end_offset: int
     size: int
@@ -25,7 +25,7 @@ class SegmentAge(NamedTuple):
 
 
 class RetentionContext(NamedTuple):
-    """What a policy is told beside the segments."""
+    """The facts about the log, for a policy."""
 
     topic_partition: TopicPartition
     now_ms: int
@@ -36,17 +36,17 @@ class RetentionContext(NamedTuple):
 
 
 class DeletePolicy(Protocol):
-    """A rule by which old segments go. The same questions must get the same answers: it keeps nothing."""
+    """A rule for deleting old segments. Stateless: the same arguments give the same result."""
 
     def due(self, segments: Sequence[SegmentAge], context: RetentionContext) -> int:
         """How many of the oldest segments are to be deleted.
 
-        `segments` come oldest first, and each is looked at only when it is asked for: stop at the first that stays.
+        `segments` come oldest first, and an access may read an index: stop at the first segment that is kept.
         """
 
 
 class ByTime:
-    """Segments go whose youngest record is older than `retention.ms`."""
+    """Deletes segments whose youngest record is older than `retention.ms`."""
 
     def due(self, segments: Sequence[SegmentAge], context: RetentionContext) -> int:
         retention_ms = context.config.retention_ms
@@ -56,7 +56,7 @@ class ByTime:
 
 
 class BySize:
-    """Segments go without which the log still has `retention.bytes`."""
+    """Deletes segments without which the log still has `retention.bytes`."""
 
     def due(self, segments: Sequence[SegmentAge], context: RetentionContext) -> int:
         if context.config.retention_bytes == UNLIMITED:
@@ -64,7 +64,7 @@ class BySize:
         excess = context.log_bytes - context.config.retention_bytes
         count = 0
         for segment in segments:
-            # A segment that a cleaning left empty goes with the next one, not by itself.
+            # A segment that a cleaning left empty is deleted with the next one, not alone.
             if excess < max(segment.size, 1):
                 break
             excess -= segment.size
@@ -73,7 +73,7 @@ class BySize:
 
 
 class ByLogStart:
-    """Segments go below the log's start, which DeleteRecords moved: nothing in them may be read."""
+    """Deletes segments below the log start offset, which DeleteRecords moved: none of their records may be read."""
 
     def due(self, segments: Sequence[SegmentAge], context: RetentionContext) -> int:
         start = context.log_start_offset
@@ -81,54 +81,54 @@ class ByLogStart:
 
 
 BUILT_IN: dict[str, DeletePolicy] = {"time": ByTime(), "size": BySize()}
-"""The policies that a topic's `retention.ms` and `retention.bytes` speak to."""
+"""The policies behind a topic's `retention.ms` and `retention.bytes`."""
 
 _ALWAYS = ByLogStart()
 
 
 class Retention:
-    """The policies in force. One that raises or answers nonsense deletes nothing, and is told of once."""
+    """The policies in use. One that raises or returns an invalid number deletes nothing, and is reported once."""
 
     def __init__(
         self, policies: Sequence[DeletePolicy] = tuple(BUILT_IN.values()), report: Callable[[str], None] | None = None
     ) -> None:
         self._policies = tuple(policies)
         self._report = report
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def due(self, segments: Sequence[SegmentAge], context: RetentionContext) -> int:
-        """How many of the oldest segments are to be deleted. `cleanup.policy` without delete asks no policy."""
+        """How many of the oldest segments are to be deleted. Without `cleanup.policy=delete` no policy is used."""
         count = _ALWAYS.due(segments, context)
         if context.config.cleanup_delete:
             for policy in self._policies:
-                count = max(count, self._asked(policy, segments, context))
+                count = max(count, self._count_of(policy, segments, context))
         return _within_bounds(count, segments, context.high_watermark)
 
-    def _asked(self, policy: DeletePolicy, segments: Sequence[SegmentAge], context: RetentionContext) -> int:
+    def _count_of(self, policy: DeletePolicy, segments: Sequence[SegmentAge], context: RetentionContext) -> int:
         name = type(policy).__name__
         try:
             count = policy.due(segments, context)
         except OSError:
-            raise  # Not the policy's: a segment could not be looked at.
-        except Exception as error:  # noqa: BLE001 - somebody else's code, which must not end the broker.
-            self._tell(name, f"raised {error!r}")
+            raise  # Not the policy's error: a segment could not be read.
+        except Exception as error:  # noqa: BLE001 - third-party code, which must not stop the broker.
+            self._report_once(name, f"raised {error!r}")
             return 0
         if type(count) is not int or not 0 <= count <= len(segments):
-            self._tell(name, f"answered {count!r} for {len(segments)} segments")
+            self._report_once(name, f"returned {count!r} for {len(segments)} segments")
             return 0
         return count
 
-    def _tell(self, name: str, what: str) -> None:
-        if name not in self._told and self._report is not None:
-            self._told.add(name)
-            self._report(f"delete policy {name} {what}: it deletes nothing where it does so")
+    def _report_once(self, name: str, what: str) -> None:
+        if name not in self._reported and self._report is not None:
+            self._reported.add(name)
+            self._report(f"delete policy {name} {what}: it deletes nothing there")
 
 
-def _run(segments: Sequence[SegmentAge], goes: Callable[[SegmentAge], bool]) -> int:
-    """How many of the oldest segments there are before the first that stays."""
+def _run(segments: Sequence[SegmentAge], is_due: Callable[[SegmentAge], bool]) -> int:
+    """The number of oldest segments before the first that is kept."""
     count = 0
     for segment in segments:
-        if not goes(segment):
+        if not is_due(segment):
             break
         count += 1
     return count

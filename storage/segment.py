@@ -1,8 +1,7 @@
-"""One stretch of a log: the records from its base offset up to the next segment's, in a file with its indexes.
+"""One segment of a log: the records from its base offset up to the next segment's, in a file with its indexes.
 
-The last segment of a log is the active one: it alone is appended to, and its index files are preallocated. What is
-known of a closed segment's indexes is read when it is first needed, so that a log with many segments opens by
-listing names.
+The last segment of a log is the active one: only it is appended to, and its index files are preallocated. A closed
+segment's indexes are read at their first use, so that a log with many segments opens by listing names.
 """
 
 from __future__ import annotations
@@ -23,20 +22,19 @@ from sordini.storage.txn_index import TransactionIndex
 OFFSETS_MAX = 2**31 - 1
 """Index entries hold an offset less the segment's base in an int32."""
 SHORT_INDEX_BYTES = 8 * 1024 * 1024
-"""More than an append takes: an index that leaves so much of its log between two entries was cut or damaged."""
-
+"""More than one append: an index with this much of its log between two entries was truncated or damaged."""
 
 UNDATED = -(2**63)
-"""The time of a segment whose first batch has none: any record is too young for it, so that its own age is asked."""
+"""Stands for the timestamp of a segment whose first batch has none: its age is then that of its file."""
 
 
 def age_from(timestamp: int) -> int:
-    """The time (ms) from which a segment's age counts, by that of its first batch."""
+    """The time (ms) from which a segment's age counts, from the timestamp of its first batch."""
     return timestamp if timestamp >= 0 else UNDATED
 
 
 class Segment:
-    """The files of one segment. `size` is the log's end: bytes past it, if a write failed, are not part of it."""
+    """The files of one segment. `size` is where its records end: bytes beyond it are of a failed write."""
 
     __slots__ = (
         "_loaded",
@@ -76,7 +74,7 @@ class Segment:
 
     @classmethod
     def create(cls, files: OpenFiles, directory: str, base: int, now_ms: int) -> Segment:
-        """Make the files of a new, empty segment, in place of any left over; raises OSError, leaving none."""
+        """Create the files of a new, empty segment, over any leftover ones; raises OSError, leaving none."""
         segment = cls(files, directory, base, 0)
         segment.created_ms = now_ms
         segment.transactions.is_checked = True
@@ -94,11 +92,11 @@ class Segment:
         return segment
 
     def handles(self) -> list[Handle]:
-        """The files that every segment has; the transaction index comes with the first abort."""
+        """The files that every segment has; the transaction index is created with the first aborted transaction."""
         return [self.handle, self.index.handle, self.times.handle]
 
     def file(self) -> File:
-        """The log file, opened if need be."""
+        """The log file, opened if it was closed."""
         return self.handle.file or self.handle.reopen()
 
     def load(self, interval_bytes: int) -> None:
@@ -117,9 +115,9 @@ class Segment:
             self.unindexed_bytes = self.size - self.index.last_position
 
     def may_be_padded(self, index_bytes: int) -> bool:
-        """Whether an index nobody has looked at has the size of one that was never trimmed. Raises OSError.
+        """Whether an index that is not loaded has the size of one that was never trimmed. Raises OSError.
 
-        Two stats: a trimmed index has at most an entry for each batch, so only a full one can be mistaken for it.
+        Costs two stats. A trimmed index has at most one entry per batch, so only a full one can be mistaken.
         """
         if self._loaded:
             return False
@@ -161,7 +159,7 @@ class Segment:
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base
 
     def rebuild(self, interval_bytes: int) -> None:
-        """Make the indexes anew from the log's headers, as they would have been written: trimmed and synced."""
+        """Rebuild the indexes from the log's headers: trimmed and synced."""
         self._rebuilt = True
         self.start_rebuild()
         for position, header in batch_scan.headers(self.handle, 0, self.size):
@@ -169,16 +167,16 @@ class Segment:
             self.index_batch(position, header.size, last_offset, timestamp, interval_bytes)
         self.add_last_time()
         self.trim_indexes()
-        # Nothing else would sync the indexes of a segment below the recovery point.
+        # No flush syncs the indexes of a segment below the recovery point.
         self.index.handle.reopen().sync()
         self.times.handle.reopen().sync()
 
     def index_batch(
         self, position: int, size: int, last_offset: int, timestamp: int, interval_bytes: int, index_bytes: int = 0
     ) -> None:
-        """Note one batch that was written: its time, and an index entry when enough bytes came since the last.
+        """Note one batch that was written: its time, and an index entry when enough bytes followed the last entry.
 
-        `index_bytes` is the room to preallocate, 0 for as much as is used. Raises OSError, the entry not being made.
+        `index_bytes` is the size to preallocate, 0 for none. Raises OSError; the entry is then not added.
         """
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
@@ -193,7 +191,7 @@ class Segment:
                 entries_max=max(index_bytes // time_index.ENTRY_SIZE, self.times.count + 1),
             )
             self.unindexed_bytes = 0
-            # The time index keeps one entry for the segment's end.
+            # One entry of the time index is kept for the end of the segment.
             self.is_full = index_bytes > 0 and (
                 self.index.count >= index_bytes // offset_index.ENTRY_SIZE
                 or self.times.count >= index_bytes // time_index.ENTRY_SIZE - 1
@@ -201,7 +199,7 @@ class Segment:
         self.unindexed_bytes += size
 
     def add_last_time(self) -> None:
-        """Give the time index its last entry, so that it tells the largest timestamp; raises OSError."""
+        """Add the last entry of the time index, which is the largest timestamp; raises OSError."""
         self.times.append(self.max_timestamp, self.max_timestamp_offset, entries_max=self.times.count + 1)
 
     @property
@@ -210,57 +208,57 @@ class Segment:
         return self.index.is_preallocated or self.times.is_preallocated
 
     def trim_indexes(self) -> None:
-        """Cut the preallocated zeros off, before the segment counts as closed; raises OSError."""
+        """Trim the preallocated zeros, before the segment is closed; raises OSError."""
         self.index.trim()
         self.times.trim()
 
     def reserve(self, size: int) -> None:
-        """Take the disk's room for a log of `size` bytes, if it can be had; appending needs none of it.
+        """Reserve disk space for a log of `size` bytes, if possible; appends work without it.
 
-        Not as Apache Kafka does, which makes the file longer: a crash would leave zeros behind the records.
+        Unlike Apache Kafka, which makes the file longer: a crash would leave zeros behind the records.
         """
         with contextlib.suppress(OSError):
             self.file().reserve(size)
             self.is_reserved = True
 
     def give_back(self) -> None:
-        """Free what was reserved and not written to, before the segment counts as closed; raises OSError."""
+        """Free the reserved space that was not used, before the segment is closed; raises OSError."""
         if self.is_reserved:
             self.file().give_back()
             self.is_reserved = False
 
     def give_back_unknown(self) -> None:
-        """Free what an earlier process may have reserved; raises OSError."""
+        """Free the space that an earlier process may have reserved; raises OSError."""
         self.file().give_back()
 
     def find(self, offset: int, interval_bytes: int) -> tuple[int, int, int] | None:
         """(position, base offset, size) of the batch that holds `offset`, or of the first one after it.
 
-        An index that leads astray is rebuilt, once. Whether it does shows in what lies where it led: that the answer
-        holds `offset` needs no more proof, so the usual look-up pays nothing. Raises OSError.
+        A wrong index is rebuilt, once. The batch at the position that it gave reveals it; a result that holds `offset`
+        needs no further check, so the usual lookup costs nothing more. Raises OSError.
         """
         self.load(interval_bytes)
         # The lookup first: opening the index may close this file.
         position = self.index.lookup(offset)
         found = batch_scan.find_batch(self.file(), position, self.size, offset)
         if found is None or found[1] > offset:
-            astray = position > 0 and not self._leads_to(position, offset)
+            is_wrong = position > 0 and not self._leads_to(position, offset)
         else:
-            astray = found[0] - position > interval_bytes + SHORT_INDEX_BYTES or found[1] < self.base
-        if astray and not self._rebuilt:
+            is_wrong = found[0] - position > interval_bytes + SHORT_INDEX_BYTES or found[1] < self.base
+        if is_wrong and not self._rebuilt:
             self.rebuild(interval_bytes)
             return self.find(offset, interval_bytes)
         return found
 
     def _leads_to(self, position: int, offset: int) -> bool:
-        """Whether a batch lies at `position` that does not begin after `offset`: so none before it holds that."""
+        """Whether the batch at `position` begins at or before `offset`: then no batch before it holds `offset`."""
         first = next(batch_scan.headers(self.handle, position, self.size), None)
         return first is not None and self.base <= first[1].base_offset <= offset
 
     def position_of_time(self, timestamp: int, interval_bytes: int) -> int:
-        """A position before which no record is of `timestamp` (ms) or later. Raises OSError.
+        """A position before which no record has `timestamp` (ms) or a later one. Raises OSError.
 
-        The entry is believed when the batch that it names has its time; else the indexes are rebuilt, once.
+        An index entry is trusted when its batch has its timestamp; else the indexes are rebuilt, once.
         """
         self.load(interval_bytes)
         entry = self.times.lookup(timestamp)
@@ -285,18 +283,18 @@ class Segment:
         return self.first_timestamp
 
     def creation_ms(self, disk: Disk) -> int:
-        """When the file was made, as far as is known: a reopened one counts from its last change."""
+        """When the file was created, as far as known: for a reopened file, its last change."""
         if self.created_ms == 0:
             self.created_ms = disk.modified_ms(self.handle.path)
         return self.created_ms
 
     def largest_timestamp(self, interval_bytes: int, disk: Disk) -> int:
-        """What counts as the segment's age: its largest timestamp, or the file's own time when it has none."""
+        """The timestamp for the segment's age: its largest one, or the file's modification time when it has none."""
         self.load(interval_bytes)
         return self.max_timestamp if self.max_timestamp >= 0 else disk.modified_ms(self.handle.path)
 
     def truncate_to(self, offset: int, interval_bytes: int) -> int:
-        """Cut before the batch that holds `offset`; the offset at which the segment ends then. Raises OSError."""
+        """Truncate before the batch that holds `offset`; the new end offset of the segment. Raises OSError."""
         found = self.find(offset, interval_bytes)
         if found is None:
             position, end_offset = self.size, offset
@@ -310,22 +308,22 @@ class Segment:
         self._recount()
         return end_offset
 
-    def condemn(self, suffix: str = names.DELETED, *, on_renamed: Callable[[str], None]) -> None:
-        """Give every file the suffix of what is to be removed; open ones stay readable to those who pin them."""
+    def mark_deleted(self, *, on_renamed: Callable[[str], None]) -> None:
+        """Rename every file to `.deleted`, calling `on_renamed` with each new path; pinned files stay readable."""
         disk = self.handle.files.disk
         for handle in [*self.handles(), self.transactions.handle]:
             if disk.exists(handle.path):
-                disk.rename(handle.path, handle.path + suffix)
-                on_renamed(handle.path + suffix)
-            handle.condemn()
+                disk.rename(handle.path, handle.path + names.DELETED)
+                on_renamed(handle.path + names.DELETED)
+            handle.retire()
 
-    def release(self) -> None:
-        """Close every file, pinned ones with their last pin."""
+    def close(self) -> None:
+        """Close every file, pinned ones at their last unpin."""
         for handle in [*self.handles(), self.transactions.handle]:
-            handle.condemn()
+            handle.retire()
 
     def _recount(self) -> None:
-        """After a cut: the largest timestamp and the bytes since the last index entry, from the index on."""
+        """After a truncation: find the largest timestamp and the bytes since the last index entry."""
         self.max_timestamp, self.max_timestamp_offset = self.times.last_timestamp, self.times.last_offset
         start = self.index.last_position
         for _, header in batch_scan.headers(self.handle, start, self.size):
@@ -337,11 +335,11 @@ class Segment:
 
 
 def _remove(disk: Disk, path: str) -> None:
-    """Remove what a failed creation made. When not even a log can be removed, whatever the reason, nothing may be
-    written any more: a start would take it for the end of the segment before, and cut what was appended there since.
+    """Remove a file of a failed creation. When a log cannot be removed, whatever the reason, no more may be written:
+    the next start would take the previous segment to end there, and truncate later appends to it.
     """
     try:
         disk.remove(path)
     except OSError as error:
         if path.endswith(names.LOG):
-            raise OSError(errno.EIO, f"{error.strerror}: a segment that could not be made is left", path) from error
+            raise OSError(errno.EIO, f"{error.strerror}: an incomplete new segment is left", path) from error

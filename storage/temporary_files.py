@@ -1,9 +1,10 @@
-"""What an interrupted deletion or compaction leaves in a partition's directory, and what becomes of it.
+"""Temporary files that an interrupted deletion or compaction left in a partition's directory.
 
-`.deleted` files are past use. `.cleaned` ones were never finished; while one is left, a `.swap` at or after it belongs
-to the same swap, had not come into force, and goes too. Any other `.swap` is a finished compaction: it is put in
-place, and what lies between the first of them and the end of the last is removed. That is what Apache Kafka does, and
-`compaction.swap` is where the order comes from. A crash in here is recovered from by doing it again.
+`.deleted` files are removed. `.cleaned` files are of an unfinished compaction and removed; while one exists, a `.swap`
+file at or after it belongs to the same unfinished swap and is removed, too. Any other `.swap` file is of a finished
+compaction: it gets its name, and the segments between the first `.swap` file and the end of the last are removed.
+Apache Kafka does the same, and `compaction.segment_replacement` has the order. After a crash in here the next start
+repeats it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from sordini.storage import batch_scan, names
 from sordini.storage.disk import Disk
 
 
-def clear_leftovers(disk: Disk, directory: str) -> list[str]:
-    """Finish what was interrupted; the file names that remain, sorted. Raises OSError."""
+def complete_interrupted(disk: Disk, directory: str) -> list[str]:
+    """Complete or undo what was interrupted; the file names that remain, sorted. Raises OSError."""
     file_names = disk.list_directory(directory)
     if not any(name.endswith((names.DELETED, names.CLEANED, names.SWAP)) for name in file_names):
         return _without_orphans(disk, directory, file_names)
@@ -24,12 +25,12 @@ def clear_leftovers(disk: Disk, directory: str) -> list[str]:
 
 
 def _undo_unfinished(disk: Disk, directory: str, file_names: list[str]) -> list[str]:
-    """Remove what never came into force; the `.swap` files that did, sorted."""
+    """Remove the files of unfinished swaps; the `.swap` files of finished compactions, sorted."""
     cleaned = [name for name in file_names if name.endswith(names.CLEANED)]
     swaps = [name for name in file_names if name.endswith(names.SWAP)]
     first_cleaned = min(map(_base_of, cleaned), default=None)
     valid = [name for name in swaps if first_cleaned is None or _base_of(name) < first_cleaned]
-    # The first `.cleaned` goes last: it is what says that the others are unfinished.
+    # The first `.cleaned` is removed last: it marks the others as unfinished.
     for name in [*sorted(set(swaps) - set(valid), reverse=True), *reversed(cleaned)]:
         disk.remove(f"{directory}/{name}")
     for name in file_names:
@@ -39,7 +40,7 @@ def _undo_unfinished(disk: Disk, directory: str, file_names: list[str]) -> list[
 
 
 def _complete(disk: Disk, directory: str, swaps: list[str]) -> None:
-    """Put finished segments in place. An index without its log is of a segment whose log has its name already."""
+    """Put finished segments in place. An index without its log is of a segment whose log was renamed already."""
     logs = [name for name in swaps if name.endswith(names.LOG + names.SWAP)]
     if logs:
         start = _base_of(logs[0])
@@ -50,7 +51,7 @@ def _complete(disk: Disk, directory: str, swaps: list[str]) -> None:
             if f".{suffix}" not in names.SEGMENT_SUFFIXES or not stem.isdigit():
                 continue
             base = int(stem)
-            # The log of the same name goes by the rename, its indexes now: not each has a new one.
+            # A rename replaces the log of the same name; its indexes are removed, as not each has a new one.
             if start <= base < end or (base in bases and f".{suffix}" != names.LOG):
                 disk.remove(f"{directory}/{name}")
     for name in sorted(swaps, key=lambda name: (_base_of(name), names.LOG not in name)):
@@ -70,7 +71,7 @@ def _end_offset(disk: Disk, path: str, base: int) -> int:
 
 
 def _base_of(name: str) -> int:
-    """The offset that a file is named by; -1 for a name without one."""
+    """The offset in a file's name; -1 for a name without one."""
     stem = name.partition(".")[0]
     return int(stem) if stem.isdigit() else -1
 

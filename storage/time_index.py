@@ -1,4 +1,4 @@
-"""A segment's `.timeindex`: from a time to an offset near the first record of that time.
+"""A segment's `.timeindex`: maps a timestamp to an offset near the first record of that time.
 
     0  int64  ms, the largest timestamp in the segment so far
     8  int32  offset of the batch that has it (its last record), less the segment's base offset
@@ -74,13 +74,13 @@ class TimeIndex:
         return self._entry(found - 1) if found else None
 
     def trim(self) -> None:
-        """Cut the preallocated zeros off."""
+        """Trim the preallocated zeros."""
         self.handle.reopen().truncate(self.count * ENTRY_SIZE)
         self.is_preallocated = False
 
     def clear(self) -> None:
-        """Forget every entry, to be rebuilt and then trimmed. Old bytes stay till then: a file that is cut to
-        nothing and written again is forced to the disk by ext4 when it is closed.
+        """Forget every entry, before a rebuild, which trims. Old bytes stay until then: ext4 syncs a file at its close
+        when it was truncated to 0 and written again.
         """
         self.count, self.last_timestamp, self.last_offset = 0, NO_TIMESTAMP, self._base
         self.handle.reopen(create=True)

@@ -1,4 +1,4 @@
-"""A segment's `.txnindex`: the transactions that were aborted in it, in the order of their markers.
+"""A segment's `.txnindex`: the aborted transactions whose markers it holds, in the order of the markers.
 
      0  int16  version, 0
      2  int64  producer id
@@ -6,8 +6,8 @@
     18  int64  offset of its abort marker
     26  int64  last stable offset after the abort
 
-All offsets are absolute. Apache Kafka's exists only when a transaction was aborted in the segment; `aborts` says when
-an empty one is made.
+All offsets are absolute. Apache Kafka creates the file with the first aborted transaction; `aborted_transactions` says
+when an empty one is created here.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class TransactionIndex:
         self.handle = handle
         self.exists = exists
         self.is_checked = False
-        """Whether it is known to be what the segment's markers say."""
+        """Whether it has been checked against the segment."""
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """Add an entry, making the file if this is the first; raises OSError."""
+        """Add an entry, creating the file for the first; raises OSError."""
         file = self.handle.reopen(create=True)
         self.exists = True
         entry = _ENTRY.pack(VERSION, *aborted)
@@ -43,12 +43,12 @@ class TransactionIndex:
             raise OSError(errno.ENOSPC, "a short write", self.handle.path)
 
     def create(self) -> None:
-        """Make the file, if it is not there; raises OSError."""
+        """Create the file, if it does not exist; raises OSError."""
         self.handle.reopen(create=True)
         self.exists = True
 
     def is_plausible(self, base: int, end_offset: int) -> bool:
-        """Whether it may be the index of a segment of these offsets: whole, and its markers in it and rising."""
+        """Whether it may be the index of a segment of these offsets: whole entries, rising markers in that range."""
         file = self.handle.reopen()
         size = file.size()
         if size % _ENTRY.size:
@@ -62,7 +62,7 @@ class TransactionIndex:
         return True
 
     def entries(self) -> list[AbortedTransaction]:
-        """All entries; a torn last one is left out."""
+        """All entries, without a torn last one."""
         if not self.exists:
             return []
         file = self.handle.reopen()
@@ -76,7 +76,7 @@ class TransactionIndex:
             self.handle.reopen().truncate(kept * _ENTRY.size)
 
     def clear(self) -> None:
-        """Forget every entry, to be rebuilt."""
+        """Remove every entry, before a rebuild."""
         self.is_checked = True
         if self.exists:
             self.handle.reopen().truncate(0)

@@ -76,7 +76,7 @@ class CleanerLog:
             first_dirty=part.first_dirty_offset,
         )
 
-    def thrown_away(self, log: Log, reason: str) -> None:
+    def discarded(self, log: Log, reason: str) -> None:
         self._lines.info("cleaning discarded", partition=str(log.topic_partition), reason=reason)
 
     def failed(self, log: Log, reason: str) -> None:

@@ -168,6 +168,7 @@ def open_logs(
 
     logs.on_finding = log_finding
     logs.on_space(*_room_lines(log))
+    logs.on_event(log.info)
     for finding in logs.open(ports.clock.now_ms()):
         log.warning("log recovery finding", finding=finding)
     return logs

@@ -1,10 +1,10 @@
-"""The process in which logs are compacted: a task a line in, an answer a line out, until its input ends.
+"""The child process that compacts logs: one task per input line, one result per output line, until its input ends.
 
     in    a task as JSON (`CleaningTask.as_json`)
     out   {"result": ...} (`CleaningResult.as_json`) or {"error": "...", "kind": "damage", "full", "io" or "bug"}
 
-Judging records is work for a processor, so it must not be done beside the event loop. This is the one place below the
-broker that reads a clock: a process of its own has no other to take it from.
+Compaction is CPU-bound, so it must not share a process with the event loop. This is the only module below the broker
+that reads a clock: no other process hands it one.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class SystemClock:
 
 
 def answer(disk: SystemDisk, clock: SystemClock, line: str) -> dict[str, Any]:
-    """Carry out the task of one line."""
+    """Run the task of one line."""
     try:
         return {"result": clean(disk, CleaningTask.from_json(json.loads(line)), clock).as_json()}
     except DamagedSegment as error:
         return {"error": str(error), "kind": "damage"}
     except OSError as error:
         return {"error": str(error), "kind": "full" if error.errno in PASSING else "io"}
-    except Exception:  # noqa: BLE001 - the broker, which can log it, is to be told whatever it was.
+    except Exception:  # noqa: BLE001 - the broker logs it, whatever it is.
         return {"error": traceback.format_exc(), "kind": "bug"}
 
 
-def _listen(lines: SimpleQueue[str]) -> None:
-    """Take tasks in, and end the process with its input, also in the middle of a task: the broker has gone.
+def _read_tasks(lines: SimpleQueue[str]) -> None:
+    """Queue tasks, and exit at the end of input, also in the middle of a task: the broker has exited.
 
-    It may be started again at once, and nobody else may then be at work in its directories.
+    A restarted broker must not meet another process that works in its directories.
     """
     for line in sys.stdin:
         lines.put(line)
@@ -60,17 +60,17 @@ def _listen(lines: SimpleQueue[str]) -> None:
 
 
 def main() -> None:
-    # A key pressed at the broker's terminal is the broker's business, which then ends this process in its own way.
+    # The broker handles Ctrl-C at its terminal, and then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What is made here by the million has no cycles.
+    # The millions of objects made here have no cycles.
     gc.disable()
     disk = SystemDisk()
     clock = SystemClock()
     lines: SimpleQueue[str] = SimpleQueue()
-    threading.Thread(target=_listen, args=(lines,), daemon=True).start()
+    threading.Thread(target=_read_tasks, args=(lines,), daemon=True).start()
     while True:
         line = lines.get()
-        print(json.dumps(answer(disk, clock, line)), flush=True)  # noqa: T201 - the answer is its output.
+        print(json.dumps(answer(disk, clock, line)), flush=True)  # noqa: T201 - the result is its output.
 
 
 if __name__ == "__main__":

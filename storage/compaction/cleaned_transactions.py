@@ -1,7 +1,7 @@
-"""Which batches belong to aborted transactions, and which markers have outlived their transactions' records.
+"""Which batches belong to aborted transactions, and which markers have no batches of their transaction left.
 
-What was aborted is told by the `.txnindex` files, those of later segments too: a transaction may end long after the
-segment in which it began. The walk notes which transactions still have batches; only a marker without any may go.
+The `.txnindex` files list the aborted transactions, those of later segments included: a transaction may end long after
+the segment in which it began. A pass notes which transactions still have batches; only markers without any are removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sordini.storage.txn_index import TransactionIndex
 
 
 def aborted_from(disk: Disk, directory: str, base: int) -> list[AbortedTransaction]:
-    """Every transaction that a segment from `base` on says was aborted, by first offset; raises OSError."""
+    """Every aborted transaction in the indexes of segments from `base` on, by first offset; raises OSError."""
     found: list[AbortedTransaction] = []
     files = OpenFiles(disk, limit=1)
     for name in disk.list_directory(directory):
@@ -31,18 +31,18 @@ def aborted_from(disk: Disk, directory: str, base: int) -> list[AbortedTransacti
     return sorted(found, key=lambda aborted: aborted.first_offset)
 
 
-class Transactions:
-    """The transactions of one walk over the log, from its oldest batch on."""
+class CleanedTransactions:
+    """The transactions of one pass over the log, from its oldest batch on."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._aborted: dict[int, deque[AbortedTransaction]] = defaultdict(deque)
-        """By producer, oldest first; one that ended before where the walk is has gone."""
+        """By producer, oldest first, without those that ended before the current offset."""
         for transaction in aborted:
             self._aborted[transaction.producer_id].append(transaction)
         self._seen_aborted: set[int] = set()
-        """Producers with a batch of the aborted transaction that their queue begins with."""
+        """Producers with a batch of the first aborted transaction in their queue."""
         self._seen_committed: set[int] = set()
-        """Producers with a batch of a transaction that was not aborted, whose marker is still to come."""
+        """Producers with a batch of a transaction that was not aborted, before its marker."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """Note a data batch: whether it is part of an aborted transaction."""
@@ -55,9 +55,9 @@ class Transactions:
         return False
 
     def end(self, header: BatchHeader, batch: memoryview) -> tuple[bool, AbortedTransaction | None]:
-        """Note a control batch: whether it has outlived its transaction, and what it aborted of what is still there.
+        """Note a control batch: whether its transaction has no batches left, and the aborted transaction that has.
 
-        An empty control batch says nothing any more. What is not an end of a transaction stays for ever. Raises
+        An empty control batch has no marker left. Control records that end no transaction are always retained. Raises
         BrokerError for a marker that cannot be read.
         """
         if header.record_count == 0:
@@ -74,7 +74,7 @@ class Transactions:
         if aborted is not None and aborted.last_offset == header.base_offset and producer_id in self._seen_aborted:
             self._seen_aborted.discard(producer_id)
             return False, aborted
-        # The index knows nothing of it: without records it may go, with some it is all that tells of the abort.
+        # It is not in the index: with records left, only the marker shows that they were aborted.
         is_needed = producer_id in self._seen_committed
         self._seen_committed.discard(producer_id)
         return not is_needed, None

@@ -1,12 +1,12 @@
-"""What a cleaning counts while it works."""
+"""The running figures of a cleaning (Apache Kafka's CleanerStats)."""
 
 from __future__ import annotations
 
 from sordini.storage.compaction.task import CleaningFigures
 
 
-class Tally:
-    """Running figures; `figures` gives them as the answer has them."""
+class CleanerStats:
+    """Counters; `figures` returns them for the result."""
 
     __slots__ = CleaningFigures._fields
 

@@ -1,4 +1,4 @@
-"""Which segments are written into one: small neighbours, as cleaning leaves them, become a segment of full size."""
+"""Which segments are copied into one: cleaning leaves small neighbours, which become a segment of full size."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from sordini.storage.compaction.task import CleaningTask, SegmentSpan
 from sordini.storage.segment import OFFSETS_MAX
 
 
-def grouped(task: CleaningTask, cleaned_to: int) -> list[tuple[SegmentSpan, ...]]:
+def group_segments(task: CleaningTask, cleaned_to: int) -> list[tuple[SegmentSpan, ...]]:
     """The segments with anything below `cleaned_to`, in order, each group small enough for one segment.
 
-    Small enough by the sizes before the cleaning, so that whatever stays fits; one that is too large is a group alone.
+    By the sizes before the cleaning, so that the copy fits; a segment that is too large is a group of its own.
     """
     groups: list[tuple[SegmentSpan, ...]] = []
     group: tuple[SegmentSpan, ...] = ()
@@ -26,7 +26,7 @@ def grouped(task: CleaningTask, cleaned_to: int) -> list[tuple[SegmentSpan, ...]
 
 def _fit(task: CleaningTask, group: tuple[SegmentSpan, ...]) -> bool:
     size = sum(span.size for span in group)
-    # An entry comes when more than the interval was written since the last; the time index has one more at its end.
+    # An entry is added when more than the interval was written since the last; the time index has one more at its end.
     entries = size // (task.index_interval_bytes + 1)
     return (
         size <= task.segment_bytes

@@ -1,11 +1,11 @@
 """Which record of the dirty part is the newest of its key.
 
 The keys are exact: two that differ are never taken for one (Apache Kafka compares their MD5 sums). A key longer than
-`KEY_BYTES_MAX` is stood for by a BLAKE2b digest of one byte more, so that no key can pass for another's digest.
+`KEY_BYTES_MAX` is replaced by a BLAKE2b digest of one byte more, so that no key can equal another's digest.
 
-Records are numbered as they come, and a key's number is its newest record's. When all are noted, those numbers become a
-row of flags, so that the second walk asks for a batch's flags and need not read its keys again: a look into a large
-dictionary costs more, in misses of the processor's caches, than everything else that is done with a record.
+Records are numbered in their order, and a key's number is its newest record's. When all are added, the numbers become
+an array of flags: the second pass reads a batch's flags instead of its keys, because a lookup in a large dictionary
+costs more, in cache misses, than all other work on a record.
 
 What is counted against the bound is what all this takes in this process. For an entry: a bytes object (33 bytes and
 the key, rounded up to 16), a number (32) and its share of the dictionary's table (30 to 60); that is 110 to 140 bytes
@@ -51,11 +51,11 @@ class OffsetMap:
 
     def __init__(self, bytes_max: int) -> None:
         self.tombstoned: set[int] = set()
-        """The batches, by last offset, in which there is a tombstone."""
+        """The batches with a tombstone, by last offset."""
         self._newest: dict[bytes, int] = {}
         self._records = 0
         self._stays: bytearray | None = None
-        """One for each record: whether it is its key's newest. Made when it is first asked for."""
+        """One for each record: whether it is its key's newest. Computed at its first use."""
         self._batches = array("q")
         """The batches' last offsets, which no cleaning changes."""
         self._firsts = array("q")
@@ -64,7 +64,7 @@ class OffsetMap:
         self._object_bytes = 0
         self._has_digests = False
         self._checked_records = 0
-        """Up to so many records there is room: it need not be looked at for every small batch."""
+        """The bound is checked to hold up to this number of records, so that small batches need no check."""
 
     def __len__(self) -> int:
         return len(self._newest)
@@ -75,9 +75,9 @@ class OffsetMap:
         return self._bytes(0, 0) / self._bytes_max
 
     def has_room(self, records: int) -> bool:
-        """Whether a batch of so many would fit, if all keys were new and as long as those that are here.
+        """Whether a batch of this number of records fits, if all keys are new and of the average length so far.
 
-        An empty map has room for any batch: a round that cleans nothing would be repeated for ever.
+        An empty map has room for any batch: a round without progress would be repeated endlessly.
         """
         total = self._records + records
         if total <= self._checked_records:
@@ -85,7 +85,7 @@ class OffsetMap:
         entries = len(self._newest)
         if entries == 0:
             return True
-        # Some more are asked for at once, so that not every small batch has to ask.
+        # Check for some more records at once, so that not every small batch needs a check.
         ahead = records + min(entries // 8, _AHEAD_MAX)
         mean = self._object_bytes // entries
         if self._bytes(ahead, mean) <= self._bytes_max:
@@ -96,7 +96,7 @@ class OffsetMap:
     def add(self, keys: Sequence[Any], batch: int) -> None:
         """Note the keys of all records of the batch that ends at offset `batch`, the newest so far.
 
-        A key is bytes, or None: a record that has none is nobody's newest.
+        A key is bytes, or None for a record without a key.
         """
         first = self._records
         self._batches.append(batch)
@@ -113,14 +113,14 @@ class OffsetMap:
             keys = _shortened(keys)
         newest = self._newest
         before = len(newest)
-        # Nothing of Python's runs for each record: most of the time goes into the first touch of a key's place.
+        # No Python code runs per record: most of the time is the cache miss of each key's slot.
         newest.update(zip(keys, numbers, strict=True))
         if added := len(newest) - before:
             mean = min(sum(sizes) // len(sizes), DIGEST_BYTES)
             self._object_bytes += added * (mean + _OBJECT_BYTES + _ROUNDING_BYTES)
 
     def are_outdated(self, keys: Iterable[bytes]) -> list[bool]:
-        """For the key of each record that is older than what was mapped: whether there is a newer one."""
+        """For the keys of records older than the mapped part: whether there is a newer record."""
         if self._has_digests:
             keys = _shortened(keys)
         return list(map(self._newest.__contains__, keys))
@@ -160,7 +160,7 @@ def _shortened(keys: Iterable[bytes]) -> list[bytes]:
 
 
 def table_bytes(entries: int) -> int:
-    """What a dictionary of so many entries takes for itself: two thirds of a power of two are used."""
+    """The bytes of a dictionary's table for this number of entries: two thirds of a power of two are used."""
     size = 8
     while size * 2 // 3 < entries:
         size *= 2

@@ -1,6 +1,6 @@
-"""The first walk of a cleaning: over the dirty part, to learn which record of each key is the newest.
+"""The first pass of a cleaning: reads the dirty part and maps each key to its newest record.
 
-Records of aborted transactions do not count: an older record that was committed stays the newest of its key.
+Records of aborted transactions are ignored: an older, committed record stays the newest of its key.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader
 from sordini.protocol.records.batch_filter import expand, read_expanded
 from sordini.protocol.records.compression import NO_CODEC
 from sordini.protocol.records.legacy import read_any
-from sordini.storage.compaction.cleaned_transactions import Transactions
-from sordini.storage.compaction.cleaner_stats import Tally
+from sordini.storage.compaction.cleaned_transactions import CleanedTransactions
+from sordini.storage.compaction.cleaner_stats import CleanerStats
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.offset_map import OffsetMap
-from sordini.storage.compaction.segment_reading import Source, batches
+from sordini.storage.compaction.segment_reading import SegmentSource, batches
 from sordini.storage.compaction.task import CleaningTask
 
 _key_of = attrgetter("key")
@@ -27,14 +27,20 @@ _value_of = attrgetter("value")
 
 
 def first_dirty_offset(task: CleaningTask) -> int:
-    """From where on nothing was cleaned before."""
+    """The first offset that no earlier cleaning covered."""
     return max(task.first_dirty_offset, task.log_start_offset)
 
 
-def map_dirty(source: Source, task: CleaningTask, transactions: Transactions, offsets: OffsetMap, tally: Tally) -> int:
-    """Fill the map from the dirty part, as far as it has room; the offset up to which the log may now be cleaned.
+def build_offset_map(
+    source: SegmentSource,
+    task: CleaningTask,
+    transactions: CleanedTransactions,
+    offsets: OffsetMap,
+    stats: CleanerStats,
+) -> int:
+    """Fill the map from the dirty part, up to its bound; the offset up to which the log may now be cleaned.
 
-    It ends between two batches. Raises DamagedSegment and OSError.
+    That is the border of two batches. Raises DamagedSegment and OSError.
     """
     first_dirty = cleaned_to = first_dirty_offset(task)
     for span in task.segments:
@@ -51,19 +57,19 @@ def map_dirty(source: Source, task: CleaningTask, transactions: Transactions, of
                 raise DamagedSegment(source.path(span), position, str(error)) from error
             if records:
                 if not offsets.has_room(len(records)):
-                    tally.map_fullness = 1.0
+                    stats.map_fullness = 1.0
                     return cleaned_to
-                _note(records, header.last_offset, offsets, tally)
-            tally.bytes_mapped += header.size
+                _note(records, header.last_offset, offsets, stats)
+            stats.bytes_mapped += header.size
             cleaned_to = header.next_offset
-        # What follows the last batch went in an earlier cleaning.
+        # An earlier cleaning removed what followed the last batch.
         cleaned_to = min(span.end_offset, max(cleaned_to, task.uncleanable_offset))
-    tally.map_fullness = min(offsets.fullness, 1.0)
+    stats.map_fullness = min(offsets.fullness, 1.0)
     return cleaned_to
 
 
-def _records(header: BatchHeader, batch: memoryview, transactions: Transactions) -> Sequence[Any]:
-    """The records of a batch, if they count; each has `key` and `value`."""
+def _records(header: BatchHeader, batch: memoryview, transactions: CleanedTransactions) -> Sequence[Any]:
+    """The committed records of a batch; each has `key` and `value`."""
     if header.is_control or header.record_count == 0:
         return []
     if header.is_transactional and transactions.is_aborted(header):
@@ -77,10 +83,10 @@ def _records(header: BatchHeader, batch: memoryview, transactions: Transactions)
     return read_expanded(expand(batch, header), header)
 
 
-def _note(records: Sequence[Any], batch: int, offsets: OffsetMap, tally: Tally) -> None:
+def _note(records: Sequence[Any], batch: int, offsets: OffsetMap, stats: CleanerStats) -> None:
     keys = list(map(_key_of, records))
     offsets.add(keys, batch)
     if None in map(_value_of, records):
         offsets.tombstoned.add(batch)
-    tally.records_mapped += len(keys)
-    tally.keyless_dropped += keys.count(None) if None in keys else 0
+    stats.records_mapped += len(keys)
+    stats.keyless_dropped += keys.count(None) if None in keys else 0

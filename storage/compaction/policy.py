@@ -1,14 +1,14 @@
 """Which log is compacted next, and which part of it. Pure: sizes, times and offsets are arguments.
 
-A log is a clean part, a dirty part behind it, and a part that may not be touched yet:
+A log has a clean part, a dirty part after it, and a part that may not be cleaned yet:
 
     log start        first dirty offset      first uncleanable segment      log end
         |--- clean ---------|--- dirty -------------|--- active, unstable, young ---|
 
 The dirty share of the first two, in bytes of whole segments, is the dirty ratio. The log with the highest is cleaned
 first, if its ratio is above `min.cleanable.dirty.ratio`, or if its dirty part holds a record older than
-`max.compaction.lag.ms` (KIP-354). The rules are Apache Kafka's, with one of our own: what is not on the disk yet
-waits, so that a replacement never knows of more than its surroundings after a power failure.
+`max.compaction.lag.ms` (KIP-354). The rules are Apache Kafka's, and one more: unsynced records are not cleaned, so that
+after a power failure no replacement reflects records that the rest of the log has lost.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class CleanerConfig(NamedTuple):
 
 
 class LogFacts(NamedTuple):
-    """What decides about one log, at one moment."""
+    """The facts about one log, at one moment."""
 
     segments: Sequence[SegmentSpan]
-    """The closed segments, oldest first; none means that there is nothing to clean."""
+    """The closed segments, oldest first; without any there is nothing to clean."""
     checkpoint: int | None
     """The first dirty offset, as the last cleaning left it."""
     log_start_offset: int
@@ -52,7 +52,7 @@ class LogFacts(NamedTuple):
     recovery_point: int
     """Below it everything is on the disk."""
     first_times: Sequence[int] = ()
-    """ms: the time of each closed segment's first batch, -1 for none; asked for where `needs_first_times` says so."""
+    """ms: the time of each closed segment's first batch, -1 for none; needed where `needs_first_times` says so."""
 
 
 class Cleanable(NamedTuple):
@@ -65,7 +65,7 @@ class Cleanable(NamedTuple):
     is_overdue: bool
     """A dirty record is older than `max.compaction.lag.ms`."""
     was_reset: bool
-    """The checkpoint lay outside the log, so that the whole log counts as dirty."""
+    """The checkpoint was outside the log, so the whole log is dirty."""
 
     @property
     def ratio(self) -> float:
@@ -74,23 +74,23 @@ class Cleanable(NamedTuple):
         return self.dirty_bytes / total_bytes if total_bytes else 0.0
 
     def is_due(self, config: LogConfig) -> bool:
-        """Whether it is worth the work."""
+        """Whether it is to be cleaned now."""
         if self.is_overdue and self.dirty_bytes > 0:
             return True
         return self.ratio > config.min_cleanable_dirty_ratio
 
 
 def needs_largest_times(config: LogConfig) -> bool:
-    """Whether the verdict depends on `SegmentSpan.largest_timestamp`, which costs a look into an index."""
+    """Whether the decision depends on `SegmentSpan.largest_timestamp`, which reads an index."""
     return config.min_compaction_lag_ms > 0
 
 
 def needs_first_times(config: LogConfig, now_ms: int) -> bool:
-    """Whether the verdict depends on `LogFacts.first_times`, which cost a look into each dirty segment."""
+    """Whether the decision depends on `LogFacts.first_times`, which read each dirty segment."""
     return config.max_compaction_lag_ms < now_ms
 
 
-def judge(facts: LogFacts, config: LogConfig, now_ms: int) -> Cleanable:
+def find_cleanable(facts: LogFacts, config: LogConfig, now_ms: int) -> Cleanable:
     """The part of a log that may be cleaned, and whether that is urgent."""
     first_dirty, was_reset = _first_dirty_offset(facts)
     uncleanable = max(first_dirty, _uncleanable_offset(facts, first_dirty, config, now_ms))
@@ -105,14 +105,14 @@ def judge(facts: LogFacts, config: LogConfig, now_ms: int) -> Cleanable:
         if segment.end_offset > first_dirty:
             dirty_bytes += segment.size
     for number, first_time in enumerate(facts.first_times):
-        # Young segments count, too: one that may not be cleaned yet is as late as one that may.
+        # Segments that may not be cleaned yet count, too.
         if facts.segments[number].end_offset > first_dirty and first_time > 0:
             is_overdue = is_overdue or first_time < now_ms - config.max_compaction_lag_ms
     return Cleanable(first_dirty, uncleanable, clean_bytes, dirty_bytes, is_overdue, was_reset)
 
 
 def _first_dirty_offset(facts: LogFacts) -> tuple[int, bool]:
-    """Where the dirty part begins, and whether the checkpoint had to be given up for it."""
+    """Where the dirty part begins, and whether the checkpoint was discarded."""
     start, checkpoint = facts.log_start_offset, facts.checkpoint
     if checkpoint is None:
         return start, False
@@ -133,7 +133,7 @@ def _uncleanable_offset(facts: LogFacts, first_dirty: int, config: LogConfig, no
 
 
 def filthiest(candidates: Iterable[Cleanable]) -> int | None:
-    """The number of the dirtiest of the logs that are due; None when there is none."""
+    """The index of the dirtiest of the logs that are due; None when there is none."""
     ratios = [candidate.ratio for candidate in candidates]
     return ratios.index(max(ratios)) if ratios else None
 
@@ -147,7 +147,7 @@ def task_of(
     producers: Iterable[tuple[int, int, int]],
     now_ms: int,
 ) -> CleaningTask:
-    """What a worker is told. Threads share the broker's buffers and rate evenly."""
+    """The task for a worker. Threads share the broker's buffers and rate evenly."""
     threads = max(1, config.threads)
     return CleaningTask(
         directory=directory,
@@ -160,7 +160,7 @@ def task_of(
         segment_bytes=log_config.segment_bytes,
         segment_index_bytes=log_config.segment_index_bytes,
         index_interval_bytes=log_config.index_interval_bytes,
-        # Never less than a map that gets somewhere, whatever somebody wrote past us into the store.
+        # At least a map that makes progress, whatever value the coordination store holds.
         map_bytes=max(MIB, config.dedupe_buffer_bytes // threads),
         map_load_factor=config.load_factor,
         io_buffer_bytes=max(64 * 1024, config.io_buffer_bytes // threads // 2),
@@ -170,7 +170,7 @@ def task_of(
 
 
 def patience_s(task: CleaningTask) -> float:
-    """How long a worker may take before it counts as hung: generous, and in proportion to the bytes."""
+    """The seconds after which a worker is considered hung: generous, and in proportion to the bytes."""
     size = sum(segment.size for segment in task.segments)
     # Read for the map, read to be copied, and written.
     throttled = 3 * size / task.io_bytes_per_second if task.io_bytes_per_second > 0 else 0.0

@@ -1,19 +1,19 @@
-"""The second walk's judgement: what becomes of each batch below the offset that the map reached.
+"""The second pass of a cleaning: which records are retained, below the offset that the map reached.
 
-a record      stays when it is its key's newest. One without a key goes: a compacted log keeps by key
-a tombstone   stays until the batch's delete horizon (KIP-534): the first cleaning that finds the batch sets it, so
-              that every reader has `delete.retention.ms` to see the deletion; in the old formats until the segment
-              is so much older than the last one that was cleaned before
-aborted data  goes at once
-a marker      stays while a batch of its transaction does, then gets a delete horizon as a tombstone does
-a batch       that is empty goes, unless it holds the last sequence of a live producer, the epoch of one that has
-              nothing else in the log, or the last offset of what is cleaned; then its header stays
+a record      is retained when it is its key's newest; one without a key is removed
+a tombstone   is retained until the batch's delete horizon (KIP-534): the first cleaning that finds the batch sets it,
+              so that every reader has `delete.retention.ms` to see the deletion; in the old formats, until the segment
+              is that much older than the last one cleaned before
+aborted data  is removed at once
+a marker      is retained while a batch of its transaction is, then gets a delete horizon as a tombstone does
+a batch       without records is removed, unless it holds the last sequence of a live producer, the epoch of one that
+              has nothing else in the log, or the last offset of what is cleaned; then its header is retained
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress as picked
+from itertools import compress
 from operator import attrgetter, not_
 from typing import Any, NamedTuple
 
@@ -26,8 +26,8 @@ from sordini.protocol.records.batch_filter import (
     read_expanded,
 )
 from sordini.protocol.records.legacy import read_any, write_messages
-from sordini.storage.compaction.cleaned_transactions import Transactions
-from sordini.storage.compaction.cleaner_stats import Tally
+from sordini.storage.compaction.cleaned_transactions import CleanedTransactions
+from sordini.storage.compaction.cleaner_stats import CleanerStats
 from sordini.storage.compaction.offset_map import OffsetMap
 from sordini.storage.compaction.offset_map_builder import first_dirty_offset
 from sordini.storage.compaction.task import CleaningTask, SegmentSpan
@@ -39,21 +39,26 @@ _value_of = attrgetter("value")
 
 
 class Kept(NamedTuple):
-    """What goes into the new segment, and what its indexes need to know."""
+    """A retained batch, with the fields for the new segment's indexes."""
 
     data: Buffer
     last_offset: int
     max_timestamp: int
 
 
-class Sieve:
-    """One cleaning's judge; batches come in the order of the log."""
+class RecordFilter:
+    """The filter of one cleaning; batches come in the order of the log."""
 
     def __init__(
-        self, task: CleaningTask, cleaned_to: int, offsets: OffsetMap, transactions: Transactions, tally: Tally
+        self,
+        task: CleaningTask,
+        cleaned_to: int,
+        offsets: OffsetMap,
+        transactions: CleanedTransactions,
+        stats: CleanerStats,
     ) -> None:
         self.aborted: list[AbortedTransaction] = []
-        """Of the markers since the list was last emptied: those that a reader still has to be told of."""
+        """Aborted transactions with retained batches, of the markers since the list was last emptied."""
         self._now_ms = task.now_ms
         self._horizon_ms = task.now_ms + task.delete_retention_ms
         self._cleaned_to = cleaned_to
@@ -61,42 +66,42 @@ class Sieve:
         self._producers = {producer_id: (epoch, last) for producer_id, epoch, last in task.producers}
         self._offsets = offsets
         self._transactions = transactions
-        self._tally = tally
+        self._stats = stats
         cleaned = [span.modified_ms for span in task.segments if span.base < self._first_dirty]
         self._old_horizon_ms = cleaned[-1] - task.delete_retention_ms if cleaned else 0
         self._keeps_old_tombstones = True
-        self._room = 0
+        self._growth_max = 0
 
     def start_group(self, segments: Sequence[SegmentSpan]) -> None:
-        """A new segment is begun in place of these: what it may grow beyond them, which delete horizons make it."""
-        self._room = INT32_MAX - sum(span.size for span in segments)
+        """A new segment replaces these: bound its growth, which delete horizons may cause."""
+        self._growth_max = INT32_MAX - sum(span.size for span in segments)
 
     def start_segment(self, span: SegmentSpan) -> None:
         """The next batches are of this segment."""
         self._keeps_old_tombstones = span.modified_ms > self._old_horizon_ms
 
-    def sift(self, header: BatchHeader, batch: memoryview) -> Kept | None:
-        """What stays of a batch, `batch` itself if all of it does; None when nothing does. Raises BrokerError."""
+    def filter_batch(self, header: BatchHeader, batch: memoryview) -> Kept | None:
+        """The retained part of a batch, `batch` itself if that is all of it; None for nothing. Raises BrokerError."""
         if header.last_offset >= self._cleaned_to:
             return Kept(batch, header.last_offset, header.max_timestamp)
         if header.magic != CURRENT_MAGIC:
-            kept = self._sift_old(header, batch)
+            kept = self._filter_old(header, batch)
         elif header.is_control:
-            kept = self._sift_marker(header, batch)
+            kept = self._filter_marker(header, batch)
         else:
-            kept = self._sift_data(header, batch)
+            kept = self._filter_data(header, batch)
         if kept is not None:
             growth = len(kept.data) - len(batch)
-            if growth > self._room:
-                # Positions in the file would not fit the index. It may stay as it is till another cleaning.
+            if growth > self._growth_max:
+                # Positions in the file would not fit the index: the batch is unchanged until another cleaning.
                 return Kept(batch, header.last_offset, header.max_timestamp)
-            self._room -= growth
+            self._growth_max -= growth
         return kept
 
-    def _sift_data(self, header: BatchHeader, batch: memoryview) -> Kept | None:
+    def _filter_data(self, header: BatchHeader, batch: memoryview) -> Kept | None:
         count = header.record_count
         last_offset = header.last_offset
-        self._tally.records_read += count
+        self._stats.records_read += count
         if count == 0 or (header.is_transactional and self._transactions.is_aborted(header)):
             return self._emptied(header, batch)
         body = b""
@@ -116,7 +121,7 @@ class Sieve:
         if has_tombstones:
             keep, horizon_ms = self._without_tombstones(header, keep, values)
         kept = keep.count(1)
-        self._tally.records_kept += kept
+        self._stats.records_kept += kept
         if kept == 0:
             return self._emptied(header, batch)
         if kept == count and horizon_ms is None:
@@ -124,10 +129,10 @@ class Sieve:
         return _kept(batch_with_some_records(header, body or expand(batch, header), keep, horizon_ms))
 
     def _without_outdated(self, keys: list[Any]) -> bytearray:
-        """1 for each key of which the map knows no newer record, 0 for the others and for one that is None."""
+        """1 for each key without a newer record in the map, 0 for the others and for None."""
         keyless = keys.count(None)
         if keyless:
-            self._tally.keyless_dropped += keyless
+            self._stats.keyless_dropped += keyless
             named = self._offsets.are_outdated([key or b"" for key in keys])
             return bytearray(key is not None and not old for key, old in zip(keys, named, strict=True))
         return bytearray(map(not_, self._offsets.are_outdated(keys)))
@@ -135,33 +140,33 @@ class Sieve:
     def _without_tombstones(
         self, header: BatchHeader, keep: bytearray, values: list[Any]
     ) -> tuple[bytearray, int | None]:
-        """Drop tombstones whose time has come, or else say from when on those that stay may go, if nothing did yet."""
+        """Remove tombstones past their delete horizon; for a batch that has none yet, also the horizon to set."""
         horizon_ms = delete_horizon_ms(header)
-        staying = list(picked(values, keep)).count(None)
+        staying = list(compress(values, keep)).count(None)
         if horizon_ms is None:
             return keep, self._horizon_ms if staying else None
         if horizon_ms > self._now_ms:
             return keep, None
-        self._tally.tombstones_dropped += staying
+        self._stats.tombstones_dropped += staying
         return bytearray(stays and value is not None for stays, value in zip(keep, values, strict=True)), None
 
-    def _sift_marker(self, header: BatchHeader, batch: memoryview) -> Kept | None:
-        self._tally.records_read += header.record_count
+    def _filter_marker(self, header: BatchHeader, batch: memoryview) -> Kept | None:
+        self._stats.records_read += header.record_count
         has_outlived, aborted = self._transactions.end(header, batch)
         if aborted is not None:
             self.aborted.append(aborted)
         horizon_ms = delete_horizon_ms(header)
         if header.record_count == 0 or (has_outlived and horizon_ms is not None and horizon_ms <= self._now_ms):
-            self._tally.markers_dropped += header.record_count
+            self._stats.markers_dropped += header.record_count
             return self._emptied(header, batch)
-        self._tally.records_kept += header.record_count
+        self._stats.records_kept += header.record_count
         if has_outlived and horizon_ms is None:
             everything = b"\1" * header.record_count
             return _kept(batch_with_some_records(header, expand(batch, header), everything, self._horizon_ms))
         return Kept(batch, header.last_offset, header.max_timestamp)
 
     def _emptied(self, header: BatchHeader, batch: memoryview) -> Kept | None:
-        """What stays of a batch of which no record does."""
+        """The retained part of a batch without retained records."""
         if not self._must_stay(header):
             return None
         data = batch if header.record_count == 0 else batch_without_records(header)
@@ -178,20 +183,20 @@ class Sieve:
             return header.last_offset == last_offset
         return header.is_control and header.producer_epoch == epoch
 
-    def _sift_old(self, header: BatchHeader, batch: memoryview) -> Kept | None:
-        """A message of format 0 or 1, or a wrapper: it has no header that could stay without messages."""
+    def _filter_old(self, header: BatchHeader, batch: memoryview) -> Kept | None:
+        """A message of format 0 or 1, or a wrapper: without messages it has no header to retain."""
         records = read_any(batch, header)
         if header.last_offset >= self._first_dirty:
             keep = self._offsets.staying(header.last_offset, len(records))
         else:
             keep = self._without_outdated([record.key for record in records])
-        kept = list(picked(records, keep))
+        kept = list(compress(records, keep))
         if not self._keeps_old_tombstones:
             with_value = [record for record in kept if record.value is not None]
-            self._tally.tombstones_dropped += len(kept) - len(with_value)
+            self._stats.tombstones_dropped += len(kept) - len(with_value)
             kept = with_value
-        self._tally.records_read += len(records)
-        self._tally.records_kept += len(kept)
+        self._stats.records_read += len(records)
+        self._stats.records_kept += len(kept)
         if len(kept) == len(records) or (not kept and header.next_offset == self._cleaned_to):
             return Kept(batch, header.last_offset, header.max_timestamp)
         if not kept:

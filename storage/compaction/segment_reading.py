@@ -26,29 +26,29 @@ from sordini.protocol.records.legacy import message_header
 from sordini.storage import names
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.task import SegmentSpan
-from sordini.storage.compaction.throttler import Pace
+from sordini.storage.compaction.throttler import Throttler
 from sordini.storage.disk import Disk, File
 
 _PREFIX = struct.Struct(">8xi4xb")
 """Length and format: what an entry of every format begins with."""
 _PREFIX_SIZE = _PREFIX.size
 MARGIN_BYTES = 64
-"""So many bytes may be read past each batch: the compiled reader of records looks a little beyond their end."""
+"""Bytes that may be read past each batch: the compiled record reader reads slightly beyond the end."""
 
 
-class Source(NamedTuple):
-    """Where segments are read from, and how fast."""
+class SegmentSource(NamedTuple):
+    """The directory, buffer size and throttle for reading segments."""
 
     disk: Disk
     directory: str
     buffer_bytes: int
-    pace: Pace
+    throttler: Throttler
 
     def path(self, span: SegmentSpan) -> str:
         return f"{self.directory}/{names.file_name(span.base, names.LOG)}"
 
 
-def batches(source: Source, span: SegmentSpan) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def batches(source: SegmentSource, span: SegmentSpan) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """(position, header, bytes) of everything in a segment, checked against its CRC; `MARGIN_BYTES` follow in memory.
 
     Raises DamagedSegment, which names the file and the position, and OSError.
@@ -60,13 +60,13 @@ def batches(source: Source, span: SegmentSpan) -> Iterator[tuple[int, BatchHeade
         file.close()
 
 
-def _batches_in(source: Source, file: File, span: SegmentSpan) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def _batches_in(source: SegmentSource, file: File, span: SegmentSpan) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     end = span.size
     offset = span.base
     position = 0
-    wanted = source.buffer_bytes
+    window_bytes = source.buffer_bytes
     while position < end:
-        window, held = _window(source, file, position, min(wanted, end - position), end)
+        window, held = _window(source, file, position, min(window_bytes, end - position), end)
         size = _PREFIX_SIZE
         at = 0
         while held - at >= _PREFIX_SIZE:
@@ -79,11 +79,11 @@ def _batches_in(source: Source, file: File, span: SegmentSpan) -> Iterator[tuple
             batch = window[at : at + size]
             header = _header(batch, magic)
             if header is None:
-                raise DamagedSegment(file.path, position + at, f"no right batch in format {magic}")
-            # The one thing that decides and that no checksum covers.
+                raise DamagedSegment(file.path, position + at, f"no valid batch in format {magic}")
+            # The offset decides about records, and no checksum covers it.
             first, next_offset = header.base_offset, header.next_offset
             if not offset <= first < next_offset <= span.end_offset:
-                raise DamagedSegment(file.path, position + at, f"offset {first} where {offset} may come")
+                raise DamagedSegment(file.path, position + at, f"offset {first} where {offset} is the lowest possible")
             offset = next_offset
             yield position + at, header, batch
             at += size
@@ -91,23 +91,23 @@ def _batches_in(source: Source, file: File, span: SegmentSpan) -> Iterator[tuple
         if at == 0 and held == end - position:
             raise DamagedSegment(file.path, position, f"{held} bytes are no batch")
         position += at
-        # A batch may be larger than the window; its length lies in the file (see above), so it may be believed.
-        wanted = max(source.buffer_bytes, size + MARGIN_BYTES)
+        # A batch may be larger than the window; its length was checked against the file above.
+        window_bytes = max(source.buffer_bytes, size + MARGIN_BYTES)
 
 
-def _window(source: Source, file: File, position: int, size: int, end: int) -> tuple[memoryview, int]:
-    """Some bytes of the file, and how many of them may be used: behind those the margin is left."""
+def _window(source: SegmentSource, file: File, position: int, size: int, end: int) -> tuple[memoryview, int]:
+    """A window of the file, and how many of its bytes may be used: the margin follows them."""
     window = file.read_at(position, size)
     if len(window) < size:
         raise DamagedSegment(file.path, position + len(window), "the file ends early")
-    source.pace.note(size)
+    source.throttler.note(size)
     if position + size == end:
         return memoryview(b"".join((window, bytes(MARGIN_BYTES)))), size
     return memoryview(window), size - MARGIN_BYTES
 
 
 def _header(batch: memoryview, magic: int) -> BatchHeader | None:
-    """The header, or None when it cannot be one or the CRC is wrong."""
+    """The header, or None when it is implausible or the CRC is wrong."""
     if magic == CURRENT_MAGIC:
         if len(batch) < HEADER_SIZE:
             return None

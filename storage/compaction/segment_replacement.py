@@ -1,60 +1,76 @@
-"""Putting compacted segments in the place of those they were made from, so that a crash leaves the old or the new.
+"""Swapping compacted segments in for those they were made from, so that a crash leaves the old or the new.
 
     <base>.log.cleaned  ->  <base>.log.swap     one by one, from the last segment back to the first
-    the directory is synced                     from here on it is the new that a crash leaves
+    the directory is synced                     from here on a crash leaves the new segments
     old files           ->  ....deleted         the list of segments now has the new ones
     <base>.log.swap     ->  <base>.log          from the first segment on, each log before its indexes
 
-What a start makes of every state in between is in `leftovers`; Apache Kafka's rules are the same, which is why the
-order is this one: while a `.cleaned` is left, every `.swap` at or after it is thrown away; once none is, all segments
-between the first and the end of the last `.swap` go. Where a compacted segment ends before the last one that it
-stands for begins, that end would spare the last one; so an empty stand-in takes its name for the time of the swap.
+`temporary_files` recovers every state in between at the next start. Apache Kafka's rules are the same, hence the order:
+while a `.cleaned` file is left, every `.swap` file at or after it is removed; once none is, all segments between the
+first and the end of the last `.swap` are removed. Where a compacted segment ends before the base of the last segment
+that it replaces, that rule would spare the last one; so an empty stand-in has its name during the swap.
 
-Everything here is a few calls for each file, on the loop, but for the sync in the middle, which `LogCleaner` hands to
-a thread: a cut of the log meanwhile withdraws what is staged.
+Each step is a few calls per file, on the loop. The sync in between runs in a thread, and a truncation of the log
+meanwhile withdraws what is staged.
 """
 
 from __future__ import annotations
 
+import asyncio
 import struct
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from sordini.storage import batch_scan, names
 from sordini.storage.compaction.state import Staged
 from sordini.storage.compaction.task import CleaningResult, Replacement
 from sordini.storage.disk import Disk
+from sordini.storage.log_state import LogState
 from sordini.storage.segment import Segment
 
-if TYPE_CHECKING:
-    from sordini.storage.log import Log
-
 SEGMENTS_AT_ONCE = 16
-"""So many old segments, or those of one replacement, are swapped before the loop serves requests again."""
+"""How many old segments are swapped before the loop serves requests again; one replacement is never split."""
 _POSITION = struct.Struct(">4xi")
 
 
 class OutdatedResult(Exception):
-    """The log is no longer what the cleaning read, or the files are not what it said: the result is thrown away."""
+    """The log has changed since the cleaning read it, or the files do not match the result: the result is discarded."""
 
 
-def swap(log: Log, result: CleaningResult, now_ms: int) -> None:
-    """Put all replacements of a result in place at once. Slow for its sync.
+async def swap_in(log: LogState, result: CleaningResult, truncations: int, now_ms: Callable[[], int]) -> None:
+    """Put the replacements of a result in place, a few at a time, so that requests are served in between.
 
-    Raises OutdatedResult, the log being as it was, and StorageError or BrokerError.
+    `truncations` is the log's count when the cleaning began. Raises OutdatedResult, the remaining segments being as
+    they were, and StorageError or BrokerError.
     """
-    if result.replacements:
-        stage(log, result.replacements)
+    for replacements in portions(result):
+        ensure_unchanged(log, truncations)
+        stage(log, replacements)
         try:
-            log.home.disk.sync_directory(log.directory)
+            await log.log_dir.disk.offload(lambda: log.log_dir.disk.sync_directory(log.directory))
         except OSError as error:
-            raise log.home.fail(error) from error
-        finish(log, now_ms)
-    log.compaction.first_dirty_offset = result.cleaned_to
+            if log.is_closed:
+                raise OutdatedResult("the log was closed") from error
+            raise log.log_dir.take_offline(error) from error
+        ensure_unchanged(log, truncations)
+        _finish(log, now_ms())
+        await asyncio.sleep(0)
+    ensure_unchanged(log, truncations)
+    log.compaction.cleaned_to(result.cleaned_to)
+
+
+def ensure_unchanged(log: LogState, truncations: int) -> None:
+    """Raise OutdatedResult when the log has changed so that a cleaning's result must be discarded."""
+    if log.is_closed:
+        raise OutdatedResult("the log was closed or deleted")
+    if log.truncations != truncations:
+        raise OutdatedResult("the log was truncated")
+    if not log.config.cleanup_compact:
+        raise OutdatedResult("the topic is not compacted any more")
+    log.log_dir.ensure_online()
 
 
 def portions(result: CleaningResult) -> Iterator[tuple[Replacement, ...]]:
-    """The replacements in parts that may be swapped one after the other, oldest first."""
+    """The replacements in portions that are swapped one after the other, oldest first."""
     portion: list[Replacement] = []
     count = 0
     for made in result.replacements:
@@ -67,14 +83,14 @@ def portions(result: CleaningResult) -> Iterator[tuple[Replacement, ...]]:
         yield tuple(portion)
 
 
-def stage(log: Log, replacements: tuple[Replacement, ...]) -> None:
-    """Name the new files `.swap`, the last segment's first. On an error the log is as it was, for `discard` to tidy.
+def stage(log: LogState, replacements: tuple[Replacement, ...]) -> None:
+    """Name the new files `.swap`, the last segment's first. On an error the log is unchanged; `discard` cleans up.
 
     Raises OutdatedResult, StorageError or BrokerError.
     """
-    log.home.check()
+    log.log_dir.ensure_online()
     _check(log, replacements)
-    disk, directory = log.home.disk, log.directory
+    disk, directory = log.log_dir.disk, log.directory
     try:
         present = set(disk.list_directory(directory))
         _check_files(disk, directory, replacements, present)
@@ -84,7 +100,7 @@ def stage(log: Log, replacements: tuple[Replacement, ...]) -> None:
             bases.add(placeholder)
         for name in present:
             if name.endswith(names.CLEANED) and _base_of(name) not in bases and _base_of(name) <= max(bases):
-                # Left by a cleaning that was given up: a crash would be taken for one before the swap.
+                # Left by a failed cleaning: after a crash it would make the next start undo this swap.
                 disk.remove(f"{directory}/{name}")
         for base in sorted(bases, reverse=True):
             for suffix in reversed(names.SEGMENT_SUFFIXES):
@@ -92,24 +108,23 @@ def stage(log: Log, replacements: tuple[Replacement, ...]) -> None:
                 if f"{name}{names.CLEANED}" in present or (base == placeholder and suffix in _ALWAYS):
                     disk.rename(f"{directory}/{name}{names.CLEANED}", f"{directory}/{name}{names.SWAP}")
     except OSError as error:
-        raise log.home.wrong(error) from error
-    log.compaction.staged = Staged(replacements, placeholder)
+        raise log.log_dir.classify(error) from error
+    log.compaction.stage(Staged(replacements, placeholder))
 
 
-def finish(log: Log, now_ms: int) -> None:
-    """Put what is staged, and whose names are on the disk, in place.
+def _finish(log: LogState, now_ms: int) -> None:
+    """Put staged replacements, whose names are on the disk, in place.
 
-    Raises StorageError: a swap that stops half-way can only be completed by the next start.
+    Raises StorageError: only the next start can complete a swap that failed half-way.
     """
-    staged = log.compaction.staged
+    staged = log.compaction.take_staged()
     assert staged is not None, "nothing is staged"
-    log.compaction.staged = None
-    disk, directory = log.home.disk, log.directory
+    disk, directory = log.log_dir.disk, log.directory
     due_ms = now_ms + log.config.file_delete_delay_ms
     try:
         for made in staged.replacements:
             aborts = disk.exists(f"{directory}/{names.file_name(made.base, names.TRANSACTION_INDEX)}{names.SWAP}")
-            segment = Segment(log.home.files, directory, made.base, made.size, aborts=aborts)
+            segment = Segment(log.log_dir.files, directory, made.base, made.size, aborts=aborts)
             log.segments.replace(made.replaces, [segment], due_ms)
             if staged.placeholder in made.replaces[1:]:
                 for suffix in _ALWAYS:
@@ -122,23 +137,20 @@ def finish(log: Log, now_ms: int) -> None:
                 snapshot = f"{directory}/{names.file_name(base, names.SNAPSHOT)}"
                 if disk.exists(snapshot):
                     disk.remove(snapshot)
-        log.segments.names_changed = True
     except OSError as error:
-        raise log.home.fail(error) from error
+        raise log.log_dir.take_offline(error) from error
 
 
-def withdraw(log: Log) -> None:
-    """Take back what is staged and not finished, durably: the log is cut now. Raises OSError."""
-    staged = log.compaction.staged
-    if staged is None:
+def withdraw(log: LogState) -> None:
+    """Withdraw what is staged and not finished, durably, before a truncation. Raises OSError."""
+    if log.compaction.take_staged() is None:
         return
-    log.compaction.staged = None
-    _remove(log.home.disk, log.directory, names.SWAP)
-    log.home.disk.sync_directory(log.directory)
+    _remove(log.log_dir.disk, log.directory, names.SWAP)
+    log.log_dir.disk.sync_directory(log.directory)
 
 
 def discard(disk: Disk, directory: str) -> None:
-    """Remove what a cleaning that came to nothing has left in a partition's directory. Raises OSError."""
+    """Remove what a failed cleaning left in a partition's directory. Raises OSError."""
     _remove(disk, directory, names.SWAP)
     _remove(disk, directory, names.CLEANED)
 
@@ -147,8 +159,8 @@ _ALWAYS = (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX)
 """The files that every segment has."""
 
 
-def _check(log: Log, replacements: tuple[Replacement, ...]) -> None:
-    """Raise OutdatedResult unless each replacement stands for a run of closed segments that are there."""
+def _check(log: LogState, replacements: tuple[Replacement, ...]) -> None:
+    """Raise OutdatedResult unless each replacement stands for a run of the log's closed segments."""
     if log.is_closed:
         raise OutdatedResult("the log was closed")
     closed = [segment.base for segment in log.segments.all()[:-1]]
@@ -177,7 +189,7 @@ def _check_files(disk: Disk, directory: str, replacements: tuple[Replacement, ..
 
 
 def _placeholder(disk: Disk, directory: str, made: Replacement) -> int | None:
-    """Make the empty stand-in for the last segment that goes, where one is needed; its base."""
+    """Create the empty stand-in for the last replaced segment, where one is needed; its base."""
     last = made.replaces[-1]
     if last == made.base or _end_offset(disk, f"{directory}/{made.base:020d}", made) > last:
         return None
@@ -209,7 +221,7 @@ def _end_offset(disk: Disk, stem: str, made: Replacement) -> int:
 
 
 def _remove(disk: Disk, directory: str, suffix: str) -> None:
-    """Remove files by their suffix, the last segment's first: so what is left at any time could have been staged."""
+    """Remove files by their suffix, the last segment's first: a crash in between leaves a state that staging has."""
     for name in reversed(disk.list_directory(directory)):
         if name.endswith(suffix):
             disk.remove(f"{directory}/{name}")

@@ -1,7 +1,7 @@
-"""The files of a new segment, written under names that end in `.cleaned` and mean nothing until they are swapped in.
+"""The files of a new segment, written under `.cleaned` names until they are swapped in.
 
-The indexes hold what `Segment.rebuild` would put into them, but are kept in memory and written once: one small write
-for every four kilobytes of log would cost more than all the judging.
+The indexes equal what `Segment.rebuild` would write, but are kept in memory and written once: a small write per four
+kilobytes of log would cost more than the rest of the cleaning.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from sordini.protocol.records.batch import NO_TIMESTAMP
 from sordini.storage import names
 from sordini.storage.compaction.task import CleaningTask
-from sordini.storage.compaction.throttler import Pace
+from sordini.storage.compaction.throttler import Throttler
 from sordini.storage.disk import Buffer, Disk, File
 from sordini.storage.producer_state import AbortedTransaction
 
@@ -23,47 +23,47 @@ _ABORT_ENTRY = struct.Struct(">hqqqq")
 _ABORT_VERSION = 0
 
 
-class Workshop:
-    """The `.cleaned` files that one cleaning makes, so that none is left when it fails."""
+class CleanedFiles:
+    """The `.cleaned` files of one cleaning, so that none is left when it fails."""
 
-    def __init__(self, disk: Disk, task: CleaningTask, pace: Pace) -> None:
+    def __init__(self, disk: Disk, task: CleaningTask, throttler: Throttler) -> None:
         self.disk = disk
         self.directory = task.directory
         self.buffer_bytes = task.io_buffer_bytes
         self.interval_bytes = task.index_interval_bytes
-        self.pace = pace
-        self._made: list[str] = []
+        self.throttler = throttler
+        self._created: list[str] = []
 
     def clear_old(self) -> None:
-        """Remove what a cleaning that was killed has left; raises OSError."""
+        """Remove the files of an earlier cleaning that was killed; raises OSError."""
         for name in self.disk.list_directory(self.directory):
             if name.endswith(names.CLEANED):
                 self.disk.remove(f"{self.directory}/{name}")
 
     def create(self, base: int, suffix: str) -> File:
         path = f"{self.directory}/{names.file_name(base, suffix)}{names.CLEANED}"
-        self._made.append(path)
+        self._created.append(path)
         return self.disk.open(path, create=True)
 
     def discard(self, base: int | None = None) -> None:
-        """Remove what was made, of one segment or of all; raises OSError."""
+        """Remove the files of one segment or of all; raises OSError."""
         prefix = f"{self.directory}/" if base is None else f"{self.directory}/{names.file_name(base, '.')}"
-        for path in self._made:
+        for path in self._created:
             if path.startswith(prefix) and self.disk.exists(path):
                 self.disk.remove(path)
-        self._made = [path for path in self._made if not path.startswith(prefix)]
+        self._created = [path for path in self._created if not path.startswith(prefix)]
 
 
-class NewSegment:
-    """One segment in the making."""
+class CleanedSegment:
+    """One new segment that is being written."""
 
-    def __init__(self, workshop: Workshop, base: int) -> None:
+    def __init__(self, files: CleanedFiles, base: int) -> None:
         self.base = base
         self.size = 0
-        self._workshop = workshop
-        self._file = workshop.create(base, names.LOG)
+        self._files = files
+        self._file = files.create(base, names.LOG)
         self._parts: list[Buffer] = []
-        self._waiting_bytes = 0
+        self._buffered_bytes = 0
         self._offsets = bytearray()
         self._times = bytearray()
         self._unindexed_bytes = 0
@@ -71,11 +71,11 @@ class NewSegment:
         self._max_timestamp_offset = base
 
     def add(self, data: Buffer, last_offset: int, timestamp: int) -> None:
-        """Put a batch at the end; `data` must stay as it is. Raises OSError."""
+        """Append a batch; `data` must not change afterwards. Raises OSError."""
         if timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
             self._max_timestamp_offset = last_offset
-        if self._unindexed_bytes > self._workshop.interval_bytes:
+        if self._unindexed_bytes > self._files.interval_bytes:
             self._offsets += _OFFSET_ENTRY.pack(last_offset - self.base, self.size)
             self._add_time()
             self._unindexed_bytes = 0
@@ -83,12 +83,12 @@ class NewSegment:
         self._unindexed_bytes += size
         self.size += size
         self._parts.append(data)
-        self._waiting_bytes += size
-        if self._waiting_bytes >= self._workshop.buffer_bytes:
+        self._buffered_bytes += size
+        if self._buffered_bytes >= self._files.buffer_bytes:
             self._flush()
 
     def finish(self, aborted: Iterable[AbortedTransaction], modified_ms: int) -> None:
-        """Write what is still to be written, date the log file and sync all; raises OSError."""
+        """Write what is buffered and the indexes, set the log file's time and sync all; raises OSError."""
         self._flush()
         self._add_time()
         self._write(names.OFFSET_INDEX, self._offsets)
@@ -96,7 +96,7 @@ class NewSegment:
         entries = b"".join(_ABORT_ENTRY.pack(_ABORT_VERSION, *transaction) for transaction in aborted)
         if entries:
             self._write(names.TRANSACTION_INDEX, entries)
-        self._workshop.disk.set_modified_ms(self._file.path, modified_ms)
+        self._files.disk.set_modified_ms(self._file.path, modified_ms)
         self._file.sync()
 
     def close(self) -> None:
@@ -110,12 +110,12 @@ class NewSegment:
     def _flush(self) -> None:
         if self._parts:
             _write_whole(self._file, b"".join(self._parts))
-            self._workshop.pace.note(self._waiting_bytes)
+            self._files.throttler.note(self._buffered_bytes)
             self._parts.clear()
-            self._waiting_bytes = 0
+            self._buffered_bytes = 0
 
     def _write(self, suffix: str, data: Buffer) -> None:
-        file = self._workshop.create(self.base, suffix)
+        file = self._files.create(self.base, suffix)
         try:
             _write_whole(file, data)
             file.sync()
@@ -124,6 +124,6 @@ class NewSegment:
 
 
 def _write_whole(file: File, data: Buffer) -> None:
-    """Append all of it; raises OSError, also when the disk takes a part only."""
+    """Append all of it; raises OSError, also for a short write."""
     if data and file.append([data]) != len(data):
         raise OSError(errno.ENOSPC, "a short write", file.path)

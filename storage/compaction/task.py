@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 
-class Throttle(Protocol):
-    """The two things a cleaning needs of a clock."""
+class CleanerClock(Protocol):
+    """The port for the clock of a cleaning."""
 
     def monotonic(self) -> float:
         """Seconds that never go back."""
@@ -32,14 +32,14 @@ class SegmentSpan(NamedTuple):
 
 
 class CleaningTask(NamedTuple):
-    """Everything that one cleaning of one partition needs to know."""
+    """Everything that one cleaning of one partition needs."""
 
     directory: str
     """The partition's directory."""
     segments: tuple[SegmentSpan, ...]
     """All closed segments from the log's start up to the first that may not be cleaned, oldest first."""
     first_dirty_offset: int
-    """Below it everything was cleaned before."""
+    """Everything below it has been cleaned before."""
     uncleanable_offset: int
     """Nothing at or above it may be cleaned."""
     log_start_offset: int
@@ -55,11 +55,11 @@ class CleaningTask(NamedTuple):
     io_bytes_per_second: float
     """Reads and writes together; infinite for no throttle."""
     producers: tuple[tuple[int, int, int], ...]
-    """(producer id, epoch, last offset of its last data batch or -1) of live producers: their last batch must stay,
-    for it alone tells the next start their last sequence."""
+    """(producer id, epoch, last offset of its last data batch or -1) of live producers: their last batch is retained,
+    because the next start reads their last sequence from it."""
 
     def as_json(self) -> dict[str, Any]:
-        """As plain JSON values; an infinite rate becomes null, which JSON has a word for."""
+        """As plain JSON values; an infinite rate becomes null, as JSON has no infinity."""
         fields = self._asdict()
         fields["segments"] = [list(span) for span in self.segments]
         fields["producers"] = [list(producer) for producer in self.producers]
@@ -72,7 +72,9 @@ class CleaningTask(NamedTuple):
         """What `as_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
         known = {name: fields[name] for name in cls._fields}
         known["segments"] = tuple(SegmentSpan(*span) for span in known["segments"])
-        known["producers"] = tuple((int(who), int(epoch), int(last)) for who, epoch, last in known["producers"])
+        known["producers"] = tuple(
+            (int(producer_id), int(epoch), int(last)) for producer_id, epoch, last in known["producers"]
+        )
         rate = known["io_bytes_per_second"]
         known["io_bytes_per_second"] = float("inf") if rate is None else float(rate)
         return cls(**known)
@@ -83,7 +85,7 @@ class Replacement(NamedTuple):
 
     The files are there even when nothing is left (`size` 0): the empty segment then stands for those it replaces, as
     it does in Apache Kafka, so that the log's first segment and the offsets between segments stay accounted for.
-    `.txnindex.cleaned` is there only when an aborted transaction is still told of.
+    `.txnindex.cleaned` exists only when an aborted transaction still has batches.
     """
 
     base: int
@@ -93,7 +95,7 @@ class Replacement(NamedTuple):
 
 
 class CleaningFigures(NamedTuple):
-    """What the work cost and what it saved; for the log, the metrics and the next decision."""
+    """The figures of one cleaning, for the log lines and the metrics."""
 
     bytes_mapped: int
     """Of the dirty part, read to build the offset map."""
@@ -115,7 +117,7 @@ class CleaningFigures(NamedTuple):
 
 
 class CleaningResult(NamedTuple):
-    """What a cleaning made: nothing in the log has changed until the replacements are swapped in."""
+    """The result of a cleaning: the log is unchanged until the replacements are swapped in."""
 
     replacements: tuple[Replacement, ...]
     cleaned_to: int

@@ -1,28 +1,28 @@
-"""Keeping reads and writes together below a number of bytes per second (`log.cleaner.io.max.bytes.per.second`)."""
+"""Limits reads and writes together to a number of bytes per second (`log.cleaner.io.max.bytes.per.second`)."""
 
 from __future__ import annotations
 
-from sordini.storage.compaction.task import Throttle
+from sordini.storage.compaction.task import CleanerClock
 
 STEP_SECONDS = 0.05
-"""Shorter waits are saved up: a sleep costs a turn of the scheduler."""
+"""Shorter waits are accumulated: each sleep costs a context switch."""
 LEAD_SECONDS = 0.5
-"""Time lost elsewhere may be made up for so far, not more: no burst after a pause."""
+"""The longest pause that may be made up for: no larger burst follows it."""
 
 
-class Pace:
-    """Sleeps when the bytes that were noted ran ahead of the rate; an infinite rate never sleeps."""
+class Throttler:
+    """Sleeps when the noted bytes exceed the rate; an infinite rate never sleeps."""
 
-    def __init__(self, throttle: Throttle, bytes_per_second: float) -> None:
-        self._throttle = throttle
+    def __init__(self, clock: CleanerClock, bytes_per_second: float) -> None:
+        self._clock = clock
         self._seconds_per_byte = 1 / bytes_per_second
-        self._due = throttle.monotonic()
+        self._due = clock.monotonic()
 
     def note(self, size: int) -> None:
-        """Take account of `size` bytes that were read or written."""
-        now = self._throttle.monotonic()
+        """Note `size` bytes that were read or written, and sleep if they are ahead of the rate."""
+        now = self._clock.monotonic()
         if self._seconds_per_byte == 0:
             return
         self._due = max(self._due, now - LEAD_SECONDS) + size * self._seconds_per_byte
         if self._due - now >= STEP_SECONDS:
-            self._throttle.sleep(self._due - now)
+            self._clock.sleep(self._due - now)

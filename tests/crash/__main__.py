@@ -11,10 +11,10 @@ import os
 import sys
 import time
 
-from tests.crash.campaign import Summary, campaign, first_finding, report, together, told
+from tests.crash.campaign import Summary, campaign, first_finding, report, reported, together
 from tests.crash.planted import BUGS
 
-TOLD_MAX = 5
+PRINTED_MAX = 5
 """So many findings are printed in full."""
 
 
@@ -33,8 +33,8 @@ def main() -> int:
     for summary in campaign(int(first), int(last or first), arguments.processes):
         summaries.append(summary)
         for seed, finding in summary.findings:
-            if printed < TOLD_MAX:
-                sys.stdout.write(f"{told(seed, finding)}\n")
+            if printed < PRINTED_MAX:
+                sys.stdout.write(f"{reported(seed, finding)}\n")
                 sys.stdout.flush()
             printed += 1
     whole = together(summaries)
@@ -49,8 +49,10 @@ def _planted() -> int:
         found = first_finding(range(bug.seed, bug.seed + bug.seeds_max), name)
         missed += found is None
         seconds = time.monotonic() - began
-        told_ = f"not found in {bug.seeds_max} seeds" if found is None else f"seed {found.seed}: {found.finding[:150]}"
-        sys.stdout.write(f"{name}: {told_} ({seconds:.1f} s)\n")
+        reported_ = (
+            f"not found in {bug.seeds_max} seeds" if found is None else f"seed {found.seed}: {found.finding[:150]}"
+        )
+        sys.stdout.write(f"{name}: {reported_} ({seconds:.1f} s)\n")
         sys.stdout.flush()
     return 1 if missed else 0
 

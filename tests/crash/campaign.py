@@ -88,7 +88,7 @@ def together(summaries: Iterable[Summary]) -> Summary:
     return Summary(seeds, tuple(findings), tally, digest)
 
 
-def told(seed: int, finding: str) -> str:
+def reported(seed: int, finding: str) -> str:
     """What a person needs of a finding: how to repeat it, what was done, what was wrong."""
     return f"{draw(seed)}\n{finding}\nagain: .venv/bin/python -m tests.crash --seeds {seed}\n"
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sordini.protocol.records.batch import Record, build_batch, crc_is_right, read_header, read_records
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.storage.compaction.cleaning import clean
-from sordini.storage.compaction.segment_replacement import swap
+from sordini.storage.compaction.segment_replacement import swap_in
 from sordini.storage.compaction.task import CleaningResult, CleaningTask, SegmentSpan
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
@@ -135,7 +135,7 @@ class Keyed:
 
     async def compact(self) -> None:
         """A whole cleaning, and the ticks after it that remove what was replaced."""
-        swap(self.log, self.clean(), self.now_ms)
+        await swap_in(self.log, self.clean(), self.log.truncations, lambda: self.now_ms)
         for _ in range(3):
             self.now_ms += 1_000
             await self.manager.tick(self.now_ms)

@@ -100,7 +100,7 @@ class Truth:
         """Where the cut that is being made will end the log."""
         self.first_offsets: set[int] = set()
         """Where the log began when it was found: what was known of producers then may come from there alone."""
-        self.began_anew = False
+        self.restarted = False
         """A cut reached into what was deleted: of producers before it nothing is known for certain."""
         self.cut_floor = 0
         """Where the batches end that stay whatever becomes of the cut; before the log's start, if it reaches so far."""
@@ -135,7 +135,7 @@ class Truth:
 
     def cut(self) -> None:
         self.batches = [batch for batch in self.batches if batch.end <= self.cut_to]
-        self.began_anew = self.began_anew or not self.batches or self.batches[-1].end < self.cut_to
+        self.restarted = self.restarted or not self.batches or self.batches[-1].end < self.cut_to
         self.end = self.cut_to
         self.maybe = [batch for batch in self.maybe if batch.base >= self.end]
         self.cut_to = -1

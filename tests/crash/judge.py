@@ -45,7 +45,7 @@ def judge(truth: Truth, log: Log, disk: ForgetfulDisk, chance: random.Random, *,
     require(first <= start <= end, name, f"starts at {start}, its files hold {first} to {end}")
     require(start <= log.high_watermark <= end, name, f"has the high watermark {log.high_watermark} in {start}-{end}")
     _check_epochs(truth, log, found)
-    if not (restarted or truth.began_anew):
+    if not (restarted or truth.restarted):
         _check_producers(truth, log, found)
     for segment in log.segments.all():
         _check_indexes(segment, log, disk, placed[segment.base])
@@ -157,9 +157,9 @@ def _check_indexes(segment: Segment, log: Log, disk: ForgetfulDisk, placed: Sequ
     data = disk.contents(path)[: segment.times.count * _TIME_ENTRY.size]
     before = (-1, -1)
     for timestamp, relative in _TIME_ENTRY.iter_unpack(data):
-        told = newest_by_end.get(segment.base + relative)
-        is_right = told == timestamp and timestamp > before[0] and relative > before[1]
-        require(is_right, path, f"says {timestamp} is the newest up to {segment.base + relative}, {told} is")
+        reported = newest_by_end.get(segment.base + relative)
+        is_right = reported == timestamp and timestamp > before[0] and relative > before[1]
+        require(is_right, path, f"says {timestamp} is the newest up to {segment.base + relative}, {reported} is")
         before = (timestamp, relative)
     is_closed = segment is not log.segments.active
     if is_closed and placed:
@@ -191,6 +191,10 @@ def _check_lookups(log: Log, found: Sequence[Batch], chance: random.Random) -> N
     times = sorted({record.timestamp for record in records})
     for timestamp in [times[-1] + 1, times[-1], *(chance.choice(times) for _ in range(LOOKUPS // 2))]:
         right = next((record for record in records if record.timestamp >= timestamp), None)
-        told = log.find_timestamp(timestamp, end)
-        same = told is None if right is None else told is not None and told[:2] == (right.timestamp, right.offset)
-        require(same, f"{log.topic_partition}: time {timestamp} is found at {told}, right is {right}")
+        reported = log.find_timestamp(timestamp, end)
+        same = (
+            reported is None
+            if right is None
+            else reported is not None and reported[:2] == (right.timestamp, right.offset)
+        )
+        require(same, f"{log.topic_partition}: time {timestamp} is found at {reported}, right is {right}")

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from sordini.storage import flushing, names, producer_snapshots, recovery
-from sordini.storage.log import Log
+from sordini.storage import names, producer_snapshots, recovery, truncation
 from sordini.storage.log_directory import LogDirectory
+from sordini.storage.log_state import LogState
 from sordini.storage.segment import Segment
 from tests.support.forgetful_disk import ForgetfulDisk, ForgetfulFile
 
@@ -81,8 +81,8 @@ def the_marker_comes_before_the_logs() -> Iterator[None]:
     right = LogDirectory.close
 
     def close(directory: LogDirectory) -> None:
-        disk, path = directory.home.disk, directory.home.path
-        if directory.home.failure is None:
+        disk, path = directory.handle.disk, directory.handle.path
+        if directory.handle.failure is None:
             disk.open(f"{path}/{names.CLEAN_MARKER}", create=True).close()
         right(directory)
 
@@ -135,7 +135,7 @@ def recovery_stops_at_nothing_and_cuts_nothing() -> Iterator[None]:
 @bug(50)
 def the_recovery_point_moves_without_a_sync() -> Iterator[None]:
     """A flush moves the recovery point and leaves out the sync of the records."""
-    with unsynced(lambda path: path.endswith(names.LOG) and _is_called_from("sync", "log_files")):
+    with unsynced(lambda path: path.endswith(names.LOG) and _is_called_from("sync", "flushing")):
         yield
 
 
@@ -159,11 +159,11 @@ def a_cut_is_not_synced() -> Iterator[None]:
     right_file, right_directory = ForgetfulFile.sync, ForgetfulDisk.sync_directory
 
     def sync(file: ForgetfulFile) -> None:
-        if not (file.path.endswith(names.LOG) and _is_called_from("cut")):
+        if not (file.path.endswith(names.LOG) and _is_called_from("_finish", "truncation")):
             right_file(file)
 
     def sync_directory(disk: ForgetfulDisk, path: str) -> None:
-        if not (_is_partition(path) and _is_called_from("cut")):
+        if not (_is_partition(path) and _is_called_from("_finish", "truncation")):
             right_directory(disk, path)
 
     with patched((ForgetfulFile, "sync", sync), (ForgetfulDisk, "sync_directory", sync_directory)):
@@ -173,23 +173,23 @@ def a_cut_is_not_synced() -> Iterator[None]:
 @bug(100, seed=40)
 def the_recovery_point_is_kept_after_a_cut() -> Iterator[None]:
     """A cut below the recovery point leaves it on the disk: what is written over the place is never checked."""
-    right = flushing.cut
+    right = truncation.truncate_to
 
-    def cut(log: Log, offset: int, due_ms: int) -> None:
-        save, log.home.save_recovery_points = log.home.save_recovery_points, lambda: None
+    def truncate_to(log: LogState, offset: int, due_ms: int) -> None:
+        save, log.log_dir.save_recovery_points = log.log_dir.save_recovery_points, lambda: None
         try:
             right(log, offset, due_ms)
         finally:
-            log.home.save_recovery_points = save
+            log.log_dir.save_recovery_points = save
 
-    with patched((log_files, "cut", cut)):
+    with patched((truncation, "truncate_to", truncate_to)):
         yield
 
 
 @bug(100, seed=70)
 def a_short_append_is_not_cut_back() -> Iterator[None]:
     """A write that came short stays in the file: the next batch lies behind half of it."""
-    with patched((log_files, "_cut_back", lambda *_: None)):
+    with patched((LogState, "_undo_append", lambda *_: None)):
         yield
 
 
@@ -204,7 +204,7 @@ def a_snapshot_is_believed_unread() -> Iterator[None]:
             repaired[2:6] = producer_snapshots.crc32c(memoryview(repaired)[6:]).to_bytes(4, "big")
         return right(bytes(repaired))
 
-    with patched((snapshots, "decode_snapshot", decode)):
+    with patched((producer_snapshots, "decode_snapshot", decode)):
         yield
 
 
@@ -250,7 +250,7 @@ def a_gap_between_segments_is_taken_for_none() -> Iterator[None]:
 @bug(50, seed=115)
 def an_older_checkpoint_outlives_a_partition() -> Iterator[None]:
     """A partition that is made anew finds the recovery point and the log start of the one that was deleted."""
-    with patched((LogDirectory, "_forget_former", lambda *_: None)):
+    with patched((LogDirectory, "_forget_deleted", lambda *_: None)):
         yield
 
 

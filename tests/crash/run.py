@@ -137,7 +137,7 @@ class Run:
         for log in world.manager.logs():
             truth = self._truth(log)
             partition = log.topic_partition
-            if log.home.failure is not None:
+            if log.log_dir.failure is not None:
                 end = log.log_end_offset
                 is_cut = step.operation in CUTTING
                 require(end >= ends.get(partition, 0) or is_cut, partition, f"shrank to {end}")
@@ -150,7 +150,7 @@ class Run:
             truth.start_highest = max(truth.start_highest, start)
             require(log.recovery_point <= truth.end, partition, f"trusts {log.recovery_point}, past {truth.end}")
             truth.promised = max(truth.promised, log.recovery_point)
-            truth.directory = log.home.path
+            truth.directory = log.log_dir.path
             if chance.random() < 0.7:
                 log.high_watermark = max(log.high_watermark, chance.randint(log.high_watermark, truth.end))
         for directory in world.manager.online_directories:
@@ -294,7 +294,7 @@ class Run:
             if self.has_broken and "is also in" in str(error):
                 raise Refused from error
             raise
-        require(not world.manager.offline_directories, f"offline after the start: {world.manager.surveys()}")
+        require(not world.manager.offline_directories, f"offline after the start: {world.manager.describe_log_dirs()}")
         if len(stopped) == len(world.directories):
             mended = [finding for finding in findings if "no snapshot" not in finding]
             require(not mended, f"after a clean stop: {mended}")

@@ -87,7 +87,7 @@ class Life(NamedTuple):
 
     steps: tuple[Step, ...]
     closes: bool
-    """Whether it is told to stop before it dies."""
+    """Whether it is reported to stop before it dies."""
     close_strike: Strike | None
     death: Death | None
     starts: tuple[Death | Strike, ...]

@@ -9,11 +9,10 @@ from sordini.protocol.records.batch import BatchHeader, Record, build_batch, rea
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.protocol.types import TopicId, TopicPartition
-from sordini.storage import flushing
-from sordini.storage.follower_append import append_fetched
+from sordini.storage.appending import LogAppendInfo
+from sordini.storage.follower_append import append_as_follower
 from sordini.storage.log import Log
 from sordini.storage.log_manager import Identity, LogManager
-from sordini.storage.log_state import Appended
 from sordini.storage.producer_state import ProducerEntry
 from tests.crash.expected_log import Truth, require, split
 from tests.crash.judge import judge
@@ -69,7 +68,7 @@ class World:
             truth.is_deleted = True
             raise
         truth.is_unsure = False
-        truth.directory = log.home.path
+        truth.directory = log.log_dir.path
         truth.start_may_be = 0
 
     # The operations. Each may raise BrokerError or StorageError, and Died.
@@ -107,8 +106,8 @@ class World:
             return
         buffer = memoryview(bytearray(sent[-1].data))
         appended = log.append(buffer, [(0, read_header(buffer))], truth.leader_epoch, self.now_ms)
-        told = appended.duplicate, appended.base_offset, appended.end_offset
-        require(told == (True, sent[-1].base, sent[-1].end), f"a batch sent again is {appended}, it was {sent[-1]}")
+        reported = appended.duplicate, appended.base_offset, appended.end_offset
+        require(reported == (True, sent[-1].base, sent[-1].end), f"a batch sent again is {appended}, it was {sent[-1]}")
 
     async def flush(self, log: Log, truth: Truth, _chance: random.Random) -> None:
         end = truth.end
@@ -187,14 +186,14 @@ class World:
         await self.manager.tick(self.now_ms)
 
     async def snapshot(self, log: Log, _truth: Truth, _chance: random.Random) -> None:
-        flushing.take_snapshot(log)
+        log.take_snapshot()
 
     async def new_epoch(self, log: Log, truth: Truth, _chance: random.Random) -> None:
         truth.note_epoch(truth.leader_epoch + 1)
         log.assign_epoch(truth.leader_epoch)
 
     async def read(self, log: Log, truth: Truth, chance: random.Random) -> None:
-        log.home.check()
+        log.log_dir.ensure_online()
         self.disk.heal_faults()
         judge(truth, log, self.disk, chance, at_least=truth.end)
 
@@ -210,7 +209,9 @@ class World:
 
     # What they are made of.
 
-    def _append(self, log: Log, buffer: memoryview, positions: list[tuple[int, BatchHeader]], epoch: int) -> Appended:
+    def _append(
+        self, log: Log, buffer: memoryview, positions: list[tuple[int, BatchHeader]], epoch: int
+    ) -> LogAppendInfo:
         """Append as a leader does or, one time in three, what a leader sent: the log is to be the same."""
         if len(buffer) % 3:
             return log.append(buffer, positions, epoch, self.now_ms)
@@ -218,8 +219,8 @@ class World:
         for at, header in positions:
             stamp(buffer, at, offset, epoch)
             offset += header.last_offset_delta + 1
-        append_fetched(log, check_fetched(buffer), self.now_ms)
-        return Appended(base, log.log_end_offset, -1, log.log_start_offset, False)
+        append_as_follower(log, check_fetched(buffer), self.now_ms)
+        return LogAppendInfo(base, log.log_end_offset, -1, log.log_start_offset, False)
 
     async def _put(self, log: Log, truth: Truth, made: list[tuple[bytes, Group]]) -> None:
         """Append as a leader does: the answer is given when the flush setting is satisfied."""
@@ -241,7 +242,7 @@ class World:
                 truth.maybe += split(buffer, [group for _, group in made])
             raise
         require(known == (len(truth.batches), len(truth.maybe)), "an append let another in between")
-        require(appended.base_offset == end and not appended.duplicate, f"an append at {end} was told {appended}")
+        require(appended.base_offset == end and not appended.duplicate, f"an append at {end} was reported {appended}")
         truth.appended(split(buffer, [group for _, group in made]))
         if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
             require(log.needs_flush, "flush.messages is reached and no flush is asked for")

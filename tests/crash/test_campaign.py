@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.campaign import first_finding, run_seed, run_seeds, told
+from tests.crash.campaign import first_finding, reported, run_seed, run_seeds
 from tests.crash.planted import BUGS
 from tests.crash.script import OPERATIONS, draw
 
@@ -13,7 +13,7 @@ SLICE = range(100)
 
 def test_crashes_and_broken_disks_break_no_promise_of_the_log() -> None:
     summary = run_seeds(SLICE)
-    assert not summary.findings, "\n".join(told(*finding) for finding in summary.findings)
+    assert not summary.findings, "\n".join(reported(*finding) for finding in summary.findings)
     assert summary.crashes > len(SLICE)
     assert {*OPERATIONS, "close"} <= summary.tally.keys()
     assert {"kills", "power losses", "clean stops", "start: kills", "start: power losses"} <= summary.tally.keys()

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from sordini.storage import names
+from sordini.storage import names, temporary_files
 from tests.crash.compaction import COMPACTED, Keyed, Line, lines, newest_values
 from tests.crash.expected_log import Violation
 from tests.crash.planted import patched, unsynced
@@ -134,7 +134,7 @@ def _every_swap(_disk: ForgetfulDisk, _directory: str, file_names: list[str]) ->
         ("new segments are not synced before they take their names", lambda: unsynced(_is_compacted)),
         (
             "a start completes a swap of which a part was not yet staged",
-            lambda: patched((leftovers, "_undo_unfinished", _every_swap)),
+            lambda: patched((temporary_files, "_undo_unfinished", _every_swap)),
         ),
     ],
 )

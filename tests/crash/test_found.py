@@ -1,4 +1,4 @@
-"""What the campaign found and was mended, each told by itself."""
+"""What the campaign found and was mended, each reported by itself."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_cut_saves_the_recovery_point_where_the_batch_begins_that_it_cut
     assert store.disk.contents("/data/recovery-point-offset-checkpoint") == b"0\n1\norders 3 4\n"
 
 
-async def test_a_cut_through_the_batch_at_the_logs_start_begins_the_log_anew_there() -> None:
+async def test_a_cut_through_the_batch_at_the_logs_start_restarts_the_log_there() -> None:
     store = await a_store(6)
     store.log.advance_log_start(5)
     store.log.truncate_to(5)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from sordini.broker.coordination.znode_tree import Tree
+from sordini.broker.coordination.znode_tree import ZnodeTree
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     DEFAULT_CLUSTER_SETTINGS,
@@ -75,7 +75,7 @@ class MachineHarness:
     """`lines` collects one line for each action since it was last reset."""
 
     def __init__(self) -> None:
-        self.tree = Tree()
+        self.tree = ZnodeTree()
         self.cluster: ClusterState | None = None
         self.lines: list[str] = []
         self.unanswered: deque[tuple[BrokerId, Command]] = deque()

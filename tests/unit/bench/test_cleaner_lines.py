@@ -50,7 +50,7 @@ async def test_our_own_line_is_read_as_it_is_written() -> None:
     (run,) = store.reported.runs
     lines = io.StringIO()
     lines_of_the_broker = CleanerLog(Logger("info", lines))
-    lines_of_the_broker.thrown_away(run.log, "log cleaned partition=another")
+    lines_of_the_broker.discarded(run.log, "log cleaned partition=another")
     lines_of_the_broker.cleaned(run)
     (found,) = cleaner_lines.read(lines.getvalue())
     assert found.partition == run.log.directory.rpartition("/")[2]

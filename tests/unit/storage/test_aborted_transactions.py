@@ -1,4 +1,4 @@
-"""Aborted transactions are told to readers of committed records, whatever became of the `.txnindex` files."""
+"""Aborted transactions are reported to readers of committed records, whatever became of the `.txnindex` files."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def put_anothers_there(disk: ForgetfulDisk, path: str) -> None:
 
 
 @pytest.mark.parametrize("damage", [remove, tear, fill_with_zeros, put_anothers_there])
-async def test_a_damaged_or_missing_transaction_index_is_made_anew_after_a_clean_stop(
+async def test_a_damaged_or_missing_transaction_index_is_rebuilt_after_a_clean_stop(
     damage: Callable[[ForgetfulDisk, str], None],
 ) -> None:
     disk = a_disk()

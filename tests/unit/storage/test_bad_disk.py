@@ -9,9 +9,9 @@ import pytest
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
+from sordini.storage.appending import LogAppendInfo
 from sordini.storage.errors import StorageError
 from sordini.storage.log_dir_handle import REFUSED
-from sordini.storage.log_state import Appended
 from tests.support.builders import an_idempotent_batch
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 from tests.unit.storage.test_log import a_log, code_of, log_file, put
@@ -50,7 +50,7 @@ def test_a_full_disk_refuses_writes_and_heals() -> None:
         assert code_of(lambda: put(log, an_idempotent_batch(sequence=0))) is ErrorCode.KAFKA_STORAGE_ERROR
     assert len(contents(log)) == 2
     disk.heal()
-    assert put(log, an_idempotent_batch(sequence=0)) == Appended(2, 5, -1, 0, False)
+    assert put(log, an_idempotent_batch(sequence=0)) == LogAppendInfo(2, 5, -1, 0, False)
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".snapshot"])
@@ -75,20 +75,20 @@ def test_a_disk_that_fills_up_anywhere_never_loses_what_was_answered(suffix: str
         assert disk.file_size(segment.handle.path) == segment.size
 
 
-def test_a_broken_disk_takes_the_directory_offline_and_is_told_once() -> None:
+def test_a_broken_disk_takes_the_directory_offline_and_is_reported_once() -> None:
     disk = a_disk()
     manager = a_manager(disk)
     manager.open(0)
     log = manager.create(PARTITION, TOPIC_ID, SMALL)
-    told: list[StorageError] = []
-    manager.on_offline = told.append
+    reported: list[StorageError] = []
+    manager.on_offline = reported.append
     put(log)
     disk.fail(1, errno.EIO)
     for _ in range(2):
         with pytest.raises(StorageError) as raised:
             put(log)
         assert raised.value.directory == "/data"
-    assert [failure.directory for failure in told] == ["/data"]
+    assert [failure.directory for failure in reported] == ["/data"]
     assert manager.offline_directories == ["/data"]
 
 

@@ -58,7 +58,7 @@ async def test_where_nothing_is_compacted_there_is_no_checkpoint() -> None:
     assert not store.disk.exists("/data/cleaner-offset-checkpoint")
 
 
-async def test_a_damaged_checkpoint_is_told_of_and_mended() -> None:
+async def test_a_damaged_checkpoint_is_reported_and_mended() -> None:
     store = Compacting()
     await store.filled(*THREE)
     store.disk.replace("/data/cleaner-offset-checkpoint", b"junk")
@@ -152,7 +152,7 @@ async def test_a_log_that_changed_while_the_worker_worked_keeps_what_it_has(
 
     store.worker.after = change_it
     assert await store.cleaner.clean_once()
-    assert store.reported.told[0].startswith("thrown away")
+    assert store.reported.lines[0].startswith("thrown away")
     assert log.compaction.first_dirty_offset is None
     assert log.compaction.uncleanable is None
     assert not any(path.endswith(".swap") for _, path in store.disk.log), "it was in force for a moment"
@@ -179,7 +179,7 @@ async def test_a_log_that_changes_in_the_middle_of_the_swap_keeps_what_it_has(
 
     store.disk.before_offload = strike
     assert await store.cleaner.clean_once()
-    assert store.reported.told[0].startswith("thrown away")
+    assert store.reported.lines[0].startswith("thrown away")
     if not log.is_closed:
         assert held_by(log) == [row for row in before if row[0] < log.log_end_offset]
         assert store.files(".cleaned", ".swap") == []
@@ -231,7 +231,7 @@ async def test_retention_leaves_segments_in_place_while_they_are_read_and_goes_f
     assert log.apply_retention(5_000, log.high_watermark) == [3, 8]
 
 
-async def test_a_damaged_log_is_told_of_once_and_the_others_go_on() -> None:
+async def test_a_damaged_log_is_reported_once_and_the_others_go_on() -> None:
     store = Compacting()
     log = await store.filled(*THREE)
     store.disk.flip(f"{log.directory}/{0:020d}.log", 70)
@@ -240,7 +240,7 @@ async def test_a_damaged_log_is_told_of_once_and_the_others_go_on() -> None:
     await other.flush()
     while await store.cleaner.clean_once():
         pass
-    assert sorted(told.partition(":")[0] for told in store.reported.told) == ["cleaned", "uncleanable"]
+    assert sorted(reported.partition(":")[0] for reported in store.reported.lines) == ["cleaned", "uncleanable"]
     assert store.cleaner.uncleanable_count == 1
     assert store.bases() == [0, 3, 6, 8]
     assert store.manager.offline_directories == []
@@ -321,7 +321,7 @@ async def test_an_offline_directory_is_left_alone() -> None:
 
     store.worker.after = fail
     assert await store.cleaner.clean_once()
-    assert log.home.failure is not None
+    assert log.log_dir.failure is not None
     assert not await store.cleaner.clean_once()
     assert len(store.worker.tasks) == before + 1
 

@@ -11,7 +11,7 @@ from sordini.storage.compaction.policy import (
     CleanerConfig,
     LogFacts,
     filthiest,
-    judge,
+    find_cleanable,
     needs_first_times,
     patience_s,
     task_of,
@@ -75,20 +75,20 @@ FOUR = spans(1, 2, 3, 4)
 def test_what_is_clean_what_is_dirty_and_what_may_not_be_touched(
     known: dict[str, int], first_dirty: int, uncleanable: int, clean_bytes: int, dirty_bytes: int
 ) -> None:
-    part = judge(facts(FOUR, **known), COMPACTED, NOW_MS)
+    part = find_cleanable(facts(FOUR, **known), COMPACTED, NOW_MS)
     assert (part.first_dirty_offset, part.uncleanable_offset) == (first_dirty, uncleanable)
     assert (part.clean_bytes, part.dirty_bytes) == (clean_bytes, dirty_bytes)
 
 
-def test_a_checkpoint_outside_the_log_is_told() -> None:
-    assert judge(facts(FOUR, checkpoint=51), COMPACTED, NOW_MS).was_reset
-    assert judge(facts(FOUR, checkpoint=5, log_start_offset=6), COMPACTED, NOW_MS).was_reset
-    assert not judge(facts(FOUR, checkpoint=50), COMPACTED, NOW_MS).was_reset
-    assert not judge(facts(FOUR), COMPACTED, NOW_MS).was_reset
+def test_a_checkpoint_outside_the_log_is_reported() -> None:
+    assert find_cleanable(facts(FOUR, checkpoint=51), COMPACTED, NOW_MS).was_reset
+    assert find_cleanable(facts(FOUR, checkpoint=5, log_start_offset=6), COMPACTED, NOW_MS).was_reset
+    assert not find_cleanable(facts(FOUR, checkpoint=50), COMPACTED, NOW_MS).was_reset
+    assert not find_cleanable(facts(FOUR), COMPACTED, NOW_MS).was_reset
 
 
 def test_a_log_without_closed_segments_has_nothing_to_clean() -> None:
-    part = judge(facts([]), COMPACTED, NOW_MS)
+    part = find_cleanable(facts([]), COMPACTED, NOW_MS)
     assert (part.ratio, part.dirty_bytes) == (0.0, 0)
     assert not part.is_due(COMPACTED)
 
@@ -101,7 +101,7 @@ def test_a_log_is_due_when_its_dirty_share_is_above_the_wanted_one(
     checkpoint: int | None, wanted_ratio: float, is_due: bool
 ) -> None:
     config = COMPACTED._replace(min_cleanable_dirty_ratio=wanted_ratio)
-    assert judge(facts(FOUR, checkpoint=checkpoint), config, NOW_MS).is_due(config) is is_due
+    assert find_cleanable(facts(FOUR, checkpoint=checkpoint), config, NOW_MS).is_due(config) is is_due
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_a_log_is_due_when_its_dirty_share_is_above_the_wanted_one(
 )
 def test_nothing_younger_than_the_least_lag_is_cleaned(times: tuple[int, ...], lag_ms: int, uncleanable: int) -> None:
     config = COMPACTED._replace(min_compaction_lag_ms=lag_ms)
-    assert judge(facts(spans(*times)), config, 1_000).uncleanable_offset == uncleanable
+    assert find_cleanable(facts(spans(*times)), config, 1_000).uncleanable_offset == uncleanable
 
 
 def test_young_segments_that_are_clean_already_hold_nothing_up() -> None:
     config = COMPACTED._replace(min_compaction_lag_ms=600)
-    part = judge(facts(spans(999, 100, 100, 999), checkpoint=10), config, 1_000)
+    part = find_cleanable(facts(spans(999, 100, 100, 999), checkpoint=10), config, 1_000)
     assert (part.first_dirty_offset, part.uncleanable_offset) == (10, 30)
 
 
@@ -139,13 +139,13 @@ def test_a_dirty_record_older_than_the_greatest_lag_makes_a_log_due_whatever_its
     first_times: tuple[int, ...], checkpoint: int, is_due: bool
 ) -> None:
     config = COMPACTED._replace(max_compaction_lag_ms=600)
-    part = judge(facts(FOUR, checkpoint=checkpoint, first_times=first_times), config, 1_000)
+    part = find_cleanable(facts(FOUR, checkpoint=checkpoint, first_times=first_times), config, 1_000)
     assert part.is_due(config) is is_due
 
 
 def test_what_is_overdue_and_may_not_be_cleaned_is_not_due() -> None:
     config = COMPACTED._replace(max_compaction_lag_ms=600)
-    part = judge(facts(FOUR, last_stable_offset=5, first_times=(1, 1, 1, 1)), config, 1_000)
+    part = find_cleanable(facts(FOUR, last_stable_offset=5, first_times=(1, 1, 1, 1)), config, 1_000)
     assert part.is_overdue
     assert not part.is_due(config)
 
@@ -170,7 +170,7 @@ def test_a_task_has_the_segments_below_what_may_not_be_touched_and_its_share_of_
         threads=4, dedupe_buffer_bytes=128 * MIB, io_buffer_bytes=1024 * 1024, io_bytes_per_second=1000.0
     )
     known = facts(FOUR, checkpoint=10, last_stable_offset=39)
-    part = judge(known, COMPACTED, NOW_MS)
+    part = find_cleanable(known, COMPACTED, NOW_MS)
     task = task_of("/data/t-0", known, part, COMPACTED, config, [(7, 0, 31)], NOW_MS)
     assert [span.base for span in task.segments] == [0, 10, 20]
     assert (task.first_dirty_offset, task.uncleanable_offset) == (10, 30)
@@ -179,16 +179,16 @@ def test_a_task_has_the_segments_below_what_may_not_be_touched_and_its_share_of_
     assert (task.now_ms, task.delete_retention_ms) == (NOW_MS, 86_400_000)
 
 
-def test_settings_that_somebody_wrote_past_us_into_the_store_leave_a_worker_enough_to_get_somewhere() -> None:
+def test_settings_that_another_process_wrote_past_us_into_the_store_leave_a_worker_enough_to_get_somewhere() -> None:
     config = CleanerConfig(threads=0, dedupe_buffer_bytes=5, io_buffer_bytes=0)
     known = facts(FOUR)
-    task = task_of("/data/t-0", known, judge(known, COMPACTED, NOW_MS), COMPACTED, config, [], NOW_MS)
+    task = task_of("/data/t-0", known, find_cleanable(known, COMPACTED, NOW_MS), COMPACTED, config, [], NOW_MS)
     assert (task.map_bytes, task.io_buffer_bytes) == (MIB, 64 * 1024)
 
 
 def test_a_worker_is_given_time_in_proportion_to_its_bytes_and_rate() -> None:
     known = facts(spans(1, 1, size=1_000_000))
-    part = judge(known, COMPACTED, NOW_MS)
+    part = find_cleanable(known, COMPACTED, NOW_MS)
     quick = task_of("/data/t-0", known, part, COMPACTED, CleanerConfig(), [], NOW_MS)
     slow = task_of("/data/t-0", known, part, COMPACTED, CleanerConfig(io_bytes_per_second=1000.0), [], NOW_MS)
     assert 120 < patience_s(quick) < 200

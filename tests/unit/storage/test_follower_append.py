@@ -13,7 +13,7 @@ from sordini.protocol.records import legacy
 from sordini.protocol.records.control import ABORT, Marker, build_marker
 from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.storage import batch_scan
-from sordini.storage.follower_append import append_fetched
+from sordini.storage.follower_append import append_as_follower
 from sordini.storage.log import Log
 from tests.support.builders import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records, writable
 from tests.support.forgetful_disk import Died, ForgetfulDisk
@@ -26,7 +26,7 @@ def a_log(disk: ForgetfulDisk | None = None, **changes: object) -> Log:
 
 
 def take(log: Log, records: bytes) -> None:
-    append_fetched(log, check_fetched(writable(records)), 0)
+    append_as_follower(log, check_fetched(writable(records)), 0)
 
 
 def stored(log: Log) -> bytes:
@@ -103,13 +103,13 @@ def test_an_epoch_without_records_goes_with_a_cut_that_cuts_nothing() -> None:
     assert log.epochs.entries == [(0, 0)], "else the next leader would be asked about it for ever"
 
 
-def test_a_log_that_begins_anew_holds_nothing_and_goes_on_at_its_new_start() -> None:
+def test_a_log_that_begins_again_holds_nothing_and_goes_on_at_its_new_start() -> None:
     disk = a_disk()
     log = a_log(disk, segment_bytes=300)
     for base in range(0, 30, 3):
         take(log, a_batch(3, base_offset=base, leader_epoch=1))
     log.high_watermark = 20
-    log.begin_anew(1_000, 0)
+    log.truncate_fully_and_start_at(1_000, 0)
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (1_000, 1_000, 1_000)
     assert (log.epochs.entries, stored(log)) == ([], b"")
     take(log, a_batch(2, base_offset=1_000, leader_epoch=4))
@@ -124,7 +124,7 @@ def test_wherever_a_new_beginning_is_cut_short_the_log_is_the_old_one_or_the_new
         take(log, a_batch(3, base_offset=base, leader_epoch=1))
     disk.die_at(call)
     with contextlib.suppress(Died):
-        log.begin_anew(1_000, 0)
+        log.truncate_fully_and_start_at(1_000, 0)
         take(log, a_batch(2, base_offset=1_000, leader_epoch=4))
     disk.kill()
     for after in (disk.killed(), *(disk.power_lost(seed) for seed in range(5))):

@@ -142,7 +142,7 @@ def past_the_log(disk: ForgetfulDisk, path: str, data: bytes) -> None:
         past_the_log,
     ],
 )
-async def test_an_index_damaged_while_stopped_is_made_anew(suffix: str, damage: object) -> None:
+async def test_an_index_damaged_while_stopped_is_rebuilt(suffix: str, damage: object) -> None:
     disk, scanned = await a_stopped_log(RISING)
     paths = indexes(disk, suffix)
     right = {path: disk.contents(path) for path in paths}
@@ -151,7 +151,7 @@ async def test_an_index_damaged_while_stopped_is_made_anew(suffix: str, damage: 
         damage(disk, path, right[path])  # type: ignore[operator]
     log = reopened(disk)
     agree(log, scanned, list(range(0, 620, 3)))
-    assert log.home.failure is None
+    assert log.log_dir.failure is None
     if damage in (zeroed_in_the_middle, garbled_in_the_middle):
         return  # Seen only where it leads astray, not where it merely makes the way longer.
     for path in paths:

@@ -180,12 +180,12 @@ def test_no_more_files_stay_open_than_the_limit_and_pinned_ones_stay() -> None:
     assert pinned.read_at(0, 9) == b"0"
 
 
-def test_a_condemned_file_closes_with_its_last_pin() -> None:
+def test_a_retired_file_closes_with_its_last_pin() -> None:
     disk, handle = a_handle(b"old")
     file = handle.pin()
     handle.pin()
     disk.remove("/d/i")
-    handle.condemn()
+    handle.retire()
     handle.unpin()
     assert file.read_at(0, 9) == b"old"
     handle.unpin()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch, read_header
+from sordini.storage.appending import LogAppendInfo
 from sordini.storage.log import Log
-from sordini.storage.log_state import Appended
 from tests.support.builders import a_batch, an_idempotent_batch, writable
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
@@ -26,7 +26,7 @@ def a_log(disk: ForgetfulDisk | None = None, **settings: Any) -> Log:
     return manager.create(PARTITION, TOPIC_ID, config)
 
 
-def put(log: Log, batch: bytes | None = None, *, epoch: int = 0, now_ms: int = 0) -> Appended:
+def put(log: Log, batch: bytes | None = None, *, epoch: int = 0, now_ms: int = 0) -> LogAppendInfo:
     buffer = writable(batch if batch is not None else a_batch(2))
     return log.append(buffer, [(0, read_header(buffer))], epoch, now_ms)
 
@@ -44,7 +44,7 @@ def code_of(action: Any) -> ErrorCode:
 def test_offsets_and_the_leader_epoch_are_stamped_into_the_batches() -> None:
     disk = a_disk()
     log = a_log(disk)
-    assert put(log, a_batch(3, base_offset=77), epoch=4) == Appended(0, 3, -1, 0, False)
+    assert put(log, a_batch(3, base_offset=77), epoch=4) == LogAppendInfo(0, 3, -1, 0, False)
     assert put(log, a_batch(2), epoch=4).base_offset == 3
     stored = disk.contents(log_file(log))
     first = read_header(stored)
@@ -60,7 +60,7 @@ def test_several_batches_leave_in_one_write() -> None:
     buffer = writable(first + second)
     before = len(disk.log)
     batches = [(0, read_header(buffer)), (len(first), read_header(buffer, len(first)))]
-    assert log.append(buffer, batches, 0, 0) == Appended(0, 5, -1, 0, False)
+    assert log.append(buffer, batches, 0, 0) == LogAppendInfo(0, 5, -1, 0, False)
     assert disk.log[before:] == [("write", log_file(log))]
     assert [offset for offset, _ in contents(log)] == list(range(5))
 
@@ -72,7 +72,7 @@ def test_a_duplicate_is_answered_with_its_first_offset_and_not_written() -> None
     put(log, an_idempotent_batch(2, sequence=0))
     put(log, an_idempotent_batch(3, sequence=2))
     before = disk.contents(log_file(log))
-    assert put(log, an_idempotent_batch(2, sequence=0)) == Appended(4, 6, -1, 0, True)
+    assert put(log, an_idempotent_batch(2, sequence=0)) == LogAppendInfo(4, 6, -1, 0, True)
     assert put(log, an_idempotent_batch(3, sequence=2)).base_offset == 6
     assert disk.contents(log_file(log)) == before
     assert code_of(lambda: put(log, an_idempotent_batch(2, sequence=9))) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -249,15 +249,34 @@ def test_a_time_beyond_the_high_watermark_is_not_found() -> None:
     assert (found.offset, found.timestamp, found.leader_epoch) == (1, 101, 0)
 
 
-def test_a_cut_is_announced_before_it_happens_and_drops_whole_batches() -> None:
+def test_a_roll_and_a_truncation_are_each_one_log_event_with_its_fields() -> None:
+    log = a_log()
+    events: list[tuple[str, dict[str, object]]] = []
+    log.log_dir.on_event = lambda event, **fields: events.append((event, fields))
+    partition = str(log.topic_partition)
+    put(log)
+    assert log.roll(0)
+    assert not log.roll(0)
+    put(log)
+    assert log.truncate_to(3)
+    assert not log.truncate_to(2)
+    log.truncate_fully_and_start_at(9, 0)
+    assert events == [
+        ("segment rolled", {"partition": partition, "base_offset": 2}),
+        ("log truncated", {"partition": partition, "end_offset": 2}),
+        ("log truncated", {"partition": partition, "end_offset": 9}),
+    ]
+
+
+def test_a_truncation_is_announced_before_it_happens_and_drops_whole_batches() -> None:
     log = a_log()
     for _ in range(12):
         put(log)
-    seen: list[tuple[int, int]] = []
-    log.on_truncate = lambda cut, offset: seen.append((offset, cut.log_end_offset))
+    seen: list[int] = []
+    log.log_dir.before_truncate = lambda _file, _position: seen.append(log.log_end_offset)
     held = contents(log)
     assert log.truncate_to(7)
-    assert seen == [(7, 24)]
+    assert seen == [24]
     assert log.log_end_offset == 6
     assert contents(log) == held[:6]
     assert not log.truncate_to(6)
@@ -266,15 +285,15 @@ def test_a_cut_is_announced_before_it_happens_and_drops_whole_batches() -> None:
     assert log.log_end_offset == 8
 
 
-def test_who_may_be_sending_what_is_cut_is_told_the_file_and_the_place() -> None:
+def test_who_may_be_sending_what_is_cut_is_reported_the_file_and_the_place() -> None:
     log = a_log()
     for _ in range(4):
         put(log)
-    told: list[tuple[str, int, int]] = []
-    log.home.on_cut = lambda file, position: told.append((file.path, position, file.size()))
+    reported: list[tuple[str, int, int]] = []
+    log.log_dir.before_truncate = lambda file, position: reported.append((file.path, position, file.size()))
     size = log.segments.active.size // 4
     log.truncate_to(5)
-    assert told == [(log_file(log), 2 * size, 4 * size)], "before it is shorter"
+    assert reported == [(log_file(log), 2 * size, 4 * size)], "before it is shorter"
 
 
 def test_a_cut_takes_back_what_producers_sent() -> None:

@@ -84,16 +84,16 @@ async def test_logs_are_spread_over_the_directories_and_one_that_fails_goes_offl
     manager = a_manager_of(disk, "/data/a", "/data/b")
     manager.open(0)
     logs = [manager.create(TopicPartition("t", number), TOPIC_ID, SMALL) for number in range(4)]
-    assert sorted(log.home.path for log in logs) == ["/data/a", "/data/a", "/data/b", "/data/b"]
+    assert sorted(log.log_dir.path for log in logs) == ["/data/a", "/data/a", "/data/b", "/data/b"]
     disk.fail_while(lambda kind, path: kind == "write" and path.startswith("/data/a"), errno.EIO)
     for log in logs:
-        if log.home.path == "/data/a":
+        if log.log_dir.path == "/data/a":
             with pytest.raises(StorageError):
                 put(log)
         else:
             put(log)
     assert (manager.online_directories, manager.offline_directories) == (["/data/b"], ["/data/a"])
-    assert manager.create(TopicPartition("t", 4), TOPIC_ID, SMALL).home.path == "/data/b"
+    assert manager.create(TopicPartition("t", 4), TOPIC_ID, SMALL).log_dir.path == "/data/b"
     await manager.close()
     assert disk.exists("/data/b/.kafka_cleanshutdown")
     assert not disk.exists("/data/a/.kafka_cleanshutdown")
@@ -126,8 +126,8 @@ async def test_of_one_partition_in_two_directories_the_one_without_a_record_is_d
     findings = manager.open(0)
     log = manager.get(TopicPartition("t", 0))
     assert log is not None
-    assert (log.home.path, log.log_end_offset) == (f"/data/{full}", 3)
-    assert any("holds nothing" in finding for finding in findings)
+    assert (log.log_dir.path, log.log_end_offset) == (f"/data/{full}", 3)
+    assert any("is empty" in finding for finding in findings)
     assert not disk.exists(f"/data/{'b' if full == 'a' else 'a'}/t-0")
 
 
@@ -141,14 +141,14 @@ async def test_a_deleted_partition_is_renamed_at_once_and_removed_later() -> Non
     assert piece is not None
     manager.delete(PARTITION, 5_000)
     assert manager.get(PARTITION) is None
-    condemned = [name for name in disk.list_directory("/data") if name.endswith("-delete")]
-    assert len(condemned) == 1
-    assert condemned[0].startswith("orders-3.")
-    assert len(condemned[0]) == len("orders-3.") + 32 + len("-delete")
+    pending = [name for name in disk.list_directory("/data") if name.endswith("-delete")]
+    assert len(pending) == 1
+    assert pending[0].startswith("orders-3.")
+    assert len(pending[0]) == len("orders-3.") + 32 + len("-delete")
     await manager.tick(5_999)
-    assert disk.exists(f"/data/{condemned[0]}")
+    assert disk.exists(f"/data/{pending[0]}")
     await manager.tick(6_000)
-    assert not disk.exists(f"/data/{condemned[0]}")
+    assert not disk.exists(f"/data/{pending[0]}")
     assert piece.read()
     again = manager.create(PARTITION, TOPIC_ID, SMALL)
     assert again.log_end_offset == 0
@@ -261,7 +261,7 @@ def test_names_of_partitions_and_of_what_is_not_one() -> None:
         assert names.partition_of(name) is None
     for name in (".-0", "..-0", "x" * 250 + "-0", "orders-2147483648"):
         assert names.partition_of(name) is None
-    long = names.condemned_name(TopicPartition("x" * 249, 12), 1)
+    long = names.pending_delete_name(TopicPartition("x" * 249, 12), 1)
     assert len(long) == 255
     assert long.endswith("-12." + "0" * 31 + "1-delete")
 
@@ -270,7 +270,7 @@ NO_TOPICS = ("../../x", "a/b", "..", ".", "", "a\nb", "a b", "x" * 250, "\0")
 
 
 @pytest.mark.parametrize("wanted", [*((name, 0) for name in NO_TOPICS), ("orders", -5), ("orders", 2**31)], ids=repr)
-def test_no_path_is_made_of_what_no_partition_is_called_whoever_asks(wanted: tuple[str, int]) -> None:
+def test_no_path_is_made_of_what_no_partition_is_called_a_reader_that_asks(wanted: tuple[str, int]) -> None:
     disk = a_disk()
     manager = a_manager(disk)
     manager.open(0)
@@ -281,7 +281,7 @@ def test_no_path_is_made_of_what_no_partition_is_called_whoever_asks(wanted: tup
     assert (disk.directories("/"), disk.list_directory("/data")) == before
     assert (manager.logs(), manager.online_directories) == ([], ["/data"])
     with pytest.raises(BrokerError):
-        names.condemned_name(TopicPartition(*wanted), 1)
+        names.pending_delete_name(TopicPartition(*wanted), 1)
 
 
 def test_settings_default_to_apache_kafkas() -> None:

@@ -19,11 +19,11 @@ from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY
 from sordini.protocol.records.legacy_validation import LegacyMessages
 from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
 from sordini.storage import batch_scan
+from sordini.storage.appending import LogAppendInfo
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import LogManager
-from sordini.storage.log_state import Appended
-from sordini.storage.old_format_append import append_messages
+from sordini.storage.old_format_append import append_old_messages
 from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, some_records, writable
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
@@ -32,13 +32,13 @@ DIRECTORY = "/data/orders-3"
 WIDE = SMALL._replace(segment_bytes=100_000)
 
 
-def append(log: Log, data: bytes, magic: int, now_ms: int = 0) -> Appended:
+def append(log: Log, data: bytes, magic: int, now_ms: int = 0) -> LogAppendInfo:
     """What a Produce request with these records does to a topic of this format."""
     version = 9 if data[16] == 2 else 2
     checked = check_produced(writable(data), RULES._replace(magic=magic), 0, produce_version=version)
     if isinstance(checked, CheckedBatches):
         return log.append(checked.buffer, checked.batches, 0, now_ms)
-    return append_messages(log, checked, now_ms)
+    return append_old_messages(log, checked, now_ms)
 
 
 class Piece(NamedTuple):
@@ -60,7 +60,7 @@ def fill(log: Log, pieces: list[Piece]) -> list[Record]:
             if piece.magic == 2
             else legacy.write_messages(records, piece.magic, codec=piece.codec)
         )
-        assert append(log, data, piece.magic) == Appended(start, start + piece.count, -1, 0, False)
+        assert append(log, data, piece.magic) == LogAppendInfo(start, start + piece.count, -1, 0, False)
         expected += [
             record._replace(offset=start + record.offset, timestamp=record.timestamp if piece.magic else -1)
             for record in records
@@ -265,7 +265,7 @@ async def test_a_log_whose_last_entry_is_the_smallest_there_is_ends_behind_it() 
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-async def test_indexes_over_old_messages_are_made_anew_as_they_were_written(suffix: str) -> None:
+async def test_indexes_over_old_messages_are_rebuilt_as_they_were_written(suffix: str) -> None:
     disk, manager, log = a_log(WIDE)
     expected = fill(log, MIXED * 2)
     await manager.close()
@@ -335,7 +335,7 @@ def test_what_an_old_append_refuses_leaves_the_log_as_it_was() -> None:
     assert append(log, legacy.write_messages(some_records(2), 1), 1).base_offset == 3
     log.truncate_to(3)
     assert read_from(log, 0) == expected
-    log.abandon()
+    log.close_without_flush()
     assert code_of(legacy.write_messages(some_records(2), 1)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -371,5 +371,5 @@ def test_checked_messages_say_nothing_before_they_are_placed() -> None:
     )
     assert isinstance(checked, LegacyMessages)
     assert checked.batches == []
-    assert checked.place(7) == 10
+    assert checked.assign_offsets(7) == 10
     assert [(header.base_offset, header.last_offset) for _, header in checked.batches] == [(7, 9)]

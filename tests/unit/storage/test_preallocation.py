@@ -37,7 +37,7 @@ def opened(disk: ForgetfulDisk) -> LogManager:
 
 
 def held(manager: LogManager) -> int:
-    return manager.logs()[0].home.reservations.held_bytes
+    return manager.logs()[0].log_dir.reservations.held_bytes
 
 
 def test_all_reservations_together_take_a_share_of_what_is_free(disk: SmallDisk) -> None:
@@ -71,11 +71,11 @@ def test_what_a_rolled_segment_or_a_deleted_log_had_is_free_for_others(disk: Sma
     assert held(manager) == sum(disk.reserved.values()) == 2 * MIB
 
 
-def test_a_log_that_begins_anew_gives_its_room_back_at_the_next_roll(disk: SmallDisk) -> None:
+def test_a_log_that_begins_again_gives_its_room_back_at_the_next_roll(disk: SmallDisk) -> None:
     manager = opened(disk)
     log = manager.create(PARTITION, TOPIC_ID, SEGMENT)
     put(log)
-    log.begin_anew(1000, 0)
+    log.truncate_fully_and_start_at(1000, 0)
     put(log)
     log.roll(0)
     assert held(manager) == MIB

@@ -150,7 +150,7 @@ async def test_only_segments_past_the_recovery_point_are_read_at_an_unclean_star
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "padded", "zeros", "odd", "other"])
-async def test_damaged_indexes_are_made_anew_and_retention_deletes_nothing(
+async def test_damaged_indexes_are_rebuilt_and_retention_deletes_nothing(
     damage: str, suffix: str, *, clean: bool
 ) -> None:
     disk, held = await stopped(clean=clean, flushed=not clean)

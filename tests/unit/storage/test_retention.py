@@ -110,22 +110,22 @@ def test_no_policy_goes_past_the_high_watermark_nor_takes_an_empty_active_segmen
 
 
 @pytest.mark.parametrize("answer", [-1, 4, None, 1.5, True, "2"])
-def test_a_policy_that_answers_nonsense_deletes_nothing_and_is_told_of_once(answer: object) -> None:
-    told: list[str] = []
-    retention = Retention([Answering(lambda _: answer)], told.append)
+def test_a_policy_that_answers_nonsense_deletes_nothing_and_is_reported_once(answer: object) -> None:
+    reported: list[str] = []
+    retention = Retention([Answering(lambda _: answer)], reported.append)
     segments = ages(1, 2, 3)
     assert [retention.due(segments, context_of(segments, KEEP)) for _ in range(3)] == [0, 0, 0]
-    assert told == [f"delete policy Answering answered {answer!r} for 3 segments: it deletes nothing where it does so"]
+    assert reported == [f"delete policy Answering returned {answer!r} for 3 segments: it deletes nothing there"]
 
 
 def test_a_policy_that_raises_deletes_nothing_and_the_others_go_on() -> None:
-    told: list[str] = []
-    retention = Retention([Answering(lambda segments: segments[99]), BUILT_IN["size"]], told.append)
+    reported: list[str] = []
+    retention = Retention([Answering(lambda segments: segments[99]), BUILT_IN["size"]], reported.append)
     segments = ages(1, 2, 3)
     config = KEEP._replace(retention_bytes=100)
     assert [retention.due(segments, context_of(segments, config)) for _ in range(2)] == [2, 2]
-    assert len(told) == 1
-    assert "IndexError" in told[0]
+    assert len(reported) == 1
+    assert "IndexError" in reported[0]
 
 
 @given(
@@ -177,7 +177,7 @@ def test_a_segments_indexes_are_only_read_when_its_turn_comes() -> None:
         asked.append(segments[0].end_offset)
         return 0
 
-    log.home.retention = Retention([Answering(first_alone)])
+    log.log_dir.retention = Retention([Answering(first_alone)])
     assert log.apply_retention(0, 40) == []
     assert asked == [log.segments.all()[1].base]
 
@@ -215,7 +215,7 @@ async def test_a_log_start_that_was_moved_survives_a_kill_a_second_later() -> No
     assert found.log_start_offset == 3
 
 
-def test_whoever_walks_over_segments_that_are_deleted_finishes_what_it_reads() -> None:
+def test_a_reader_that_walks_over_segments_that_are_deleted_finishes_what_it_reads() -> None:
     disk = a_disk()
     log = a_log(disk, retention_bytes=0)
     for _ in range(12):

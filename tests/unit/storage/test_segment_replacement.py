@@ -6,10 +6,11 @@ import errno
 
 import pytest
 
-from sordini.storage.compaction.segment_replacement import OutdatedResult, portions, stage, swap
+from sordini.storage.compaction.segment_replacement import OutdatedResult, portions, stage, swap_in
 from sordini.storage.compaction.task import CleaningFigures, CleaningResult, Replacement
 from sordini.storage.errors import StorageError
-from sordini.storage.temporary_files import clear_leftovers
+from sordini.storage.log import Log
+from sordini.storage.temporary_files import complete_interrupted
 from tests.support.compacted_logs import Compacting, Held, cleaning_of, held_by
 from tests.support.forgetful_disk import Died, ForgetfulDisk
 from tests.support.log_model import a_disk
@@ -35,9 +36,13 @@ async def a_store(name: str, disk: ForgetfulDisk | None = None) -> tuple[Compact
     return store, cleaning_of(store.log, store.now_ms)
 
 
+async def swap(log: Log, result: CleaningResult) -> None:
+    await swap_in(log, result, log.truncations, lambda: 0)
+
+
 async def after(name: str) -> Held:
     store, result = await a_store(name)
-    swap(store.log, result, 0)
+    await swap(store.log, result)
     return held_by(store.log)
 
 
@@ -60,7 +65,7 @@ def reopened(disk: ForgetfulDisk, name: str) -> Held:
 async def test_a_swap_leaves_the_new_segments_under_the_names_of_the_old(name: str) -> None:
     store, result = await a_store(name)
     before = held_by(store.log)
-    swap(store.log, result, 0)
+    await swap(store.log, result)
     now = held_by(store.log)
     assert set(now) < set(before)
     newest = {key: (offset, key, value) for offset, key, value in before if offset < result.cleaned_to}
@@ -80,7 +85,7 @@ async def test_a_crash_anywhere_in_a_swap_leaves_the_old_segments_or_the_new(nam
         old = held_by(store.log)
         store.disk.die_at(call)
         try:
-            swap(store.log, result, 0)
+            await swap(store.log, result)
         except Died:
             survivors = [store.disk.killed(), *(store.disk.power_lost(100 * call + seed) for seed in range(2))]
             for survivor in survivors:
@@ -104,7 +109,7 @@ async def test_a_swap_in_parts_leaves_each_part_old_or_new(name: str) -> None:
     store, result = await a_store(name)
     states = [held_by(store.log)]
     for part in one_by_one(result):
-        swap(store.log, part, 0)
+        await swap(store.log, part)
         if held_by(store.log) != states[-1]:
             states.append(held_by(store.log))
     assert len(states) > 1
@@ -115,7 +120,7 @@ async def test_a_swap_in_parts_leaves_each_part_old_or_new(name: str) -> None:
         store.disk.die_at(call)
         try:
             for part in one_by_one(result):
-                swap(store.log, part, 0)
+                await swap(store.log, part)
         except Died:
             survivors = (store.disk.killed(), store.disk.power_lost(call))
             found += [states.index(reopened(survivor, name)) for survivor in survivors]
@@ -143,7 +148,7 @@ async def test_a_crash_while_a_crashed_swap_is_completed_or_undone_is_recovered_
         store, result = await a_store(name)
         store.disk.die_at(struck)
         try:
-            swap(store.log, result, 0)
+            await swap(store.log, result)
             break
         except Died:
             pass
@@ -151,7 +156,7 @@ async def test_a_crash_while_a_crashed_swap_is_completed_or_undone_is_recovered_
             survivor = store.disk.killed()
             survivor.die_at(call)
             try:
-                clear_leftovers(survivor, store.log.directory)
+                complete_interrupted(survivor, store.log.directory)
                 break
             except Died:
                 calls += 1
@@ -193,7 +198,7 @@ async def test_an_abort_index_that_waits_for_its_name_is_not_lost() -> None:
     directory = "/data/orders-3"
     for name in ("00000000000000000000.log", "00000000000000000000.txnindex.swap", "00000000000000000005.index.swap"):
         disk.replace(f"{directory}/{name}", b"")
-    assert clear_leftovers(disk, directory) == ["00000000000000000000.log", "00000000000000000000.txnindex"]
+    assert complete_interrupted(disk, directory) == ["00000000000000000000.log", "00000000000000000000.txnindex"]
 
 
 async def test_a_new_segment_is_never_without_its_abort_index() -> None:
@@ -204,11 +209,11 @@ async def test_a_new_segment_is_never_without_its_abort_index() -> None:
         store.disk.replace(f"{stem}.txnindex.cleaned", bytes(34))
         store.disk.die_at(call)
         try:
-            swap(store.log, result, 0)
+            await swap(store.log, result)
             break
         except Died:
             survivor = store.disk.killed()
-            clear_leftovers(survivor, store.log.directory)
+            complete_interrupted(survivor, store.log.directory)
             is_new = survivor.file_size(f"{stem}.log") == result.replacements[0].size
             assert survivor.exists(f"{stem}.txnindex") == is_new
             found.add(is_new)
@@ -222,7 +227,7 @@ async def test_an_old_abort_index_does_not_outlive_its_segment() -> None:
     directory = "/data/orders-3"
     for name in ("00000000000000000000.log.swap", "00000000000000000000.log", "00000000000000000000.txnindex"):
         disk.replace(f"{directory}/{name}", b"")
-    assert clear_leftovers(disk, directory) == ["00000000000000000000.log"]
+    assert complete_interrupted(disk, directory) == ["00000000000000000000.log"]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +261,7 @@ async def test_files_that_a_cleaning_left_before_are_no_part_of_the_swap() -> No
         store.disk.replace(f"{store.log.directory}/{2:020d}.log.cleaned", b"of another cleaning")
         store.disk.die_at(call)
         try:
-            swap(store.log, result, 0)
+            await swap(store.log, result)
         except Died:
             assert reopened(store.disk.killed(), "segments end before the last one") in (old, new)
         else:
@@ -270,7 +275,7 @@ async def test_a_rename_that_fails_for_want_of_room_leaves_the_log_as_it_was() -
     before = held_by(store.log)
     store.disk.fail(3, errno.EIO)
     with pytest.raises(StorageError):
-        swap(store.log, result, 0)
+        await swap(store.log, result)
     assert reopened(store.disk.killed(), "several groups") == before
 
 
@@ -280,8 +285,8 @@ async def test_a_swap_that_fails_half_way_takes_the_directory_and_the_next_start
     sync = await _call_that_syncs("several groups")
     store.disk.fail(sync + 2, errno.EIO)
     with pytest.raises(StorageError):
-        swap(store.log, result, 0)
-    assert store.log.home.failure is not None
+        await swap(store.log, result)
+    assert store.log.log_dir.failure is not None
     assert reopened(store.disk.killed(), "several groups") == new
 
 
@@ -289,7 +294,7 @@ async def _call_that_syncs(name: str) -> int:
     """Which of a swap's changes it is that makes the new names durable."""
     store, result = await a_store(name)
     before = len(store.disk.log)
-    swap(store.log, result, 0)
+    await swap(store.log, result)
     return [kind for kind, _ in store.disk.log[before:]].index("sync directory") + 1
 
 

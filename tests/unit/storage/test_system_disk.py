@@ -18,7 +18,7 @@ from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, contents
 from tests.unit.storage.test_log import put
 
 
-def test_appends_go_after_the_end_and_writes_where_they_are_told(tmp_path: Path) -> None:
+def test_appends_go_after_the_end_and_writes_where_they_are_reported(tmp_path: Path) -> None:
     disk = SystemDisk()
     file = disk.open(f"{tmp_path}/f", create=True)
     assert file.append((b"abc", b"def")) == 6

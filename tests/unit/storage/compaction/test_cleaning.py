@@ -286,7 +286,7 @@ def test_each_marker_answers_for_its_own_transaction_only(commit: bool) -> None:
     assert [found.header.base_offset for found in markers(history)] == [1, 5]
 
 
-def test_an_abort_is_told_of_as_long_as_a_reader_could_have_met_its_records() -> None:
+def test_an_abort_is_reported_as_long_as_a_reader_could_have_met_its_records() -> None:
     history = History()
     history.data([(b"a", b"bad")], producer_id=1, transactional=True)
     history.end(1, commit=False)
@@ -301,7 +301,7 @@ def test_an_abort_is_told_of_as_long_as_a_reader_could_have_met_its_records() ->
 
 
 @pytest.mark.parametrize("uncleanable", [3, 4])
-def test_an_abort_beyond_what_is_cleaned_is_told_of_as_before(uncleanable: int) -> None:
+def test_an_abort_beyond_what_is_cleaned_is_reported_as_before(uncleanable: int) -> None:
     history = History()
     history.data([(b"a", b"1")])
     history.data([(b"a", b"2")])

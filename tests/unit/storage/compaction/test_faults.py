@@ -8,7 +8,7 @@ import pytest
 
 from sordini.storage import names
 from sordini.storage.compaction.cleaning import clean
-from sordini.storage.compaction.throttler import Pace
+from sordini.storage.compaction.throttler import Throttler
 from tests.support.compaction_history import DIRECTORY, History, StillClock
 from tests.support.forgetful_disk import Died, ForgetfulDisk
 
@@ -108,7 +108,7 @@ def test_reads_and_writes_keep_below_the_rate() -> None:
 
 def test_time_that_was_lost_is_not_made_up_for_by_a_burst() -> None:
     clock = StillClock()
-    pace = Pace(clock, 1_000.0)
+    pace = Throttler(clock, 1_000.0)
     clock.seconds = 1_000.0
     pace.note(1_000)
     assert clock.slept == [pytest.approx(0.5)]

@@ -6,13 +6,13 @@ import pytest
 
 from sordini.protocol.records.batch import Record, assemble_batch, read_header
 from sordini.storage import names
-from sordini.storage.compaction.cleaned_transactions import Transactions
-from sordini.storage.compaction.cleaner_stats import Tally
+from sordini.storage.compaction.cleaned_transactions import CleanedTransactions
+from sordini.storage.compaction.cleaner_stats import CleanerStats
 from sordini.storage.compaction.cleaning import clean
 from sordini.storage.compaction.errors import DamagedSegment
-from sordini.storage.compaction.grouping import grouped
+from sordini.storage.compaction.grouping import group_segments
 from sordini.storage.compaction.offset_map import OffsetMap
-from sordini.storage.compaction.record_filter import Sieve
+from sordini.storage.compaction.record_filter import RecordFilter
 from sordini.storage.compaction.task import SegmentSpan
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.segment import Segment
@@ -84,12 +84,12 @@ def test_a_batch_that_would_outgrow_the_file_waits_for_another_round() -> None:
     offsets.add([b"a"], 0)
     offsets.tombstoned.add(0)
     (found,) = history.found()
-    sieve = Sieve(history.task(), 1, offsets, Transactions([]), Tally())
-    sieve.start_group([span])
+    record_filter = RecordFilter(history.task(), 1, offsets, CleanedTransactions([]), CleanerStats())
+    record_filter.start_group([span])
     batch = memoryview(found.data)
-    assert sieve.sift(found.header, batch).data is batch  # type: ignore[union-attr]
-    sieve.start_group([span._replace(size=1_000)])
-    kept = sieve.sift(found.header, batch)
+    assert record_filter.filter_batch(found.header, batch).data is batch  # type: ignore[union-attr]
+    record_filter.start_group([span._replace(size=1_000)])
+    kept = record_filter.filter_batch(found.header, batch)
     assert kept is not None
     assert len(kept.data) > len(batch)
 
@@ -117,7 +117,7 @@ def test_segments_are_kept_apart_when_their_indexes_or_offsets_would_not_fit_one
     task = history.task(segments=spans, segment_bytes=1 << 30, index_interval_bytes=100)
 
     def bases(task: object, cleaned_to: int = 40) -> list[list[int]]:
-        return [[span.base for span in group] for group in grouped(task, cleaned_to)]  # type: ignore[arg-type]
+        return [[span.base for span in group] for group in group_segments(task, cleaned_to)]  # type: ignore[arg-type]
 
     assert bases(task._replace(segment_index_bytes=1_000)) == [[0, 10, 20, 30]]
     # Ten entries a segment, and one more in the time index: 21 of 12 bytes.
