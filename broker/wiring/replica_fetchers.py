@@ -6,7 +6,7 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.wiring.deps import Runtime
-from sordini.replication.fetching.fetchers import Fetchers
+from sordini.replication.fetching.fetcher_manager import Fetchers
 from sordini.replication.fetching.messages import FetchSettings
 from sordini.replication.fetching.replica_fetcher import Surroundings
 from sordini.replication.inter_broker import versions_for
