@@ -110,7 +110,7 @@ class CommandReceiver:
 
     async def _become(self, command: LeaderAndIsr) -> Answer:
         self._controller_epoch = command.controller_epoch
-        await self._replicas.make_room(info.topic_partition for info in command.partitions)
+        await self._replicas.finish_deletions(info.topic_partition for info in command.partitions)
         errors: dict[TopicPartition, int] = {}
         async for info in self._sliced(command):
             code = self._become_one(info)
@@ -141,7 +141,7 @@ class CommandReceiver:
     def _become_one(self, info: PartitionInfo) -> int:
         """Become leader or follower; returns the error code, 0 for none."""
         try:
-            self._replicas.become(info)
+            self._replicas.become_leader_or_follower(info)
         except RetriableRefusal as error:
             self.deferred.defer(info.topic_partition, str(error), is_shared=isinstance(error, DiskFull))
             return error.code
@@ -161,7 +161,9 @@ class CommandReceiver:
         async for stopped in self._sliced(command):
             self.deferred.forget(stopped.topic_partition)
             try:
-                self._replicas.stop(stopped.topic_partition, leader_epoch=stopped.leader_epoch, delete=stopped.delete)
+                self._replicas.stop_replica(
+                    stopped.topic_partition, leader_epoch=stopped.leader_epoch, delete=stopped.delete
+                )
             except BrokerError as error:
                 errors[stopped.topic_partition] = error.code
                 continue
@@ -188,7 +190,7 @@ class CommandReceiver:
             if not number % PARTITIONS_LEARNED_PER_SLICE:
                 await asyncio.sleep(0)
             state = info.state
-            self._replicas.superseded(info)
+            self._replicas.resign_if_superseded(info)
             self._metadata.set_partition(
                 info.topic_partition.topic,
                 info.topic_id,
@@ -207,9 +209,9 @@ class CommandReceiver:
             self._metadata.drop_partition(*deleted.topic_partition)
         self._metadata.changed()
         if former != self._metadata.brokers.keys() or former_controller != self._metadata.controller_id:
-            self._replicas.reconsider()
+            self._replicas.clear_isr_refusals()
         if former - self._metadata.brokers.keys():
-            self._replicas.check_isr()  # Acknowledgements may wait for a pending ISR expansion by such a broker.
+            self._replicas.maybe_shrink_isr()  # Acknowledgements may wait for a pending ISR expansion by such a broker.
         self.on_deleted([deleted.topic_partition for deleted in command.deleted])
         return Answer()
 

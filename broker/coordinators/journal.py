@@ -19,7 +19,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.produce_validation import accept_own_batch
 from sordini.replication.partition import Partition
-from sordini.replication.purgatory import Waiter
+from sordini.replication.purgatory import DelayedOperation
 from sordini.storage.errors import StorageError
 
 OnDone = Callable[[ErrorCode], None]
@@ -56,7 +56,7 @@ class Journal:
         self._uncommitted: deque[UncommittedBatch] = deque()
         self._flushed_end = 0
         self._is_flushing = False
-        self._waiter: Waiter | None = None
+        self._waiter: DelayedOperation | None = None
         self._timer: Timer | None = None
         self._is_closed = False
 
@@ -76,8 +76,8 @@ class Journal:
             return False
         self._uncommitted.append(batch)
         self.complete_committed()
-        if self._partition.waiters:
-            self._partition.tell_waiters()
+        if self._partition.purgatory:
+            self._partition.notify_purgatory()
         return True
 
     def append_batches(self, records: Sequence[KeyValue], apply: Callable[[], None], on_done: OnDone) -> bool:
@@ -106,7 +106,7 @@ class Journal:
         self._is_closed = True
         self._arm_timer()
         if self._waiter is not None:
-            self._waiter.leave()
+            self._waiter.cancel()
         while self._uncommitted:
             on_done = self._uncommitted.popleft().on_done
             if on_done is not None:
@@ -141,7 +141,7 @@ class Journal:
             return False
         if leader.high_watermark < batch.end_offset:
             if self._waiter is None or self._waiter.done:
-                self._waiter = Waiter(1, (self._partition,), self.complete_committed)
+                self._waiter = DelayedOperation(1, (self._partition,), self.complete_committed)
             return False
         return True
 

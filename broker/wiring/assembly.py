@@ -67,7 +67,7 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     replicas = ReplicaSet(
         broker_id,
         logs,
-        replica_set.Surroundings(
+        replica_set.ReplicaSetDeps(
             topic_configs.settings_of,
             metadata.exists,
             metadata.name_of,
@@ -75,7 +75,7 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
             clock.monotonic_ms,
             fetching=inter_broker.fetchers,
             peers=inter_broker.peers,
-            asks_for_epochs=not inter_broker.transport.versions.truncates_on_fetch,
+            truncates_before_fetch=not inter_broker.transport.versions.truncates_on_fetch,
         ),
     )
     new_topic_id = topic_ids(draw) if uses_topic_ids else lambda: NO_TOPIC_ID

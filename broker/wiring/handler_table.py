@@ -6,30 +6,30 @@ from sordini.broker.control.command_origin import CommandOrigin
 from sordini.broker.dispatch import Route
 from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
-from sordini.broker.handlers.preferred_replica import ClosestReplicas
 from sordini.broker.handlers.cluster import ClusterHandler
 from sordini.broker.handlers.configs import ConditionSource, ConfigsHandler
 from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
-from sordini.broker.handlers.down_conversion import Conversions
+from sordini.broker.handlers.down_conversion import DownConversions
 from sordini.broker.handlers.fetch import FetchHandler, Readers
 from sordini.broker.handlers.find_coordinator import FindCoordinatorHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
+from sordini.broker.handlers.init_producer_id import ProducerIdHandler
 from sordini.broker.handlers.log_dirs import LogDirsHandler
-from sordini.broker.handlers.txn_markers import MarkersHandler
 from sordini.broker.handlers.metadata import MetadataHandler
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.partitions import PartitionsHandler
+from sordini.broker.handlers.preferred_replica import RackAwareReplicaSelector
 from sordini.broker.handlers.produce import ProduceHandler
-from sordini.broker.handlers.init_producer_id import ProducerIdHandler
 from sordini.broker.handlers.records import RecordsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.handlers.request_checks import InterBrokerGuard, guarded
 from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
+from sordini.broker.handlers.txn_markers import MarkersHandler
 from sordini.broker.membership.store_contact import NO_DOUBT
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.broker.wiring.deps import BrokerDeps
@@ -92,8 +92,10 @@ def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGua
             parts.fetch_sessions,
             clock,
             call_later,
-            readers=Readers(followers, None if config.replica_selector_class is None else ClosestReplicas(metadata)),
-            conversions=Conversions(parts.record_jobs, later, bytes_max=config.fetch_converted_bytes_max),
+            readers=Readers(
+                followers, None if config.replica_selector_class is None else RackAwareReplicaSelector(metadata)
+            ),
+            conversions=DownConversions(parts.record_jobs, later, bytes_max=config.fetch_converted_bytes_max),
             bytes_max=config.fetch_max_bytes,
         ).route(),
         *OffsetsHandler(replicas, later, parts.record_jobs, brokers.check_listener).routes(),

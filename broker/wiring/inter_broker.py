@@ -27,10 +27,10 @@ from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.deps import Runtime
 from sordini.broker.wiring.replica_fetchers import wire_fetchers
 from sordini.protocol.types import BrokerId
-from sordini.replication.fetching.fetcher_manager import Fetchers
+from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
-from sordini.replication.ports import IsrChanges
 from sordini.replication.partition_deps import Peers
+from sordini.replication.ports import IsrChanges
 
 
 class InterBrokerTransport(NamedTuple):
@@ -52,7 +52,7 @@ class InterBroker(NamedTuple):
 
     transport: InterBrokerTransport
     quotas: ReplicaQuotas
-    fetchers: Fetchers
+    fetchers: ReplicaFetcherManager
     peers: Peers
     producer_ids: ProducerIdManager
     controller_links: tuple[ControllerClient, ...]

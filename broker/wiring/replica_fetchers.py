@@ -6,7 +6,7 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.wiring.deps import Runtime
-from sordini.replication.fetching.fetcher_manager import Fetchers
+from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.fetching.messages import FetchSettings
 from sordini.replication.fetching.replica_fetcher import Surroundings
 from sordini.replication.inter_broker import versions_for
@@ -28,7 +28,7 @@ def fetch_settings(config: Config) -> FetchSettings:
 
 def wire_fetchers(
     dynamic: DynamicConfig, local: LocalBroker, quota: ReplicaQuota, links: Links, runtime: Runtime
-) -> Fetchers:
+) -> ReplicaFetcherManager:
     """Fetchers whose number follows num.replica.fetchers."""
     config = dynamic.config
     protocol = config.inter_broker_protocol_version
@@ -41,6 +41,6 @@ def wire_fetchers(
         runtime.clock,
         runtime.log,
     )
-    fetchers = Fetchers(deps, links, runtime.spawn, per_leader=config.num_replica_fetchers)
+    fetchers = ReplicaFetcherManager(deps, links, runtime.spawn, per_leader=config.num_replica_fetchers)
     dynamic.on_change(lambda now: fetchers.resize(now.num_replica_fetchers))
     return fetchers

@@ -120,7 +120,7 @@ async def test_the_end_of_the_leadership_unloads_the_state_and_fails_what_waits(
     async with a_runtime(await written()) as (broker, runtime):
         shard, done = runtime.led_shard("a"), list[object]()
         shard.wait_until_loaded(lambda: done.append("loaded"), done.append)
-        broker.parts.replicas.stop(TopicPartition(NUMBERS, 0), delete=False)
+        broker.parts.replicas.stop_replica(TopicPartition(NUMBERS, 0), delete=False)
         await broker.settled()
         assert (shard.state.events, done) == (["unloaded"], [ErrorCode.NOT_COORDINATOR])
         assert error_of(runtime) == ErrorCode.NOT_COORDINATOR
