@@ -16,7 +16,6 @@ from sordini.protocol.records.fetched import check_fetched
 from sordini.protocol.records.old_produced import Storable
 from sordini.protocol.records.produced import CheckedBatches
 from sordini.protocol.types import BrokerId, Offset, TopicId, TopicPartition
-from sordini.replication.commits import Commits
 from sordini.replication.follower import (
     EpochEnd,
     EpochQuestion,
@@ -28,9 +27,10 @@ from sordini.replication.follower import (
     watermark,
 )
 from sordini.replication.leader import Leader, Proposal, Term
+from sordini.replication.partition_deps import ALONE, INTERNAL_TOPICS, NO_EPOCH, PartitionSettings, Peers, Tail
+from sordini.replication.pending_commits import Commits
 from sordini.replication.ports import Grant, Refusal
 from sordini.replication.purgatory import Waiter, tell_all
-from sordini.replication.terms import ALONE, INTERNAL_TOPICS, NO_EPOCH, PartitionSettings, Peers, Tail
 from sordini.replication.uncommitted_bytes import Growth
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.log import Log

@@ -20,8 +20,8 @@ from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHead
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
 from sordini.protocol.records.pairs import Pair, pairs_of
 from sordini.protocol.types import Offset
-from sordini.replication.commits import Commit
 from sordini.replication.partition import Partition
+from sordini.replication.pending_commits import Commit
 from sordini.storage.errors import StorageError
 
 RECORDS_PER_TURN = 500

@@ -16,8 +16,8 @@ from sordini.broker.groups.events import Committing
 from sordini.broker.groups.offsets import OffsetTable
 from sordini.broker.groups.state import CommittedOffset
 from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.handlers.group_expiry import once_settled
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
-from sordini.broker.handlers.settling import once_settled
 from sordini.broker.network.ports import Pending
 from sordini.broker.requests.slices import Work
 from sordini.broker.topics.metadata_cache import MetadataCache

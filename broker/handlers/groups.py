@@ -25,8 +25,8 @@ from sordini.broker.groups.events import (
 )
 from sordini.broker.groups.state import Group, GroupState, Member, Protocol
 from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.handlers.group_expiry import once_settled
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
-from sordini.broker.handlers.settling import once_settled
 from sordini.broker.network.ports import Pending
 from sordini.broker.requests.slices import Work
 from sordini.protocol.api import ApiKey

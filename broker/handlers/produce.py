@@ -13,7 +13,6 @@ from typing import Any, Final, Protocol
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
 from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
 from sordini.broker.network.ports import Pending
 from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
@@ -34,6 +33,7 @@ from sordini.protocol.records.jobs import Check
 from sordini.protocol.records.old_produced import Misplaced, PlacedMessages, Storable
 from sordini.protocol.records.produced import CheckedBatches, check_produced
 from sordini.protocol.types import TopicId
+from sordini.replication.acks import CallLater, Written, answer_when_committed, committed
 from sordini.replication.partition import Partition
 from sordini.replication.refused_batches import Refusals
 from sordini.replication.replica_set import ReplicaSet

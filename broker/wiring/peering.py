@@ -26,11 +26,11 @@ from sordini.broker.peers.producer_ids import BlocksOfController
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.following import fetchers_of
 from sordini.protocol.types import BrokerId
-from sordini.replication.fetching.fetchers import Fetchers
+from sordini.replication.fetching.fetcher_manager import Fetchers
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
 from sordini.replication.metadata_store.producer_id_blocks import BlocksInStore, ProducerIdBlocks
+from sordini.replication.partition_deps import Peers
 from sordini.replication.ports import IsrChanges, Session
-from sordini.replication.terms import Peers
 
 
 class Myself(NamedTuple):

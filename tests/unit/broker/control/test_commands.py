@@ -29,8 +29,8 @@ from sordini.replication.cluster_model import (
     StopReplica,
     UpdateMetadata,
 )
+from sordini.replication.partition_deps import Peers
 from sordini.replication.replica_set import ReplicaSet, Surroundings
-from sordini.replication.terms import Peers
 from sordini.storage.checkpoints import read_offsets
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.names import HIGH_WATERMARKS

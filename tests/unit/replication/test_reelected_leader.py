@@ -12,8 +12,8 @@ from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, OTHER, TOPIC_ID, logs_on
+from tests.unit.replication.test_partition_replication import checked
 from tests.unit.replication.test_replica_set import ELSEWHERE, replicas_on
-from tests.unit.replication.test_replicating import checked
 
 EPOCH = LeaderEpoch(5)
 THIRD = BrokerId(9)
