@@ -109,12 +109,13 @@ class CommandReceiver:
 
     async def _become(self, command: LeaderAndIsr) -> Answer:
         self._controller_epoch = command.controller_epoch
-        await self._replicas.make_room(info.topic_partition for info in command.partitions)
+        await self._replicas.finish_deletions(info.topic_partition for info in command.partitions)
         errors: dict[TopicPartition, int] = {}
         async for info in self._sliced(command):
             code = self._become_one(info)
             if code:
                 errors[info.topic_partition] = code
+        self._replicas.log_role_changes()
         return self._refusal(command) or Answer(partitions=errors)
 
     async def _sliced(self, command: LeaderAndIsr | StopReplica) -> AsyncIterator[Any]:
@@ -140,7 +141,7 @@ class CommandReceiver:
     def _become_one(self, info: PartitionInfo) -> int:
         """The error code, 0 for none."""
         try:
-            self._replicas.become(info)
+            self._replicas.become_leader_or_follower(info)
         except NotNow as error:
             self.put_off.refused(info.topic_partition, str(error), has_line=isinstance(error, NoRoom))
             return error.code
@@ -158,7 +159,9 @@ class CommandReceiver:
         async for stopped in self._sliced(command):
             self.put_off.forget(stopped.topic_partition)
             try:
-                self._replicas.stop(stopped.topic_partition, leader_epoch=stopped.leader_epoch, delete=stopped.delete)
+                self._replicas.stop_replica(
+                    stopped.topic_partition, leader_epoch=stopped.leader_epoch, delete=stopped.delete
+                )
             except BrokerError as error:
                 errors[stopped.topic_partition] = error.code
                 continue
@@ -185,7 +188,7 @@ class CommandReceiver:
             if not number % PARTITIONS_LEARNED_PER_SLICE:
                 await asyncio.sleep(0)
             state = info.state
-            self._replicas.superseded(info)
+            self._replicas.resign_if_superseded(info)
             self._metadata.set_partition(
                 info.topic_partition.topic,
                 info.topic_id,
@@ -204,9 +207,9 @@ class CommandReceiver:
             self._metadata.drop_partition(*gone.topic_partition)
         self._metadata.changed()
         if former != self._metadata.brokers.keys() or former_controller != self._metadata.controller_id:
-            self._replicas.reconsider()
+            self._replicas.clear_isr_refusals()
         if former - self._metadata.brokers.keys():
-            self._replicas.check_isr()  # Acknowledgements may wait for one that was on its way into a set.
+            self._replicas.maybe_shrink_isr()  # Acknowledgements may wait for one that was on its way into a set.
         self.on_deleted([gone.topic_partition for gone in command.deleted])
         return Answer()
 

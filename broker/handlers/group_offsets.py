@@ -16,7 +16,7 @@ from sordini.broker.groups.events import Committing
 from sordini.broker.groups.offsets import OffsetTable
 from sordini.broker.groups.state import CommittedOffset
 from sordini.broker.handlers.exchange import Exchange
-from sordini.broker.handlers.group_expiry import once_settled
+from sordini.broker.handlers.group_expiry import after_expiry
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.network.ports import Pending
 from sordini.broker.requests.slices import Work
@@ -206,7 +206,7 @@ class GroupOffsetsHandler:
             return (yield from self._deleted(request, ()))
         if not request.group_id:
             raise BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-        return (yield from once_settled(call, self._groups, [request.group_id], lambda: self._delete(call, known)))
+        return (yield from after_expiry(call, self._groups, [request.group_id], lambda: self._delete(call, known)))
 
     def _delete(self, call: Call, known: AbstractSet[str]) -> Work[OffsetDeleteResponse | Pending]:
         """Raises BrokerError."""

@@ -25,7 +25,7 @@ from sordini.broker.groups.events import (
 )
 from sordini.broker.groups.state import Group, GroupState, Member, Protocol
 from sordini.broker.handlers.exchange import Exchange
-from sordini.broker.handlers.group_expiry import once_settled
+from sordini.broker.handlers.group_expiry import after_expiry
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.network.ports import Pending
 from sordini.broker.requests.slices import Work
@@ -194,7 +194,7 @@ class GroupsHandler:
     def describe(self, call: Call) -> Work[DescribeGroupsResponse | Pending]:
         request: DescribeGroupsRequest = call.body
         yield from check_mentions(request.groups)
-        return (yield from once_settled(call, self._groups, request.groups, lambda: self._describe(call)))
+        return (yield from after_expiry(call, self._groups, request.groups, lambda: self._describe(call)))
 
     def _describe(self, call: Call) -> Work[DescribeGroupsResponse | Pending]:
         request: DescribeGroupsRequest = call.body
@@ -213,7 +213,7 @@ class GroupsHandler:
         return response
 
     def list(self, call: Call) -> Work[ListGroupsResponse | Pending]:
-        return (yield from once_settled(call, self._groups, None, lambda: self._list(call.body)))
+        return (yield from after_expiry(call, self._groups, None, lambda: self._list(call.body)))
 
     def _list(self, request: ListGroupsRequest) -> Work[ListGroupsResponse | Pending]:
         states = set()

@@ -10,9 +10,9 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.dispatch import Spawn
 from sordini.broker.network.ports import Log
 from sordini.protocol.types import BrokerId
-from sordini.replication.fetching.fetcher_manager import Fetchers
+from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.fetching.messages import FetchSettings
-from sordini.replication.fetching.replica_fetcher import Surroundings
+from sordini.replication.fetching.replica_fetcher import FetcherDeps
 from sordini.replication.inter_broker import versions_for
 from sordini.replication.ports import Links
 from sordini.replication.replica_quota import ReplicaQuota
@@ -38,12 +38,12 @@ def fetchers_of(
     spawn: Spawn,
     clock: Clock,
     log: Log,
-) -> Fetchers:
+) -> ReplicaFetcherManager:
     """Fetchers whose number follows num.replica.fetchers. `broker` is this broker's id, and what tells its epoch."""
     config = dynamic.config
     broker_id, broker_epoch = broker
     protocol = config.inter_broker_protocol_version
-    around = Surroundings(
+    around = FetcherDeps(
         broker_id,
         broker_epoch,
         versions_for(protocol.release, protocol.step),
@@ -52,6 +52,6 @@ def fetchers_of(
         clock,
         log,
     )
-    fetchers = Fetchers(around, links, spawn, per_leader=config.num_replica_fetchers)
+    fetchers = ReplicaFetcherManager(around, links, spawn, per_leader=config.num_replica_fetchers)
     dynamic.on_change(lambda now: fetchers.resize(now.num_replica_fetchers))
     return fetchers

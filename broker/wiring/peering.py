@@ -26,7 +26,7 @@ from sordini.broker.peers.producer_ids import BlocksOfController
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.following import fetchers_of
 from sordini.protocol.types import BrokerId
-from sordini.replication.fetching.fetcher_manager import Fetchers
+from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
 from sordini.replication.metadata_store.producer_id_blocks import BlocksInStore, ProducerIdBlocks
 from sordini.replication.partition_deps import Peers
@@ -64,7 +64,7 @@ class Peering(NamedTuple):
     serve_locally: ServeLocally
     """Serves what this broker asks of the controller when that is itself."""
     quotas: ReplicaQuotas
-    fetchers: Fetchers
+    fetchers: ReplicaFetcherManager
     peers: Peers
     producer_ids: ProducerIdBlocks
     controllers: tuple[ControllerLink, ...]
@@ -130,7 +130,9 @@ def peering_of(
         fetchers=fetchers_of(
             dynamic, (me.broker_id, me.epoch), quotas.follower, links, world.spawn, world.clock, world.log
         ),
-        peers=Peers(changes, lambda broker_id: broker_id in metadata.brokers, config.replica_lag_time_max_ms),
+        peers=Peers(
+            changes, lambda broker_id: broker_id in metadata.brokers, config.replica_lag_time_max_ms, world.log
+        ),
         producer_ids=ProducerIdBlocks(take_block, world.spawn, world.log),
         controllers=tuple(controllers),
     )

@@ -201,7 +201,7 @@ class CommandsOutliveARegistration(Rules):
     """Whoever registers anew is not told what is so now, but takes what was sent to it before."""
 
     def restarted(self, copy: Copy, me: int, shared: Shared) -> Iterator[Copy]:
-        yield copy._replace(epoch=NONE, role=Following(NOBODY, must_ask=False))
+        yield copy._replace(epoch=NONE, role=Following(NOBODY, needs_epoch_end=False))
 
     def is_stale(self, epoch: int, epoch_min: int) -> bool:
         return False

@@ -44,7 +44,7 @@ class Leading(NamedTuple):
 class Following(NamedTuple):
     leader: int
     """NOBODY also when the leader's term is over: it will not answer any more."""
-    must_ask: bool
+    needs_epoch_end: bool
 
 
 class Ask(NamedTuple):
@@ -121,7 +121,7 @@ def mask_of(replicas: object) -> int:
 
 def start() -> World:
     """A new partition: the first leader is named and everybody is in sync, but nobody has heard of it."""
-    empty = Copy((), (), 0, NONE, Following(NOBODY, must_ask=False), None)
+    empty = Copy((), (), 0, NONE, Following(NOBODY, needs_epoch_end=False), None)
     return World((empty, empty, empty), Shared(0, 0, EVERYBODY, 0, (Command(0, EVERYBODY),)))
 
 
@@ -176,7 +176,7 @@ def looks(copy: Copy) -> object:
             role.epoch_start,
         )
     else:
-        known = (role.leader == NOBODY, role.must_ask)
+        known = (role.leader == NOBODY, role.needs_epoch_end)
     if isinstance(under_way, Ask):
         under_way = under_way._replace(leader=0)
     return (copy[:4], known, under_way)

@@ -20,7 +20,7 @@ from sordini.protocol.messages.write_txn_markers import (
 from sordini.protocol.records.batch import read_header, read_records
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, read_marker
 from sordini.protocol.types import LeaderEpoch, Offset
-from sordini.replication.follower import Position
+from sordini.replication.follower import FetchPosition
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from tests.support.builders import an_idempotent_batch
@@ -144,7 +144,7 @@ async def test_a_follower_refuses_and_writes_nothing() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         partition = begun(broker)
-        partition.follow(OTHER, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)))
+        partition.become_follower(OTHER, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)))
         assert end(broker, marker()) == [("orders", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
         assert partition.log.log_end_offset == ROWS
 
@@ -179,7 +179,7 @@ def waits(broker: UnitBroker) -> Pending:
 
 
 def fetched(partition: Partition, offset: int) -> None:
-    partition.fetched_by(OTHER, Position(Offset(offset), LeaderEpoch(0), -1), 0)
+    partition.update_follower_fetch_state(OTHER, FetchPosition(Offset(offset), LeaderEpoch(0), -1), 0)
 
 
 async def test_the_answer_waits_until_every_in_sync_replica_has_the_marker() -> None:
@@ -211,7 +211,7 @@ async def test_a_leader_that_is_replaced_meanwhile_says_so() -> None:
         await broker.lead("orders", isr=(ME, OTHER))
         partition = begun(broker)
         pending = waits(broker)
-        partition.follow(OTHER, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)))
+        partition.become_follower(OTHER, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)))
         assert codes(answer_of(pending, KEY, 1)) == [("orders", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
 
