@@ -31,6 +31,7 @@ from sordini.replication.partition_deps import INTERNAL_TOPICS, NO_EPOCH, NO_PEE
 from sordini.replication.pending_commits import PendingCommits
 from sordini.replication.ports import IsrGrant, IsrRefusal
 from sordini.replication.purgatory import DelayedOperation, LogEndWaiters, notify_all
+from sordini.replication.state_change_log import log_isr_change
 from sordini.replication.uncommitted_bytes import UncommittedBytes
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.log import Log
@@ -261,29 +262,13 @@ class Partition:
                 return  # The state of another term: its LeaderAndIsr is on the way, and until then nothing changes.
             old_isr = leader.isr
             is_advanced = leader.granted(proposal, answer.isr, answer.partition_epoch)
-            if leader.isr != old_isr:
-                self._log_isr_change(leader, old_isr)
+            if self._peers.log is not None and leader.isr != old_isr:
+                log_isr_change(self._peers.log, self.name, leader, old_isr)
             if not is_advanced:
                 return
         elif answer is IsrRefusal.STALE or not leader.ineligible(proposal):
             return
         self._high_watermark_advanced(leader)
-
-    def _log_isr_change(self, leader: Leader, old_isr: tuple[BrokerId, ...]) -> None:
-        log = self._peers.log
-        if log is None:
-            return
-        joined = [member for member in leader.isr if member not in old_isr]
-        left = [member for member in old_isr if member not in leader.isr]
-        log.info(
-            "ISR expanded" if joined else "ISR shrunk",
-            partition=str(self.name),
-            isr=list(leader.isr),
-            **({"joined": joined} if joined else {}),
-            **({"left": left} if left else {}),
-            partition_epoch=leader.partition_epoch,
-            leader_epoch=leader.leader_epoch,
-        )
 
     def _high_watermark_advanced(self, leader: Leader) -> None:
         self.log.high_watermark = leader.high_watermark

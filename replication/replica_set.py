@@ -16,7 +16,7 @@ from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from sordini.replication.partition_deps import NO_PEERS, PartitionSettings, Peers
 from sordini.replication.ports import Log as EventLog
-from sordini.replication.role_log import RoleLog
+from sordini.replication.state_change_log import RoleLog
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager

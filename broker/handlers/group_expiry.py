@@ -1,4 +1,4 @@
-"""Answers that depend on sessions of groups: they wait until no session is due (`GroupCoordinator.when_settled`)."""
+"""Responses that depend on members' sessions: expired sessions are handled first (`GroupCoordinator.when_settled`)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sordini.broker.requests.slices import Work
 
 M = TypeVar("M")
 
-GROUPS_LOOKED_AT_MAX: Final = 100
-"""For a request that names more groups, all groups of this broker are settled: that needs no look-up by name."""
+GROUPS_BY_NAME_MAX: Final = 100
+"""For a request with more groups, the sessions of all groups on this broker are handled."""
 
 
 def after_expiry(
     call: Call, groups: GroupCoordinator, group_ids: Sequence[str] | None, work: Callable[[], Work[M | Pending]]
 ) -> Work[M | Pending]:
-    """Do the work that answers a call when no session of these groups (None: of all groups here) is due any more.
+    """Do the work of a call once the expired sessions of these groups (None: of all groups here) are handled.
 
-    That is at once when none is due. Later, the work's errors are answered as if its handler had raised them.
+    At once if there are none. Later, errors of the work are answered as if the handler had raised them.
     """
     pending: Pending | None = None
     is_settled = False
@@ -32,8 +32,8 @@ def after_expiry(
         if pending is not None and not pending.abandoned:
             call.complete_by(pending, work())
 
-    looked_at = group_ids if group_ids is not None and len(group_ids) <= GROUPS_LOOKED_AT_MAX else None
-    groups.when_settled(looked_at, then)
+    by_name = group_ids if group_ids is not None and len(group_ids) <= GROUPS_BY_NAME_MAX else None
+    groups.when_settled(by_name, then)
     if is_settled:
         return (yield from work())
     pending = Pending()

@@ -1,6 +1,6 @@
-"""ListOffsets and OffsetForLeaderEpoch: where a log begins, ends, and how far an epoch reached.
+"""ListOffsets and OffsetForLeaderEpoch: where a log begins and ends, and where an epoch ended.
 
-Clients are told of what is committed, followers of all that is there; who asks as a follower must be one.
+Clients get committed offsets, followers the log end; a request of a follower must come from a broker.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ OLDEST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 READ_COMMITTED = 1
 
-ROWS_LOOKED_AT_PER_STEP = 10
-"""Of those that are only counted."""
+ROWS_CHECKED_PER_STEP = 10
+"""Of rows that are only checked for duplicates."""
 
 
 class _Range(NamedTuple):
-    """How far a log counts for who asks."""
+    """How far the client may see the log."""
 
     leader: Leader
     end: Offset
     is_late: bool
-    """The watermark of the leader epoch is not known yet."""
+    """The high watermark is not known yet in this leader epoch (KIP-207)."""
 
 
 class _Slow(NamedTuple):
-    """A look-up that takes long, and where its answer goes."""
+    """A lookup that takes long, and where its row of the response goes."""
 
     topic: str
     wish: ListOffsetsPartition
@@ -70,9 +70,9 @@ class _Slow(NamedTuple):
 
 
 class OffsetsHandler:
-    """Looks offsets up; reads index files and, for a timestamp, one batch.
+    """Looks up offsets; reads index files and, for a timestamp, one batch.
 
-    A look-up by time that takes long goes on in a coroutine: there a child process reads the batches.
+    A lookup by timestamp that takes long continues in a coroutine, where a child process decodes the batches.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class OffsetsHandler:
         jobs: JobQueue,
         check_broker: Callable[[Call], None] | None = None,
     ) -> None:
-        """`check_broker` raises BrokerError for a call that does not come from a broker; without it, none does."""
+        """`check_broker` raises BrokerError for a call that is not a broker's; None: there are no other brokers."""
         self._replicas = replicas
         self._later = later
         self._jobs = jobs
@@ -97,7 +97,7 @@ class OffsetsHandler:
     def _check(self, call: Call) -> None:
         if call.body.replica_id >= 0:
             if self._check_broker is None:
-                raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "nobody is served as a follower here")
+                raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "fetches of followers are not served here")
             self._check_broker(call)
 
     def list_offsets(self, call: Call) -> Work[ListOffsetsResponse | Pending]:
@@ -108,7 +108,7 @@ class OffsetsHandler:
         for topic in request.topics:
             for wish in topic.partitions:
                 (twice if (topic.name, wish.partition_index) in seen else seen).add((topic.name, wish.partition_index))
-            yield 1 + len(topic.partitions) // ROWS_LOOKED_AT_PER_STEP
+            yield 1 + len(topic.partitions) // ROWS_CHECKED_PER_STEP
         response = ListOffsetsResponse()
         slow: list[_Slow] = []
         effort = Effort()
@@ -120,7 +120,7 @@ class OffsetsHandler:
                 yield 1
                 try:
                     if (topic.name, wish.partition_index) in twice:
-                        raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
+                        raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition is named twice")
                     answered.partitions.append(self._list_one(call, topic.name, wish, effort))
                 except TooLong:
                     slow.append(_Slow(topic.name, wish, answered, len(answered.partitions)))
@@ -147,7 +147,7 @@ class OffsetsHandler:
         self, call: Call, topic: str, wish: ListOffsetsPartition, effort: Effort
     ) -> ListOffsetsPartitionResponse:
         if wish.timestamp < 0 and not _is_served(wish.timestamp, call.version):
-            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {wish.timestamp} has no meaning here")
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {wish.timestamp} is not supported")
         partition = self._replicas.partition(topic, wish.partition_index)
         range_ = self._range(call, partition, wish)
         if range_.is_late and wish.timestamp == LATEST:
@@ -157,24 +157,24 @@ class OffsetsHandler:
             answer.old_style_offsets = _old_style(partition.log, wish.timestamp, range_.end, wish.max_num_offsets)
             return answer
         if partition.settings.rules.magic == 0 and wish.timestamp not in (LATEST, EARLIEST):
-            raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message format 0 has no times")
+            raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message format 0 has no timestamps")
         found = _look_up(partition.log, wish.timestamp, range_.end, range_.leader.leader_epoch, effort)
         return _listed(call, wish, range_, found)
 
     def _range(self, call: Call, partition: Partition, wish: ListOffsetsPartition) -> _Range:
-        """How far the log counts for who asks; raises BrokerError where this broker does not lead."""
+        """How far the client may see the log; raises BrokerError where this broker does not lead."""
         leader = partition.require_leader(wish.current_leader_epoch)
         if call.body.replica_id >= 0:
             return _Range(leader, Offset(partition.log.log_end_offset), is_late=False)
         end = partition.readable_end(committed_only=call.body.isolation_level == READ_COMMITTED)
-        # A leader that has just been elected may not know yet how far its followers are. What it would tell now
-        # could lie before what another leader has told already (KIP-207).
+        # A new leader does not know its followers' log ends yet: its watermark may be below the one that the leader
+        # before it returned (KIP-207).
         return _Range(leader, end, is_late=leader.high_watermark < leader.epoch_start_offset)
 
     async def _search_one(
         self, call: Call, topic: str, wish: ListOffsetsPartition, allowance: Allowance
     ) -> ListOffsetsPartitionResponse:
-        """As `_list_one`, for a look-up by time that takes long."""
+        """As `_list_one`, for a lookup by timestamp that takes long."""
         partition = self._replicas.partition(topic, wish.partition_index)
         range_ = self._range(call, partition, wish)
 
@@ -185,7 +185,7 @@ class OffsetsHandler:
 
         timestamp = None if wish.timestamp == MAX_TIMESTAMP else wish.timestamp
         found = await search_log(partition.log, timestamp, range_.end, search)
-        # Another leader may have been elected meanwhile, and the log have been cut.
+        # Another leader may have been elected meanwhile, and the log been truncated.
         if self._range(call, partition, wish).leader is not range_.leader:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.name} has another leader epoch")
         return _listed(call, wish, range_, found)
@@ -278,7 +278,7 @@ def _look_up(log: Log, timestamp: int, end: int, leader_epoch: int, effort: Effo
 
 
 def _old_style(log: Log, timestamp: int, end: int, count_max: int) -> list[int]:
-    """Version 0's answer: first offsets of segments last written by `timestamp`, newest first, the end before them."""
+    """The result of version 0: base offsets of segments last written by `timestamp`, newest first, after the end."""
     segments = [segment for segment in log.segments.all() if segment.base <= end]
     starts = [max(segment.base, log.log_start_offset) for segment in segments]
     times = [log.home.disk.modified_ms(segment.handle.path) for segment in segments]

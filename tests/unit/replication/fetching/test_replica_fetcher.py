@@ -350,6 +350,9 @@ async def test_records_that_are_not_the_leaders_are_cut_where_the_leader_says(lo
     pair.assign(epoch=2, isr=(LEADER,))
     pair.leader.append(1)
     await pair.until(pair.is_equal, 5)
+    ((_, event, fields),) = pair.log.lines
+    assert event == "log truncated"
+    assert (fields["partition"], fields["log_end_offset"], fields["old_log_end_offset"]) == ("orders-0", 3, 8)
     assert pair.followed().log.epochs.entries == [(0, 0), (2, 3)]
     await pair.stop()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.role_log import LINES_MAX, RoleLog
+from sordini.replication.state_change_log import LINES_MAX, RoleLog
 from tests.support.network import ListLog
 
 

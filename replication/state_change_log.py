@@ -1,10 +1,14 @@
-"""The log lines `became leader` and `became follower`: one per partition, or one per command where many change."""
+"""The log lines of state changes: `ISR expanded`, `ISR shrunk`, and `became leader` and `became follower`.
+
+Role changes have one line per partition, or one per leader where a command changes many.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.replication.leader import Leader
 from sordini.replication.ports import Log
 
 LINES_MAX: Final = 20
@@ -37,3 +41,19 @@ class RoleLog:
         for (event, leader), names in leaders.items():
             more = {} if leader is None else {"leader": leader}
             self._log.info(event, partitions=len(names), first=str(names[0]), **more)
+
+
+def log_isr_change(log: Log, name: TopicPartition, leader: Leader, old_isr: tuple[BrokerId, ...]) -> None:
+    """Log that the in-sync set in force is not `old_isr` any more."""
+    changes = {
+        "joined": [member for member in leader.isr if member not in old_isr],
+        "left": [member for member in old_isr if member not in leader.isr],
+    }
+    log.info(
+        "ISR expanded" if changes["joined"] else "ISR shrunk",
+        partition=str(name),
+        isr=list(leader.isr),
+        **{change: members for change, members in changes.items() if members},
+        partition_epoch=leader.partition_epoch,
+        leader_epoch=leader.leader_epoch,
+    )
