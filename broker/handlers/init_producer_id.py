@@ -40,9 +40,7 @@ class ProducerIdHandler:
     def handle(self, call: Call) -> InitProducerIdResponse | Pending:
         request: InitProducerIdRequest = call.body
         if (request.producer_id == -1) != (request.producer_epoch == -1):
-            raise BrokerError(
-                ErrorCode.INVALID_REQUEST, "producer id and producer epoch must be set together"
-            )
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "producer id and producer epoch must be set together")
         if request.transactional_id is not None:
             if not request.transactional_id:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "a transactional id may not be empty")

@@ -151,9 +151,7 @@ def _delete_below(partition: Partition, before: int | None) -> int:
         raise BrokerError(ErrorCode.POLICY_VIOLATION, f"the cleanup.policy of {topic} is not delete")
     end = high_watermark if before is None else before
     if not 0 <= end <= high_watermark:
-        raise BrokerError(
-            ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition.name} can be deleted up to {high_watermark}"
-        )
+        raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition.name} can be deleted up to {high_watermark}")
     partition.log.advance_log_start(end)
     return partition.log.log_start_offset
 

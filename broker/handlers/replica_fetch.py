@@ -114,7 +114,7 @@ class FollowerFetchReading(Reading):
             if type(quiet) is Quiet:
                 partition, leader, log_end_offset = quiet
                 if partition.leader is leader and partition.log.log_end_offset == log_end_offset:
-                    self.partitions.append(partition)  # Watched by the delayed fetch.
+                    self.partitions.append(partition)  # WatchedLog by the delayed fetch.
                     continue
                 target.quiet = None
             news.append(target)
