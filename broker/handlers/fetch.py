@@ -171,7 +171,7 @@ class FetchHandler:
                 FetchableTopicResponse(
                     topic=topic.topic,
                     topic_id=topic.topic_id,
-                    partitions=[refused(wish.partition, code) for wish in topic.partitions],
+                    partitions=[refused(requested.partition, code) for requested in topic.partitions],
                 )
                 for topic in request.topics
             ]

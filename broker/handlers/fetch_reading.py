@@ -13,7 +13,7 @@ from sordini.broker.dispatch import Call
 from sordini.broker.handlers.down_conversion import FIRST_OF_FORMAT_2, Unconverted, check_allowed
 from sordini.broker.handlers.fetched_rows import begins_whole, found, leader_of, refused
 from sordini.broker.network.ports import release_parts
-from sordini.broker.requests.fetch_sessions import FetchPlan, Target
+from sordini.broker.requests.fetch_sessions import FetchPlan, SessionPartition
 from sordini.broker.requests.slices import Work
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import (
@@ -86,7 +86,7 @@ class Reading:
         self._by_id = call.version >= 13
         self.bytes_max = bytes_max
         self._committed_only = request.isolation_level == READ_COMMITTED
-        self._answers: list[tuple[Target, PartitionData]] = []
+        self._answers: list[tuple[SessionPartition, PartitionData]] = []
         self.partitions: list[Partition] = []
         self.size = 0
         self.urgent = False
@@ -134,7 +134,7 @@ class Reading:
         self.partitions.clear()
         self.size = 0
 
-    def _targets(self) -> Iterable[Target]:
+    def _targets(self) -> Iterable[SessionPartition]:
         return self._plan.targets
 
     def watched(self) -> Sequence[WatchedLog]:
@@ -147,57 +147,59 @@ class Reading:
         self._answers.clear()
         self.unconverted.clear()
 
-    def _read_one(self, target: Target, *, whole_first: bool) -> PartitionData:
-        wish = target.wish
+    def _read_one(self, target: SessionPartition, *, whole_first: bool) -> PartitionData:
+        requested = target.requested
         partition = None
         try:
             if self._by_id:
-                partition = self._replicas.partition_by_id(target.topic_id, wish.partition)
+                partition = self._replicas.partition_by_id(target.topic_id, requested.partition)
             else:
-                partition = self._replicas.partition(target.topic, wish.partition)
+                partition = self._replicas.partition(target.topic, requested.partition)
             return self._answer(partition, target, whole_first=whole_first)
         except BrokerError as error:
             self.urgent = True
             # For a topic that the session knew by name and that was deleted, the client knows the id.
             was_known = error.code == ErrorCode.UNKNOWN_TOPIC_ID and target.topic
-            answer = refused(wish.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if was_known else error.code)
+            answer = refused(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if was_known else error.code)
             if partition is not None and error.code in LEADER_MOVED_CODES and self._version >= NAMES_THE_LEADER:
                 answer.current_leader = leader_of(partition)
             return answer
         except StorageError:
             self.urgent = True
-            return refused(wish.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            return refused(requested.partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def _answer(self, partition: Partition, target: Target, *, whole_first: bool) -> PartitionData:
-        wish = target.wish
-        epoch, serves = max(wish.current_leader_epoch, -1), self._version >= SERVED_BY_FOLLOWERS
+    def _answer(self, partition: Partition, target: SessionPartition, *, whole_first: bool) -> PartitionData:
+        requested = target.requested
+        epoch, serves = max(requested.current_leader_epoch, -1), self._version >= SERVED_BY_FOLLOWERS
         leader = partition.require_leader_or_follower(epoch) if serves else partition.require_leader(epoch)
         log = partition.log
         self.partitions.append(partition)
-        answer = found(partition, leader, wish.partition)
-        if self._preference is not None and leader is not None and wish.fetch_offset >= log.log_start_offset:
-            preferred = self._preference(leader, wish.fetch_offset)
+        answer = found(partition, leader, requested.partition)
+        if self._preference is not None and leader is not None and requested.fetch_offset >= log.log_start_offset:
+            preferred = self._preference(leader, requested.fetch_offset)
             if preferred is not None:
                 answer.preferred_read_replica = preferred
                 self.urgent = True  # The preferred replica may have the records already.
                 return answer
-        if wish.last_fetched_epoch >= 0 and self._diverges(log, target, answer):
+        if requested.last_fetched_epoch >= 0 and self._diverges(log, target, answer):
             return answer
-        allowed = self._allowed(wish.partition_max_bytes)
-        piece = partition.read(wish.fetch_offset, allowed, whole_first=whole_first, committed_only=self._committed_only)
+        allowed = self._allowed(requested.partition_max_bytes)
+        piece = partition.read(
+            requested.fetch_offset, allowed, whole_first=whole_first, committed_only=self._committed_only
+        )
         if piece is not None:
             if self._version >= 3 and not whole_first and not begins_whole(piece):
                 piece.release()  # From version 3 on, a batch that does not fit is left for the next fetch.
             elif self._version < FIRST_OF_FORMAT_2:
                 check_allowed(partition, piece)
                 answer.records = piece
-                self.unconverted.append(Unconverted(answer, piece, wish.fetch_offset, allowed))
+                self.unconverted.append(Unconverted(answer, piece, requested.fetch_offset, allowed))
             else:
                 answer.records = piece
         if self._committed_only and answer.records:
             answer.aborted_transactions = [
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in log.aborted_transactions(wish.fetch_offset, answer.last_stable_offset)
+                for aborted in log.aborted_transactions(requested.fetch_offset, answer.last_stable_offset)
             ]
         return answer
 
@@ -205,11 +207,11 @@ class Reading:
         """How many bytes the next partition may add."""
         return max(min(partition_bytes_max, self.bytes_max - self.size), 0)
 
-    def _diverges(self, log: Log, target: Target, answer: PartitionData) -> bool:
+    def _diverges(self, log: Log, target: SessionPartition, answer: PartitionData) -> bool:
         """Whether the reader's log diverges from this one (KIP-595); its row says where."""
-        wish = target.wish
+        requested = target.requested
         position = FetchPosition(
-            Offset(wish.fetch_offset), LeaderEpoch(wish.current_leader_epoch), wish.last_fetched_epoch
+            Offset(requested.fetch_offset), LeaderEpoch(requested.current_leader_epoch), requested.last_fetched_epoch
         )
         return self._set_divergence(find_divergence(position, log.epochs, Offset(log.log_end_offset)), answer)
 
@@ -234,7 +236,7 @@ class Reading:
             topic.partitions.append(answer)
         return response
 
-    def _is_news(self, target: Target, answer: PartitionData) -> bool:
+    def _is_news(self, target: SessionPartition, answer: PartitionData) -> bool:
         """Whether a session's response needs this row; remembers what is sent."""
         session = self._plan.session
         assert session is not None
@@ -242,13 +244,13 @@ class Reading:
         news = (
             has_records
             or answer.error_code != 0
-            or answer.high_watermark != target.told_high_watermark
-            or answer.log_start_offset != target.told_log_start_offset
+            or answer.high_watermark != target.sent_high_watermark
+            or answer.log_start_offset != target.sent_log_start_offset
             or answer.diverging_epoch is not None
             or answer.preferred_read_replica >= 0
         )
-        target.told_high_watermark = -1 if answer.error_code else answer.high_watermark
-        target.told_log_start_offset = answer.log_start_offset
+        target.sent_high_watermark = -1 if answer.error_code else answer.high_watermark
+        target.sent_log_start_offset = answer.log_start_offset
         if has_records and self._plan.incremental:
             session.move_to_end(target)
         return news or not self._plan.incremental

@@ -64,7 +64,7 @@ class _Slow(NamedTuple):
     """A lookup that takes long, and where its row of the response goes."""
 
     topic: str
-    wish: ListOffsetsPartition
+    row: ListOffsetsPartition
     answered: ListOffsetsTopicResponse
     number: int
 
@@ -106,8 +106,8 @@ class OffsetsHandler:
         seen: set[tuple[str, int]] = set()
         twice: set[tuple[str, int]] = set()
         for topic in request.topics:
-            for wish in topic.partitions:
-                (twice if (topic.name, wish.partition_index) in seen else seen).add((topic.name, wish.partition_index))
+            for row in topic.partitions:
+                (twice if (topic.name, row.partition_index) in seen else seen).add((topic.name, row.partition_index))
             yield 1 + len(topic.partitions) // ROWS_CHECKED_PER_STEP
         response = ListOffsetsResponse()
         slow: list[_Slow] = []
@@ -116,54 +116,54 @@ class OffsetsHandler:
             answered = ListOffsetsTopicResponse(name=topic.name)
             response.topics.append(answered)
             yield 1
-            for wish in topic.partitions:
+            for row in topic.partitions:
                 yield 1
                 try:
-                    if (topic.name, wish.partition_index) in twice:
+                    if (topic.name, row.partition_index) in twice:
                         raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition is named twice")
-                    answered.partitions.append(self._list_one(call, topic.name, wish, effort))
+                    answered.partitions.append(self._list_one(call, topic.name, row, effort))
                 except TooLong:
-                    slow.append(_Slow(topic.name, wish, answered, len(answered.partitions)))
-                    answered.partitions.append(_unlisted(wish.partition_index, ErrorCode.NONE))
+                    slow.append(_Slow(topic.name, row, answered, len(answered.partitions)))
+                    answered.partitions.append(_unlisted(row.partition_index, ErrorCode.NONE))
                 except BrokerError as error:
-                    answered.partitions.append(_unlisted(wish.partition_index, error.code))
+                    answered.partitions.append(_unlisted(row.partition_index, error.code))
                 except StorageError:
-                    answered.partitions.append(_unlisted(wish.partition_index, ErrorCode.KAFKA_STORAGE_ERROR))
+                    answered.partitions.append(_unlisted(row.partition_index, ErrorCode.KAFKA_STORAGE_ERROR))
         return self._later(call, self._list_slowly(call, response, slow)) if slow else response
 
     async def _list_slowly(self, call: Call, response: ListOffsetsResponse, slow: list[_Slow]) -> ListOffsetsResponse:
         allowance = Allowance(0)
-        for topic, wish, answered, number in slow:
+        for topic, row, answered, number in slow:
             try:
-                answered.partitions[number] = await self._search_one(call, topic, wish, allowance)
+                answered.partitions[number] = await self._search_one(call, topic, row, allowance)
             except BrokerError as error:
                 code = _not_available(call.version).code if error.code == RETRY else error.code
-                answered.partitions[number] = _unlisted(wish.partition_index, code)
+                answered.partitions[number] = _unlisted(row.partition_index, code)
             except StorageError:
-                answered.partitions[number] = _unlisted(wish.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
+                answered.partitions[number] = _unlisted(row.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
         return response
 
     def _list_one(
-        self, call: Call, topic: str, wish: ListOffsetsPartition, effort: Effort
+        self, call: Call, topic: str, row: ListOffsetsPartition, effort: Effort
     ) -> ListOffsetsPartitionResponse:
-        if wish.timestamp < 0 and not _is_served(wish.timestamp, call.version):
-            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {wish.timestamp} is not supported")
-        partition = self._replicas.partition(topic, wish.partition_index)
-        range_ = self._range(call, partition, wish)
-        if range_.is_late and wish.timestamp == LATEST:
+        if row.timestamp < 0 and not _is_served(row.timestamp, call.version):
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {row.timestamp} is not supported")
+        partition = self._replicas.partition(topic, row.partition_index)
+        range_ = self._range(call, partition, row)
+        if range_.is_late and row.timestamp == LATEST:
             raise _not_available(call.version)
         if call.version == 0:
-            answer = ListOffsetsPartitionResponse(partition_index=wish.partition_index)
-            answer.old_style_offsets = _old_style(partition.log, wish.timestamp, range_.end, wish.max_num_offsets)
+            answer = ListOffsetsPartitionResponse(partition_index=row.partition_index)
+            answer.old_style_offsets = _old_style(partition.log, row.timestamp, range_.end, row.max_num_offsets)
             return answer
-        if partition.settings.rules.magic == 0 and wish.timestamp not in (LATEST, EARLIEST):
+        if partition.settings.rules.magic == 0 and row.timestamp not in (LATEST, EARLIEST):
             raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message format 0 has no timestamps")
-        found = _look_up(partition.log, wish.timestamp, range_.end, range_.leader.leader_epoch, effort)
-        return _listed(call, wish, range_, found)
+        found = _lookup(partition.log, row.timestamp, range_.end, range_.leader.leader_epoch, effort)
+        return _listed(call, row, range_, found)
 
-    def _range(self, call: Call, partition: Partition, wish: ListOffsetsPartition) -> _Range:
+    def _range(self, call: Call, partition: Partition, row: ListOffsetsPartition) -> _Range:
         """How far the client may see the log; raises BrokerError where this broker does not lead."""
-        leader = partition.require_leader(wish.current_leader_epoch)
+        leader = partition.require_leader(row.current_leader_epoch)
         if call.body.replica_id >= 0:
             return _Range(leader, Offset(partition.log.log_end_offset), is_late=False)
         end = partition.readable_end(committed_only=call.body.isolation_level == READ_COMMITTED)
@@ -172,23 +172,23 @@ class OffsetsHandler:
         return _Range(leader, end, is_late=leader.high_watermark < leader.epoch_start_offset)
 
     async def _search_one(
-        self, call: Call, topic: str, wish: ListOffsetsPartition, allowance: Allowance
+        self, call: Call, topic: str, row: ListOffsetsPartition, allowance: Allowance
     ) -> ListOffsetsPartitionResponse:
         """As `_list_one`, for a lookup by timestamp that takes long."""
-        partition = self._replicas.partition(topic, wish.partition_index)
-        range_ = self._range(call, partition, wish)
+        partition = self._replicas.partition(topic, row.partition_index)
+        range_ = self._range(call, partition, row)
 
         async def search(batch: bytes, timestamp: int, offset: int) -> tuple[int, int] | None:
             outcome = await self._jobs.run(Search(batch, timestamp, offset), allowance, call.peer.address)
             assert isinstance(outcome, Found)
             return outcome.record
 
-        timestamp = None if wish.timestamp == MAX_TIMESTAMP else wish.timestamp
+        timestamp = None if row.timestamp == MAX_TIMESTAMP else row.timestamp
         found = await search_log(partition.log, timestamp, range_.end, search)
         # Another leader may have been elected meanwhile, and the log been truncated.
-        if self._range(call, partition, wish).leader is not range_.leader:
+        if self._range(call, partition, row).leader is not range_.leader:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.name} has another leader epoch")
-        return _listed(call, wish, range_, found)
+        return _listed(call, row, range_, found)
 
     def offset_for_leader_epoch(self, call: Call) -> Work[OffsetForLeaderEpochResponse]:
         request: OffsetForLeaderEpochRequest = call.body
@@ -198,26 +198,27 @@ class OffsetsHandler:
             answered = OffsetForLeaderTopicResult(topic=topic.topic)
             response.topics.append(answered)
             yield 1
-            for wish in topic.partitions:
+            for row in topic.partitions:
                 yield 1
                 try:
-                    answered.partitions.append(self._epoch_of_one(topic.topic, wish))
+                    answered.partitions.append(self._epoch_of_one(topic.topic, row))
                 except BrokerError as error:
-                    answered.partitions.append(EpochEndOffset(partition=wish.partition, error_code=error.code))
+                    answered.partitions.append(EpochEndOffset(partition=row.partition, error_code=error.code))
         return response
 
-    def _epoch_of_one(self, topic: str, wish: OffsetForLeaderPartition) -> EpochEndOffset:
-        partition = self._replicas.partition(topic, wish.partition)
-        partition.require_leader(wish.current_leader_epoch)
-        epoch, end_offset = partition.log.epochs.end_offset(wish.leader_epoch, partition.log.log_end_offset)
-        return EpochEndOffset(partition=wish.partition, leader_epoch=epoch, end_offset=end_offset)
+    def _epoch_of_one(self, topic: str, row: OffsetForLeaderPartition) -> EpochEndOffset:
+        partition = self._replicas.partition(topic, row.partition)
+        partition.require_leader(row.current_leader_epoch)
+        epoch, end_offset = partition.log.epochs.end_offset(row.leader_epoch, partition.log.log_end_offset)
+        return EpochEndOffset(partition=row.partition, leader_epoch=epoch, end_offset=end_offset)
 
     @staticmethod
     def refuse_list(request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
         return ListOffsetsResponse(
             topics=[
                 ListOffsetsTopicResponse(
-                    name=topic.name, partitions=[_unlisted(wish.partition_index, code) for wish in topic.partitions]
+                    name=topic.name,
+                    partitions=[_unlisted(row.partition_index, code) for row in topic.partitions],
                 )
                 for topic in request.topics
             ]
@@ -229,7 +230,7 @@ class OffsetsHandler:
             topics=[
                 OffsetForLeaderTopicResult(
                     topic=topic.topic,
-                    partitions=[EpochEndOffset(partition=wish.partition, error_code=code) for wish in topic.partitions],
+                    partitions=[EpochEndOffset(partition=row.partition, error_code=code) for row in topic.partitions],
                 )
                 for topic in request.topics
             ]
@@ -248,21 +249,17 @@ def _is_served(timestamp: int, version: int) -> bool:
 
 
 def _listed(
-    call: Call, wish: ListOffsetsPartition, range_: _Range, found: tuple[int, int, int] | None
+    call: Call, row: ListOffsetsPartition, range_: _Range, found: tuple[int, int, int] | None
 ) -> ListOffsetsPartitionResponse:
-    answer = ListOffsetsPartitionResponse(partition_index=wish.partition_index)
-    if (
-        range_.is_late
-        and wish.timestamp not in (EARLIEST, EARLIEST_LOCAL)
-        and (found is None or found[1] >= range_.end)
-    ):
+    answer = ListOffsetsPartitionResponse(partition_index=row.partition_index)
+    if range_.is_late and row.timestamp not in (EARLIEST, EARLIEST_LOCAL) and (found is None or found[1] >= range_.end):
         raise _not_available(call.version)
     if found is not None:
         answer.timestamp, answer.offset, answer.leader_epoch = found
     return answer
 
 
-def _look_up(log: Log, timestamp: int, end: int, leader_epoch: int, effort: Effort) -> tuple[int, int, int] | None:
+def _lookup(log: Log, timestamp: int, end: int, leader_epoch: int, effort: Effort) -> tuple[int, int, int] | None:
     """The timestamp, offset and leader epoch to answer with; None when no record matches."""
     if timestamp == LATEST:
         return (-1, end, leader_epoch)

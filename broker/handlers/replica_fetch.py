@@ -21,7 +21,7 @@ from typing import NamedTuple
 from sordini.broker.dispatch import Call
 from sordini.broker.handlers.fetch_reading import Reading
 from sordini.broker.handlers.fetched_rows import begins_whole, found
-from sordini.broker.requests.fetch_sessions import FetchPlan, Target
+from sordini.broker.requests.fetch_sessions import FetchPlan, SessionPartition
 from sordini.broker.requests.slices import Work
 from sordini.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -87,11 +87,11 @@ class FollowerFetchReading(Reading):
         self._received_ms = now_ms
         self._is_first = True
         self._sent: list[tuple[TopicPartition, int]] = []
-        self._quiet: list[tuple[Target, Quiet]] = []
+        self._quiet: list[tuple[SessionPartition, Quiet]] = []
         session = plan.session
-        self._is_full_scan = session is None or now_ms - session.looked_ms >= FULL_SCAN_MS
+        self._is_full_scan = session is None or now_ms - session.full_scan_ms >= FULL_SCAN_MS
         if session is not None and self._is_full_scan:
-            session.looked_ms = now_ms
+            session.full_scan_ms = now_ms
 
     def read(self) -> None:
         self._sent.clear()
@@ -105,7 +105,7 @@ class FollowerFetchReading(Reading):
         yield from super().read_in_steps()
         self._is_first = self._is_full_scan = False
 
-    def _targets(self) -> Iterable[Target]:
+    def _targets(self) -> Iterable[SessionPartition]:
         if self._is_full_scan:
             return self._plan.targets
         news = []
@@ -114,7 +114,7 @@ class FollowerFetchReading(Reading):
             if type(quiet) is Quiet:
                 partition, leader, log_end_offset = quiet
                 if partition.leader is leader and partition.log.log_end_offset == log_end_offset:
-                    self.partitions.append(partition)  # WatchedLog by the delayed fetch.
+                    self.partitions.append(partition)  # Watched by the delayed fetch.
                     continue
                 target.quiet = None
             news.append(target)
@@ -123,27 +123,27 @@ class FollowerFetchReading(Reading):
     def watched(self) -> Sequence[WatchedLog]:
         return [partition.log_end_waiters for partition in self.partitions]
 
-    def _answer(self, partition: Partition, target: Target, *, whole_first: bool) -> PartitionData:
-        wish = target.wish
-        epoch = LeaderEpoch(max(wish.current_leader_epoch, -1))
+    def _answer(self, partition: Partition, target: SessionPartition, *, whole_first: bool) -> PartitionData:
+        requested = target.requested
+        epoch = LeaderEpoch(max(requested.current_leader_epoch, -1))
         divergence = None
         if self._is_first:
             divergence = partition.update_follower_fetch_state(
                 self._replica_id,
-                FetchPosition(Offset(wish.fetch_offset), epoch, wish.last_fetched_epoch),
+                FetchPosition(Offset(requested.fetch_offset), epoch, requested.last_fetched_epoch),
                 self._received_ms,
-                log_start_offset=wish.log_start_offset,
+                log_start_offset=requested.log_start_offset,
                 broker_epoch=self._broker_epoch,
             )
         leader = partition.require_leader(epoch)
         self.partitions.append(partition)
-        answer = found(partition, leader, wish.partition)
+        answer = found(partition, leader, requested.partition)
         if self._set_divergence(divergence, answer):
             return answer
         if self._replica_id not in leader.isr and self._quota.is_throttled(partition.name, self._received_ms):
             return answer
         piece = partition.read_replica(
-            wish.fetch_offset, self._allowed(wish.partition_max_bytes), whole_first=whole_first
+            requested.fetch_offset, self._allowed(requested.partition_max_bytes), whole_first=whole_first
         )
         if piece is not None:
             if whole_first or begins_whole(piece):
@@ -151,8 +151,8 @@ class FollowerFetchReading(Reading):
                 self._sent.append((partition.name, piece.size))
             else:
                 piece.release()
-        elif wish.fetch_offset == partition.log.log_end_offset == leader.high_watermark:
-            self._quiet.append((target, Quiet(partition, leader, wish.fetch_offset)))
+        elif requested.fetch_offset == partition.log.log_end_offset == leader.high_watermark:
+            self._quiet.append((target, Quiet(partition, leader, requested.fetch_offset)))
         return answer
 
     def response(self) -> FetchResponse:

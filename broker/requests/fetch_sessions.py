@@ -25,25 +25,25 @@ EVICTION_MS = 120_000
 TargetKey = tuple[str | TopicId, int]
 
 
-class Target:
+class SessionPartition:
     """One partition a reader wants, where it has got to, and what a session last told it."""
 
-    __slots__ = ("quiet", "told_high_watermark", "told_log_start_offset", "topic", "topic_id", "wish")
+    __slots__ = ("quiet", "requested", "sent_high_watermark", "sent_log_start_offset", "topic", "topic_id")
 
-    def __init__(self, topic: str, topic_id: TopicId, wish: FetchPartition) -> None:
+    def __init__(self, topic: str, topic_id: TopicId, requested: FetchPartition) -> None:
         self.topic = topic
         self.topic_id = topic_id
-        self.wish = wish
-        self.told_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.requested = requested
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
         self.quiet: object = None
-        """What the reader of a follower's fetch keeps of a partition that has nothing new; void with a new wish."""
+        """What the reader of a follower's fetch keeps of a partition that has nothing new; void with a new request."""
 
 
 class Session:
     """One reader's partitions, kept between its requests."""
 
-    __slots__ = ("epoch", "is_privileged", "last_used_ms", "looked_ms", "number", "targets", "uses_topic_ids")
+    __slots__ = ("epoch", "full_scan_ms", "is_privileged", "last_used_ms", "number", "targets", "uses_topic_ids")
 
     def __init__(self, number: int, *, uses_topic_ids: bool, is_privileged: bool, now_ms: int) -> None:
         self.number = number
@@ -51,11 +51,11 @@ class Session:
         self.epoch = 1
         self.uses_topic_ids = uses_topic_ids
         self.last_used_ms = now_ms
-        self.looked_ms = now_ms
+        self.full_scan_ms = now_ms
         """When every partition was looked at last, quiet or not."""
-        self.targets: dict[TargetKey, Target] = {}
+        self.targets: dict[TargetKey, SessionPartition] = {}
 
-    def move_to_end(self, target: Target) -> None:
+    def move_to_end(self, target: SessionPartition) -> None:
         """A partition that was served goes behind the others, so that a full answer starves nobody."""
         key = target_key(target, uses_topic_ids=self.uses_topic_ids)
         if self.targets.pop(key, None) is not None:
@@ -67,15 +67,15 @@ class FetchPlan:
 
     __slots__ = ("incremental", "session", "targets")
 
-    def __init__(self, targets: list[Target], session: Session | None, *, incremental: bool) -> None:
+    def __init__(self, targets: list[SessionPartition], session: Session | None, *, incremental: bool) -> None:
         self.targets = targets
         self.session = session
         self.incremental = incremental
 
 
-def target_key(target: Target, *, uses_topic_ids: bool) -> TargetKey:
+def target_key(target: SessionPartition, *, uses_topic_ids: bool) -> TargetKey:
     """How a session tells its partitions apart."""
-    return (target.topic_id if uses_topic_ids else target.topic, target.wish.partition)
+    return (target.topic_id if uses_topic_ids else target.topic, target.requested.partition)
 
 
 def _names_what_cannot_be(request: FetchRequest) -> bool:
@@ -139,13 +139,13 @@ class FetchSessions:
         for topic in request.topics:
             topic_id = TopicId(topic.topic_id)
             key_topic = topic_id if uses_topic_ids else topic.topic
-            for wish in topic.partitions:
-                known = targets.get((key_topic, wish.partition))
+            for requested in topic.partitions:
+                known = targets.get((key_topic, requested.partition))
                 if known is None:
                     name = self._name_of(topic, uses_topic_ids=uses_topic_ids)
-                    targets[key_topic, wish.partition] = Target(name, topic_id, wish)
+                    targets[key_topic, requested.partition] = SessionPartition(name, topic_id, requested)
                 else:
-                    known.wish = wish
+                    known.requested = requested
                     known.quiet = None
         for forgotten in request.forgotten_topics_data:
             named: str | TopicId = TopicId(forgotten.topic_id) if uses_topic_ids else forgotten.topic
@@ -165,17 +165,19 @@ class FetchSessions:
         self._sessions.move_to_end(session.number)
         return FetchPlan(list(session.targets.values()), session, incremental=True)
 
-    def _requested(self, request: FetchRequest, *, uses_topic_ids: bool) -> list[Target]:
-        targets: list[Target] = []
+    def _requested(self, request: FetchRequest, *, uses_topic_ids: bool) -> list[SessionPartition]:
+        targets: list[SessionPartition] = []
         for topic in request.topics:
             name = self._name_of(topic, uses_topic_ids=uses_topic_ids)
-            targets.extend(Target(name, TopicId(topic.topic_id), wish) for wish in topic.partitions)
+            targets.extend(SessionPartition(name, TopicId(topic.topic_id), requested) for requested in topic.partitions)
         return targets
 
     def _name_of(self, topic: FetchTopic, *, uses_topic_ids: bool) -> str:
         return (self._names(TopicId(topic.topic_id)) or "") if uses_topic_ids else topic.topic
 
-    def _open(self, targets: list[Target], *, uses_topic_ids: bool, privileged: bool, now_ms: int) -> Session | None:
+    def _open(
+        self, targets: list[SessionPartition], *, uses_topic_ids: bool, privileged: bool, now_ms: int
+    ) -> Session | None:
         if not self._make_room(len(targets), now_ms, privileged=privileged):
             return None
         number = self._new_number()

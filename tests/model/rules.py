@@ -28,8 +28,8 @@ from sordini.replication.follower import (
 from sordini.replication.leader import NEVER_MS, IsrProposal, Leader, Term
 from sordini.storage.epoch_cache import UNDEFINED_EPOCH, EpochCache
 from tests.model.state import (
-    EVERYBODY,
-    NOBODY,
+    ALL_REPLICAS,
+    NO_LEADER,
     NONE,
     REPLICAS,
     Answer,
@@ -154,7 +154,7 @@ class Rules:
 
     def electable(self, isr: int) -> Iterator[tuple[int, int]]:
         """Every (leader, in-sync set) after this set: anybody of it, with all of the others or some."""
-        for left in range(1, EVERYBODY + 1):
+        for left in range(1, ALL_REPLICAS + 1):
             if not left & ~isr:
                 for leader in members(left):
                     yield leader, left
@@ -198,10 +198,10 @@ class Rules:
     def restarted(self, copy: Copy, me: int, shared: Shared) -> Iterator[Copy]:
         """A replica that registered anew, with its log and a watermark that was noted some time ago."""
         for noted in range(copy.high_watermark + 1):
-            fresh = copy._replace(epoch=NONE, high_watermark=noted, role=Following(NOBODY, needs_epoch_end=False))
+            fresh = copy._replace(epoch=NONE, high_watermark=noted, role=Following(NO_LEADER, needs_epoch_end=False))
             yield self.commanded(fresh, me, shared.epoch, Command(shared.leader, shared.isr))
 
-    def registered_anew(self, copy: Copy, me: int, shared: Shared) -> Copy:
+    def registered_again(self, copy: Copy, me: int, shared: Shared) -> Copy:
         """A replica whose session ended while it was cut off: it keeps its role unless the state node is past it."""
         if not self.accepts(shared.epoch, copy):
             return copy
@@ -263,7 +263,7 @@ class Rules:
         )  # Fetch below version 12 has no field.
         return Ask(role.leader, question.leader_epoch, question.fetch_offset, epoch, is_fetch=True)
 
-    def is_heard(self, ask: Ask, copy: Copy) -> bool:
+    def is_answered(self, ask: Ask, copy: Copy) -> bool:
         """Whether a leader answers a question with anything but an error: only in its own epoch."""
         return ask.leader_epoch == copy.epoch
 

@@ -136,7 +136,7 @@ def _obey_any_epoch(right: Any) -> Any:
     return become
 
 
-def _take_from_anybody(right: Any) -> Any:
+def _append_from_any_leader(right: Any) -> Any:
     def take(self: Partition, _follower: Any, *answer: Any) -> int:
         taken: int = right(self, self.follower, *answer) if self.follower is not None else 0
         return taken
@@ -214,7 +214,7 @@ BUGS: tuple[Bug, ...] = (
         "records of a former leader are taken",
         Partition,
         "append_fetched_records",
-        _take_from_anybody,
+        _append_from_any_leader,
         100,
         more=((ReplicaFetcher, "remove", lambda _: lambda *_arguments, **_more: False),),
     ),

@@ -346,7 +346,7 @@ class Course:
         self.leader = a_leader(isr, high_watermark, end)
         self.end = end
         self.now_ms = 0
-        self.told = dict.fromkeys((SECOND, THIRD), 0)
+        self.reported = dict.fromkeys((SECOND, THIRD), 0)
         self.watermark = self.leader.high_watermark
         """Up to here it came from an earlier term, at first."""
         self.check(moved=False)
@@ -358,7 +358,7 @@ class Course:
     def fetch(self, choice: int) -> None:
         broker_id = (SECOND, THIRD)[choice % 2]
         offset = min(self.end, choice // 2)
-        self.told[broker_id] = offset
+        self.reported[broker_id] = offset
         moved = self.leader.fetched(broker_id, Offset(offset), Offset(self.end), self.now_ms, broker_epoch=choice)
         self.check(moved=moved)
 
@@ -403,7 +403,7 @@ class Course:
         assert moved == (leader.high_watermark > self.watermark)
         assert self.watermark <= leader.high_watermark <= self.end
         if moved:
-            assert all(self.told[member] >= leader.high_watermark for member in leader.maximal_isr if member != ME)
+            assert all(self.reported[member] >= leader.high_watermark for member in leader.maximal_isr if member != ME)
         self.watermark = leader.high_watermark
         assert ME in leader.isr
         proposed = () if leader.proposal is None else leader.proposal.isr

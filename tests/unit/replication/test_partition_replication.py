@@ -22,7 +22,7 @@ from tests.support.network import ListLog
 from tests.support.partitions import ME, NAME, OTHER, SETTINGS, TOPIC_ID, checked, logs_on
 
 THIRD = BrokerId(3)
-EVERYBODY = (ME, OTHER, THIRD)
+ALL_REPLICAS = (ME, OTHER, THIRD)
 
 
 class Asked(NamedTuple):
@@ -51,18 +51,18 @@ class Notary:
         self.answer(IsrGrant(proposal.leader_epoch, proposal.isr, proposal.partition_epoch + 1))
 
 
-def a_leader(isr: tuple[BrokerId, ...] = EVERYBODY, epoch: int = 0, **peers) -> tuple[Partition, Notary]:
+def a_leader(isr: tuple[BrokerId, ...] = ALL_REPLICAS, epoch: int = 0, **peers) -> tuple[Partition, Notary]:
     notary = Notary()
     log = logs_on(ForgetfulDisk()).create(NAME, TOPIC_ID, SETTINGS.log)
     partition = Partition(NAME, TOPIC_ID, log, SETTINGS, Peers(notary, **peers))
-    partition.become_leader(ME, Term(LeaderEpoch(epoch), isr, EVERYBODY), 0)
+    partition.become_leader(ME, Term(LeaderEpoch(epoch), isr, ALL_REPLICAS), 0)
     return partition, notary
 
 
 def a_follower(epoch: int = 0, leader: BrokerId = ME) -> Partition:
     log = logs_on(ForgetfulDisk()).create(NAME, TOPIC_ID, SETTINGS.log)
     partition = Partition(NAME, TOPIC_ID, log, SETTINGS)
-    partition.become_follower(leader, Term(LeaderEpoch(epoch), EVERYBODY, EVERYBODY))
+    partition.become_follower(leader, Term(LeaderEpoch(epoch), ALL_REPLICAS, ALL_REPLICAS))
     return partition
 
 
@@ -116,24 +116,24 @@ def test_the_watermark_rises_with_the_second_fetch_of_the_last_in_sync_replica()
 
 def test_waiting_producers_are_answered_when_the_watermark_has_passed_their_records() -> None:
     leader, _ = a_leader((ME, OTHER))
-    follower, told = a_follower(), []
+    follower, reported = a_follower(), []
     end = leader.append(checked(), 0, all_replicas=True).end_offset
-    leader.pending_commits.add(Offset(end), lambda _, code: told.append(code))
+    leader.pending_commits.add(Offset(end), lambda _, code: reported.append(code))
     fetch(leader, follower, OTHER)
-    assert told == []
+    assert reported == []
     fetch(leader, follower, OTHER)
-    assert told == [ErrorCode.NONE]
+    assert reported == [ErrorCode.NONE]
 
 
 def test_what_counts_with_too_few_in_sync_is_answered_so() -> None:
     leader, notary = a_leader((ME, OTHER), lag_ms_max=100)
     leader.settings = SETTINGS._replace(min_insync_replicas=2)
-    told: list[ErrorCode] = []
+    reported: list[ErrorCode] = []
     end = leader.append(checked(), 0, all_replicas=True).end_offset
-    leader.pending_commits.add(Offset(end), lambda _, code: told.append(code))
+    leader.pending_commits.add(Offset(end), lambda _, code: reported.append(code))
     leader.maybe_shrink_isr(101)
     notary.grant()
-    assert told == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert reported == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
     assert code_of(lambda: leader.append(checked(), 0, all_replicas=True)) == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
@@ -193,7 +193,7 @@ def test_a_broker_that_holds_no_replica_is_refused() -> None:
 def test_a_follower_whose_log_parts_is_told_where_and_counts_for_nothing() -> None:
     leader, _ = a_leader((ME, OTHER), epoch=1)
     leader.append(checked(), 0, all_replicas=True)
-    leader.become_leader(ME, Term(LeaderEpoch(3), (ME, OTHER), EVERYBODY), 0)
+    leader.become_leader(ME, Term(LeaderEpoch(3), (ME, OTHER), ALL_REPLICAS), 0)
     leader.append(checked(), 0, all_replicas=True)
     other = FetchPosition(Offset(6), LeaderEpoch(3), 2)
     assert leader.update_follower_fetch_state(OTHER, other, 0) == EpochEnd(1, 3)
@@ -206,12 +206,12 @@ def test_a_follower_that_parted_converges_to_the_leaders_bytes() -> None:
     follower = a_follower()
     leader.append(checked(), 0, all_replicas=True)
     fetch(leader, follower, OTHER)
-    follower.become_leader(OTHER, Term(LeaderEpoch(1), (OTHER,), EVERYBODY), 0)
+    follower.become_leader(OTHER, Term(LeaderEpoch(1), (OTHER,), ALL_REPLICAS), 0)
     for _ in range(3):
         follower.append(checked(a_batch(2, value=b"lost")), 0, all_replicas=False)
-    leader.become_leader(ME, Term(LeaderEpoch(2), (ME, OTHER), EVERYBODY), 0)
+    leader.become_leader(ME, Term(LeaderEpoch(2), (ME, OTHER), ALL_REPLICAS), 0)
     leader.append(checked(a_batch(1, value=b"kept")), 0, all_replicas=False)
-    follower.become_follower(ME, Term(LeaderEpoch(2), (ME, OTHER), EVERYBODY))
+    follower.become_follower(ME, Term(LeaderEpoch(2), (ME, OTHER), ALL_REPLICAS))
     answers = [fetch(leader, follower, OTHER) for _ in range(4)]
     assert answers == [EpochEnd(0, 3), None, None, None]
     assert stored(follower) == stored(leader)
@@ -344,7 +344,7 @@ def test_a_refused_change_leaves_the_set_as_it_was_and_the_watermark_held_while_
 def test_an_answer_to_a_former_terms_proposal_changes_nothing() -> None:
     leader, notary = a_leader((ME,))
     leader.update_follower_fetch_state(OTHER, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
-    leader.become_leader(ME, Term(LeaderEpoch(1), (ME, THIRD), EVERYBODY, 7), 0)
+    leader.become_leader(ME, Term(LeaderEpoch(1), (ME, THIRD), ALL_REPLICAS, 7), 0)
     assert notary.withdrawn == [NAME]
     notary.grant()
     assert (leader.require_leader().isr, leader.require_leader().partition_epoch) == ((ME, THIRD), 7)
@@ -363,7 +363,7 @@ def test_an_answer_from_another_term_or_for_another_offset_is_thrown_away() -> N
     former = follower.follower
     assert former is not None
     sent = memoryview(a_batch(3, leader_epoch=0))
-    follower.become_follower(OTHER, Term(LeaderEpoch(1), EVERYBODY, EVERYBODY))
+    follower.become_follower(OTHER, Term(LeaderEpoch(1), ALL_REPLICAS, ALL_REPLICAS))
     assert follower.append_fetched_records(former, 0, sent, 3, 0, 0) == 0
     assert follower.follower is not None
     assert follower.append_fetched_records(follower.follower, 2, sent, 3, 0, 0) == 0
@@ -404,20 +404,20 @@ def test_producers_that_wait_go_on_waiting_when_their_leader_begins_another_term
     None
 ):
     leader, _ = a_leader((ME, OTHER))
-    follower, told = a_follower(), []
+    follower, reported = a_follower(), []
     for _ in range(2):
         end = leader.append(checked(), 0, all_replicas=True).end_offset
-        leader.pending_commits.add(Offset(end), lambda _, code: told.append(code))
-    leader.become_leader(ME, Term(LeaderEpoch(1), (ME, OTHER), EVERYBODY), 0)
-    assert told == []
-    follower.become_follower(ME, Term(LeaderEpoch(1), (ME, OTHER), EVERYBODY))
+        leader.pending_commits.add(Offset(end), lambda _, code: reported.append(code))
+    leader.become_leader(ME, Term(LeaderEpoch(1), (ME, OTHER), ALL_REPLICAS), 0)
+    assert reported == []
+    follower.become_follower(ME, Term(LeaderEpoch(1), (ME, OTHER), ALL_REPLICAS))
     for _ in range(2):
         fetch(leader, follower, OTHER)
-    assert told == [ErrorCode.NONE] * 2
+    assert reported == [ErrorCode.NONE] * 2
     end = leader.append(checked(), 0, all_replicas=True).end_offset
-    leader.pending_commits.add(Offset(end), lambda _, code: told.append(code))
-    leader.become_follower(OTHER, Term(LeaderEpoch(2), (ME, OTHER), EVERYBODY))
-    assert told[2:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    leader.pending_commits.add(Offset(end), lambda _, code: reported.append(code))
+    leader.become_follower(OTHER, Term(LeaderEpoch(2), (ME, OTHER), ALL_REPLICAS))
+    assert reported[2:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 def test_what_waits_for_the_disk_belongs_to_the_epoch_before_and_has_to_be_fetched_to_join() -> None:
@@ -426,7 +426,7 @@ def test_what_waits_for_the_disk_belongs_to_the_epoch_before_and_has_to_be_fetch
     leader.append(checked(), 0, all_replicas=False)
     leader.log.config = leader.log.config._replace(flush_messages=1)
     leader.append(checked(), 0, all_replicas=False)
-    leader.become_leader(ME, Term(LeaderEpoch(1), (ME,), EVERYBODY), 0)
+    leader.become_leader(ME, Term(LeaderEpoch(1), (ME,), ALL_REPLICAS), 0)
     assert leader.require_leader().epoch_start_offset == 6
 
 

@@ -99,8 +99,10 @@ class Side(LeaderSide):
 
 
 def a_fetch(offset: int, rack: str, *, epoch: int = -1, min_bytes: int = 1, **fields: Any) -> FetchRequest:
-    wish = FetchPartition(partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=1_000_000)
-    topics = [FetchTopic(topic="orders", topic_id=topic_id_of("orders"), partitions=[wish])]
+    requested = FetchPartition(
+        partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=1_000_000
+    )
+    topics = [FetchTopic(topic="orders", topic_id=topic_id_of("orders"), partitions=[requested])]
     return FetchRequest(topics=topics, rack_id=rack, min_bytes=min_bytes, **fields)
 
 

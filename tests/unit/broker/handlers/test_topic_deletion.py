@@ -30,8 +30,8 @@ async def delete(whole: GovernedBroker, name: str = "orders") -> int:
 
 
 def a_fetch(offset: int, *, max_wait_ms: int = 500) -> FetchRequest:
-    wish = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000_000)
-    topic = FetchTopic(topic="orders", topic_id=topic_id_of("orders"), partitions=[wish])
+    requested = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000_000)
+    topic = FetchTopic(topic="orders", topic_id=topic_id_of("orders"), partitions=[requested])
     return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1_000_000, topics=[topic])
 
 

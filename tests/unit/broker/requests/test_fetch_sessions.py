@@ -30,7 +30,7 @@ def a_fetch(session: int, epoch: int, offsets: dict[int, int], forget: tuple[int
 
 def wanted(sessions: FetchSessions, request: FetchRequest, now_ms: int = 0) -> dict[int, int]:
     plan = sessions.plan(request, VERSION, now_ms)
-    return {target.wish.partition: target.wish.fetch_offset for target in plan.targets}
+    return {target.requested.partition: target.requested.fetch_offset for target in plan.targets}
 
 
 def test_a_session_remembers_what_is_not_named_again() -> None:

@@ -176,7 +176,7 @@ def send(session: FetchSessionHandler, leader: FetchSessions, expected: dict[Top
         return
     by_ids = request.version >= 13
     seen = {
-        (target.topic_id if by_ids else target.topic, target.wish.partition): target.wish.fetch_offset
+        (target.topic_id if by_ids else target.topic, target.requested.partition): target.requested.fetch_offset
         for target in plan.targets
     }
     assert seen == {
