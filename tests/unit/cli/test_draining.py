@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sordini.cli.draining import drained, levelled
 from sordini.cli.reassignment import Plan, Replicas
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.machine.placement import Racks
+from sordini.replication.metadata_store.replica_placement import Racks
 from tests.unit.cli.test_reassignment import a_plan
 
 SQUARES_TRIED_MAX = 20_000
