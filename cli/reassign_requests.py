@@ -26,7 +26,7 @@ from sordini.protocol.messages.list_partition_reassignments import (
 )
 from sordini.protocol.messages.metadata import MetadataResponse
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.metadata_store.replica_placement import Racks, lacks_racks, unracked
+from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, without_racks
 
 PATIENCE_MS: Final = 15_000
 MOVES: Final = ("adding", "removing")
@@ -92,7 +92,7 @@ async def drain_plan(
     staying = {broker: rack for broker, rack in racks.items() if broker not in gone_from}
     targets = _chosen(staying, brokers)
     if ignore_racks:
-        staying = dict(unracked(staying))
+        staying = dict(without_racks(staying))
     _check_racks(staying)
     held = {one: now.end for one, now in standing.items() if now.end}
     wanted = [
@@ -123,7 +123,7 @@ async def new_plan(
     racks = {BrokerId(broker.node_id): broker.rack for broker in (await cluster.metadata([])).brokers}
     chosen = _chosen(racks, brokers)
     if ignore_racks:
-        chosen = dict(unracked(chosen))
+        chosen = dict(without_racks(chosen))
     _check_racks(chosen)
     try:
         return generated(current, chosen, replication_factor)
@@ -251,7 +251,7 @@ def _chosen(racks: Racks, brokers: Collection[int] | None) -> dict[BrokerId, str
 
 
 def _check_racks(racks: Racks) -> None:
-    if lacking := lacks_racks(racks):
+    if lacking := brokers_without_rack(racks):
         raise Failure(f"brokers {_listed(lacking)} have no rack and others have; --ignore-racks does without")
 
 
