@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.groups import records as group_records
-from sordini.broker.groups.state import CommittedOffset, GroupValue, MemberValue
+from sordini.broker.groups.machine import records as group_records
+from sordini.broker.groups.machine.state import CommittedOffset, GroupValue, MemberValue
 from sordini.cli.assignment import AssignedTopic, ConsumerAssignment
 from sordini.cli.logs.dump.group_records import decoded
 from sordini.cli.logs.dump.reading import Unknown, read_file
