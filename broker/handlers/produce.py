@@ -29,11 +29,11 @@ from sordini.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from sordini.protocol.records.effort import INLINE_STEPS, Effort, TooLong
+from sordini.protocol.records.work_budget import INLINE_STEPS, Effort, TooLong
 from sordini.protocol.records.jobs import Check
-from sordini.protocol.records.old_produced import Misplaced, PlacedMessages, Storable
+from sordini.protocol.records.legacy_validation import Misplaced, PlacedMessages, Storable
 from sordini.protocol.records.peek import first_header, is_transactional
-from sordini.protocol.records.produced import CheckedBatches, check_produced
+from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
 from sordini.protocol.types import TopicId
 from sordini.replication.acks import PartitionAppend, UnfinishedAppends, finish_appends
 from sordini.replication.partition import Partition

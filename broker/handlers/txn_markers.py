@@ -7,9 +7,9 @@ from typing import Final
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.acknowledging import Later, respond_when_finished
-from sordini.broker.handlers.guard import BetweenBrokers
+from sordini.broker.handlers.request_checks import BetweenBrokers
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.write_txn_markers import (
@@ -22,7 +22,7 @@ from sordini.protocol.messages.write_txn_markers import (
 )
 from sordini.protocol.records.batch import CURRENT_MAGIC, read_header
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
-from sordini.protocol.records.produced import CheckedBatches
+from sordini.protocol.records.produce_validation import CheckedBatches
 from sordini.replication.acks import PartitionAppend, finish_appends
 from sordini.replication.partition import Partition
 from sordini.replication.ports import CallLater

@@ -15,7 +15,7 @@ from sordini.cli.logs.old_messages import messages_in, read_old
 from sordini.cli.logs.verify.findings import Collector, Finding
 from sordini.cli.logs.verify.indexes import Batch, IndexFacts, OffsetIndexCheck, TimeIndexCheck, index_path
 from sordini.protocol.errors import BrokerError
-from sordini.protocol.records import framing
+from sordini.protocol.records import record_scan
 from sordini.protocol.records.batch import (
     CURRENT_MAGIC,
     HEADER_SIZE,
@@ -219,7 +219,7 @@ def _is_plain(entry: Entry, header: BatchHeader) -> bool:
     if header.codec != NO_CODEC:
         body = decompress(header.codec, body, EXPANDED_BYTES_MAX)
     try:
-        framing.scan(body, header.record_count)
+        record_scan.scan(body, header.record_count)
     except BrokerError:
         return False  # The slow way says what is wrong.
     return True

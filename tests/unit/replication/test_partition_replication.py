@@ -18,7 +18,7 @@ from sordini.replication.ports import IsrGrant, IsrRefusal
 from sordini.replication.purgatory import DelayedOperation
 from tests.support.builders import a_batch
 from tests.support.forgetful_disk import ForgetfulDisk
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 from tests.support.partitions import ME, NAME, OTHER, SETTINGS, TOPIC_ID, checked, logs_on
 
 THIRD = BrokerId(3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.state_change_log import LINES_MAX, RoleLog
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 
 
 def test_each_role_change_has_a_line_and_is_logged_once() -> None:
