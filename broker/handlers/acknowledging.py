@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sordini.broker.dispatch import Call
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.replication.acks import UnfinishedAppends
 from sordini.replication.ports import CallLater
 
-Later = Callable[[Call, Awaitable[Any]], Pending]
-
 
 def respond_when_finished(
-    call: Call, response: Any, unfinished: UnfinishedAppends, later: Later, call_later: CallLater, timeout_ms: int
-) -> Pending:
+    call: Call,
+    response: Any,
+    unfinished: UnfinishedAppends,
+    later: RespondLater,
+    call_later: CallLater,
+    timeout_ms: int,
+) -> DelayedResponse:
     """The response, once the appends are flushed where that is due, and committed where all replicas are awaited."""
     if unfinished.needs_flush:
         return later(call, _wait(response, unfinished, call_later, timeout_ms))
-    pending = Pending()
+    pending = DelayedResponse()
     delayed = unfinished.when_committed(lambda: call.complete(pending, response), call_later, timeout_ms)
     pending.on_abandon = delayed.cancel
     return pending

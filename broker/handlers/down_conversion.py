@@ -1,6 +1,6 @@
 """Fetch v0 to v3: records are down-converted to message format 0 or 1, the only ones that such clients know.
 
-Few records are converted at once, within an `Effort`; more become a job of a child process. A response has at most
+Few records are converted at once, within a `WorkBudget`; more become a job of a child process. A response has at most
 `sordini.fetch.converted.bytes.max`, except for a larger first message or wrapper, and below version 3 no more than was
 requested. From version 3 on a batch is converted as a whole, as by Apache Kafka. The result is kept in memory until it
 is sent: a connection that does not read gets the next one only after most of the last has left
@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 from sordini.broker.dispatch import Call
 from sordini.broker.handlers.fetched_rows import refused
-from sordini.broker.network.ports import Pending
-from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
+from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.record_jobs.queue import RETRY, CpuAllowance, JobQueue
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchResponse, PartitionData
-from sordini.protocol.records.work_budget import Effort
 from sordini.protocol.records.jobs import Convert, Converted
 from sordini.protocol.records.legacy import down_convert
+from sordini.protocol.records.work_budget import WorkBudget
 from sordini.replication.partition import Partition
 from sordini.storage.file_slice import FileSlice
 
@@ -41,7 +41,9 @@ class Unconverted(NamedTuple):
 class DownConversions:
     """Converts what fetches of old versions have read."""
 
-    def __init__(self, jobs: JobQueue, later: Callable[[Call, Awaitable[Any]], Pending], *, bytes_max: int) -> None:
+    def __init__(
+        self, jobs: JobQueue, later: Callable[[Call, Awaitable[Any]], DelayedResponse], *, bytes_max: int
+    ) -> None:
         self._jobs = jobs
         self._later = later
         self.bytes_max = bytes_max
@@ -49,9 +51,9 @@ class DownConversions:
     def at_once(self, call: Call, found: list[Unconverted]) -> int:
         """Convert what was found, from the start; the size of the result. What is done is removed from `found`.
 
-        Raises TooLong when that takes too long.
+        Raises BudgetExceeded when that takes too long.
         """
-        effort = Effort()
+        effort = WorkBudget()
         made = 0
         while found:
             row, piece, start, bytes_max = self._bounded(call, found[0], made)
@@ -64,7 +66,7 @@ class DownConversions:
             del found[0]
         return made
 
-    def later(self, call: Call, found: list[Unconverted], respond: Callable[[], FetchResponse]) -> Pending:
+    def later(self, call: Call, found: list[Unconverted], respond: Callable[[], FetchResponse]) -> DelayedResponse:
         """Convert the rest in a child process, and respond."""
         pending = self._later(call, self._convert(call, found, respond))
         pending.on_abandon = lambda: _release(found)
@@ -79,7 +81,7 @@ class DownConversions:
     async def _convert(
         self, call: Call, found: list[Unconverted], respond: Callable[[], FetchResponse]
     ) -> FetchResponse:
-        allowance = Allowance(0)
+        allowance = CpuAllowance(0)
         made = 0
         try:
             while found:

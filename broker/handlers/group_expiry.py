@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from sordini.broker.dispatch import Call
 from sordini.broker.groups.coordinator import GroupCoordinator
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
 
 M = TypeVar("M")
@@ -17,13 +17,13 @@ GROUPS_BY_NAME_MAX: Final = 100
 
 
 def after_expiry(
-    call: Call, groups: GroupCoordinator, group_ids: Sequence[str] | None, work: Callable[[], Work[M | Pending]]
-) -> Work[M | Pending]:
+    call: Call, groups: GroupCoordinator, group_ids: Sequence[str] | None, work: Callable[[], Work[M | DelayedResponse]]
+) -> Work[M | DelayedResponse]:
     """Do the work of a call once the expired sessions of these groups (None: of all groups here) are handled.
 
     At once if there are none. Later, errors of the work are answered as if the handler had raised them.
     """
-    pending: Pending | None = None
+    pending: DelayedResponse | None = None
     is_settled = False
 
     def then() -> None:
@@ -36,5 +36,5 @@ def after_expiry(
     groups.when_settled(by_name, then)
     if is_settled:
         return (yield from work())
-    pending = Pending()
+    pending = DelayedResponse()
     return pending

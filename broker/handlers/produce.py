@@ -1,6 +1,6 @@
 """Produce: append record batches of clients.
 
-A request is validated and appended at once, within an `Effort`. When that is spent, a coroutine does the rest: records
+A request is validated and appended at once, within a `WorkBudget`. When that is spent, a coroutine does the rest: records
 that must be decompressed or decoded are validated by a child process (`record_jobs`), and between partitions the loop
 serves other clients. No other request of the connection starts before all is appended, so appends stay in order.
 """
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from sordini.broker.clock import Clock
-from sordini.broker.dispatch import Call, Route
+from sordini.broker.dispatch import Call, RespondLater, Route
 from sordini.broker.handlers.acknowledging import respond_when_finished
 from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
-from sordini.broker.network.ports import Pending
-from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
+from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.record_jobs.queue import RETRY, CpuAllowance, JobQueue
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused, WireError
 from sordini.protocol.messages.produce import (
@@ -29,11 +29,11 @@ from sordini.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from sordini.protocol.records.work_budget import INLINE_STEPS, Effort, TooLong
-from sordini.protocol.records.jobs import Check
-from sordini.protocol.records.legacy_validation import Misplaced, PlacedMessages, Storable
+from sordini.protocol.records.jobs import CheckJob
+from sordini.protocol.records.legacy_validation import OffsetMessages, Storable, WrongBaseOffset
 from sordini.protocol.records.peek import first_header, is_transactional
 from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
+from sordini.protocol.records.work_budget import INLINE_STEPS, BudgetExceeded, WorkBudget
 from sordini.protocol.types import TopicId
 from sordini.replication.acks import PartitionAppend, UnfinishedAppends, finish_appends
 from sordini.replication.partition import Partition
@@ -67,13 +67,7 @@ ROWS_PER_SLICE: Final = 10
 CHECKS_MAX: Final = 5
 """How often records are validated again because the topic, its configuration or the log end changed meanwhile."""
 
-Checked = CheckedBatches | PlacedMessages
-
-
-class Later(Protocol):
-    """See `Dispatcher.later`."""
-
-    def __call__(self, call: Call, work: Awaitable[Any], *, holds: bool = False) -> Pending: ...
+Checked = CheckedBatches | OffsetMessages
 
 
 class ProduceHandler:
@@ -83,7 +77,7 @@ class ProduceHandler:
         self,
         replicas: ReplicaSet,
         clock: Clock,
-        later: Later,
+        later: RespondLater,
         call_later: CallLater,
         has_coordinators: Callable[[], bool],
         jobs: JobQueue,
@@ -100,33 +94,33 @@ class ProduceHandler:
         self._refused_batches = RefusedBatches()
         self._call_later = call_later
         self._jobs = jobs
-        self._effort = Effort()
+        self._budget = WorkBudget()
         """Of the current request; one object for all requests, since each is handled without an await."""
 
     def route(self) -> Route:
-        return Route(ApiKey.PRODUCE, self.handle, self.refuse)
+        return Route(ApiKey.PRODUCE, self.handle, self.error_response)
 
-    def handle(self, call: Call) -> ProduceResponse | Pending | None:
+    def handle(self, call: Call) -> ProduceResponse | DelayedResponse | None:
         request: ProduceRequest = call.body
         acks = request.acks
         if acks not in (1, -1, 0):
-            return self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
+            return self.error_response(request, ErrorCode.INVALID_REQUIRED_ACKS)
         if self._doubt.is_doubtful and acks != -1:
             if acks == 0:
                 raise WireError("produce with acks=0 was refused: another broker may lead by now")
-            return self.refuse(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return self.error_response(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         topics = request.topic_data
         has_many = len(topics) != 1 or len(topics[0].partition_data) > 1
         if has_many and _has_duplicates(request):
             if acks == 0:
                 raise WireError("produce with acks=0 names a partition twice")
-            return self.refuse(request, ErrorCode.INVALID_REQUEST)
+            return self.error_response(request, ErrorCode.INVALID_REQUEST)
         now_ms = self._clock.now_ms()
         appends: list[PartitionAppend] = []
         response = ProduceResponse()
         refused = 0
-        effort = self._effort
-        effort.left = INLINE_STEPS
+        budget = self._budget
+        budget.left = INLINE_STEPS
         try:
             for topic in topics:
                 if not topic.partition_data:
@@ -135,11 +129,11 @@ class ProduceHandler:
                 response.responses.append(answered)
                 for data in topic.partition_data:
                     if has_many:
-                        effort.spend(PARTITION_STEPS)
+                        budget.spend(PARTITION_STEPS)
                     answer = self._append(call, topic, data, now_ms, appends)
                     refused += answer.error_code != 0
                     answered.partition_responses.append(answer)
-        except TooLong:
+        except BudgetExceeded:
             return self._continue_later(call, response, appends)
         unfinished = finish_appends(appends, all_replicas=acks == -1)
         if refused > 1:
@@ -164,7 +158,7 @@ class ProduceHandler:
     ) -> PartitionProduceResponse:
         """Append the records for one partition; `checked` is the result of their validation, if that is done.
 
-        Raises TooLong when it takes too long, and Misplaced when it was done for another log end offset.
+        Raises BudgetExceeded when it takes too long, and WrongBaseOffset when it was done for another log end offset.
         """
         partition: Partition | None = None
         try:
@@ -181,7 +175,7 @@ class ProduceHandler:
             ready: Storable
             if checked is None:
                 ready = check_produced(
-                    data.records, partition.settings.rules, now_ms, produce_version=call.version, effort=self._effort
+                    data.records, partition.settings.rules, now_ms, produce_version=call.version, budget=self._budget
                 )
             elif isinstance(checked, BrokerError):
                 raise checked
@@ -207,21 +201,25 @@ class ProduceHandler:
         appends.append(PartitionAppend(partition, partition.require_leader(), appended.end_offset, answer))
         return answer
 
-    def _continue_later(self, call: Call, response: ProduceResponse, appends: list[PartitionAppend]) -> Pending:
+    def _continue_later(self, call: Call, response: ProduceResponse, appends: list[PartitionAppend]) -> DelayedResponse:
         """Append the remaining partitions in a coroutine, without blocking the loop."""
 
-        def let_go() -> None:
-            pending.let_go()
+        def unblock_pipeline() -> None:
+            pending.unblock_pipeline()
 
-        pending = self._later(call, self._append_rest(call, response, appends, let_go), holds=True)
+        pending = self._later(call, self._append_rest(call, response, appends, unblock_pipeline), blocks_pipeline=True)
         return pending
 
     async def _append_rest(
-        self, call: Call, response: ProduceResponse, appends: list[PartitionAppend], let_go: Callable[[], None]
+        self,
+        call: Call,
+        response: ProduceResponse,
+        appends: list[PartitionAppend],
+        unblock_pipeline: Callable[[], None],
     ) -> ProduceResponse | None:
         request: ProduceRequest = call.body
         rows = [(topic, data) for topic in request.topic_data for data in topic.partition_data]
-        allowance = Allowance(sum(len(data.records or b"") for _, data in rows))
+        allowance = CpuAllowance(sum(len(data.records or b"") for _, data in rows))
         done = sum(len(topic.partition_responses) for topic in response.responses)
         answered, current = response.responses[-1], rows[done][0]
         for number, (topic, data) in enumerate(rows[done:], 1):
@@ -237,7 +235,7 @@ class ProduceHandler:
         _bound_record_errors(response)
         if request.acks == 0 and refused:
             raise WireError(f"produce with acks=0 was refused for {refused} partitions")
-        let_go()
+        unblock_pipeline()
         if request.acks == 0:
             if unfinished is not None:
                 await self._flush_unacknowledged(unfinished)
@@ -252,16 +250,16 @@ class ProduceHandler:
         topic: TopicProduceData,
         data: PartitionProduceData,
         appends: list[PartitionAppend],
-        allowance: Allowance,
+        allowance: CpuAllowance,
     ) -> PartitionProduceResponse:
         """As `_append`, but records that take too long are validated by a child process."""
         checked: Checked | BrokerError | None = None
         now_ms = self._clock.now_ms()
         for _ in range(CHECKS_MAX):
-            self._effort.left = ROW_STEPS
+            self._budget.left = ROW_STEPS
             try:
                 return self._append(call, topic, data, now_ms, appends, checked)
-            except (TooLong, Misplaced):
+            except (BudgetExceeded, WrongBaseOffset):
                 finish_appends(appends, all_replicas=False)
                 now_ms = self._clock.now_ms()
                 checked = await self._check(call, topic, data, now_ms, allowance)
@@ -273,19 +271,19 @@ class ProduceHandler:
         topic: TopicProduceData,
         data: PartitionProduceData,
         now_ms: int,
-        allowance: Allowance,
+        allowance: CpuAllowance,
     ) -> Checked | BrokerError | None:
         """Have records validated; the result or the error. None: the topic has changed meanwhile."""
         assert data.records is not None
         try:
             partition = self._partition(call, topic, data)
             rules = partition.settings.rules
-            job = Check(data.records, rules, now_ms, call.version, partition.log.log_end_offset)
+            job = CheckJob(data.records, rules, now_ms, call.version, partition.log.log_end_offset)
             outcome = await self._jobs.run(job, allowance, call.peer.address)
             is_same = self._partition(call, topic, data) is partition and partition.settings.rules == rules
         except BrokerError as error:
             return error
-        assert isinstance(outcome, (CheckedBatches, PlacedMessages))
+        assert isinstance(outcome, (CheckedBatches, OffsetMessages))
         return outcome if is_same else None
 
     def _partition(self, call: Call, topic: TopicProduceData, data: PartitionProduceData) -> Partition:
@@ -309,7 +307,7 @@ class ProduceHandler:
             await unfinished.wait(self._call_later, 0)
 
     @staticmethod
-    def refuse(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    def error_response(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
         """The same code for every partition of the request."""
         return ProduceResponse(
             responses=[

@@ -6,9 +6,9 @@ from typing import Final
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.handlers.acknowledging import Later, respond_when_finished
-from sordini.broker.handlers.request_checks import BetweenBrokers
-from sordini.broker.network.ports import Pending
+from sordini.broker.handlers.acknowledging import respond_when_finished
+from sordini.broker.handlers.request_checks import InterBrokerGuard
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -46,7 +46,7 @@ class MarkersHandler:
     """
 
     def __init__(
-        self, replicas: ReplicaSet, clock: Clock, brokers: BetweenBrokers, later: Later, call_later: CallLater
+        self, replicas: ReplicaSet, clock: Clock, brokers: InterBrokerGuard, later: RespondLater, call_later: CallLater
     ) -> None:
         self._replicas = replicas
         self._clock = clock
@@ -55,9 +55,9 @@ class MarkersHandler:
         self._call_later = call_later
 
     def route(self) -> Route:
-        return Route(ApiKey.WRITE_TXN_MARKERS, self.handle, self.refuse)
+        return Route(ApiKey.WRITE_TXN_MARKERS, self.handle, self.error_response)
 
-    def handle(self, call: Call) -> Work[WriteTxnMarkersResponse | Pending]:
+    def handle(self, call: Call) -> Work[WriteTxnMarkersResponse | DelayedResponse]:
         self._brokers.check_listener(call)
         request: WriteTxnMarkersRequest = call.body
         now_ms = self._clock.now_ms()
@@ -98,7 +98,7 @@ class MarkersHandler:
         return result
 
     @staticmethod
-    def refuse(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+    def error_response(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
         """The same code for every partition of the request."""
         return WriteTxnMarkersResponse(
             markers=[

@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from sordini.protocol.errors import BrokerError, ErrorCode, name_of
+from sordini.protocol.errors import BrokerError, ErrorCode, error_name
 from sordini.protocol.messages.fetch import EpochEndOffset, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from sordini.replication.fetching.fetched_partitions import FetchedPartition, FetchedPartitions
@@ -184,7 +184,7 @@ class ReplicaFetcher:
             session.on_error(code)
             self._fetched.mark_all_updated()
             if code not in FETCH_SESSION_ERRORS or session_request.epoch == 0:
-                deps.log.warning("fetch refused", leader=self._leader_id, error=name_of(code))
+                deps.log.warning("fetch refused", leader=self._leader_id, error=error_name(code))
                 await self._back_off()
         elif not session.on_response(response.session_id, await self._process(response)):
             deps.log.warning("fetch response lacks partitions", leader=self._leader_id)
@@ -290,7 +290,7 @@ class ReplicaFetcher:
         if reaction is Reaction.FIND_START:
             self._fetched.mark_out_of_range(fetched)
         elif reaction is Reaction.RETRY:
-            error = name_of(code)
+            error = error_name(code)
             if fetched.failure != error:
                 fetched.failure = error
                 self._not_fetched.setdefault(error, []).append(str(fetched.partition.name))
