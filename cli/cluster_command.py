@@ -14,8 +14,8 @@ from sordini.cli.waiting import after, look_until, wait_option
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.broker.coordination.moving import Outcome, Place
-    from sordini.broker.coordination.places import Location, Places
+    from sordini.broker.coordination.store_migration import Outcome, Place
+    from sordini.broker.coordination.store_location import Location, Places
 
 
 class MoveCommand(ClientCommand):
@@ -33,7 +33,7 @@ class LocationType(click.ParamType["Location"]):
     name = "place"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Location:
-        from sordini.broker.coordination.places import location_of
+        from sordini.broker.coordination.store_location import location_of
 
         try:
             return location_of(value)
@@ -175,8 +175,8 @@ def move(
     import asyncio
 
     from sordini.broker.clock import SystemClock
-    from sordini.broker.coordination.moving import MoveRefused
-    from sordini.broker.coordination.places import Places
+    from sordini.broker.coordination.store_migration import MoveRefused
+    from sordini.broker.coordination.store_location import Places
     from sordini.replication.ports import CoordinationError, StoreUnusable
     from sordini.storage.disk import SystemDisk
 
@@ -214,7 +214,7 @@ async def _moved(
 
 async def _comes_back(places: Places, origin: Place, target: Location) -> bool:
     """Whether the target is a file from which this cluster was moved. Raises MoveRefused when it was another one."""
-    from sordini.broker.coordination.moving import MoveRefused, cluster_id_at
+    from sordini.broker.coordination.store_migration import MoveRefused, cluster_id_at
 
     if places.moved_to(target) is None:
         return False
@@ -227,7 +227,7 @@ async def _comes_back(places: Places, origin: Place, target: Location) -> bool:
 
 
 async def _checked(places: Places, origin: Place, target: Location, *, comes_back: bool) -> Outcome:
-    from sordini.broker.coordination.moving import check
+    from sordini.broker.coordination.store_migration import check
 
     if comes_back or not places.is_there(target):
         return await check(origin, None)
@@ -236,7 +236,7 @@ async def _checked(places: Places, origin: Place, target: Location, *, comes_bac
 
 
 async def _copied(places: Places, origin: Place, target: Location, *, comes_back: bool) -> tuple[Outcome, str | None]:
-    from sordini.broker.coordination.moving import check, copy
+    from sordini.broker.coordination.store_migration import check, copy
 
     former = None
     if comes_back:

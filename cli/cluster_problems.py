@@ -3,7 +3,7 @@
 Pure. What is not known counts as wrong: a broker that does not answer, a partition whose leader says nothing of it, a
 coordination store that cannot be read.
 
-The store is read by brokers of ours only, at the moment they are asked (`broker/membership/condition.py`). A broker
+The store is read by brokers of ours only, at the moment they are asked (`broker/membership/health.py`). A broker
 of another kind, or of a version of ours without the keys, cannot be asked for that, and nothing else is asked of it
 instead: a request by which an Apache Kafka reads from ZooKeeper holds one of its request threads until ZooKeeper
 answers. The store itself speaks for such a broker. Its registration is there for as long as its session lives, so
@@ -16,15 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sordini.broker.membership.condition_keys import (
-    NONE,
-    SERVING,
-    STORE_BROKERS,
-    STORE_CONTACT,
-    STORE_CONTROLLER,
-    YES,
-    StoreFinding,
-)
+from sordini.broker.membership.health_keys import NONE, SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER, YES, StoreFinding
 from sordini.protocol.types import TopicPartition
 
 H = TypeVar("H", bound=Hashable)

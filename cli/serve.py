@@ -86,7 +86,7 @@ def serve(
     sordini.shutdown.deadline.ms; a second one forces the end. SIGHUP reopens the log file.
     """
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.process.process import Launch, run_broker  # Late: --help does not need a broker.
+    from sordini.broker.process.broker_process import Launch, run_broker  # Late: --help does not need a broker.
 
     launch = Launch(STARTED_MS, log_level, log_format, log_file, pid_file, daemon)
     try:
