@@ -14,8 +14,8 @@ from sordini.cli.waiting import after, look_until, wait_option
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.broker.coordination.store_migration import Outcome, Place
-    from sordini.broker.coordination.store_location import Location, Places
+    from sordini.broker.coordination.store_location import StoreLocation, StoreLocations
+    from sordini.broker.coordination.store_migration import MigrationSummary, StoreTree
 
 
 class MoveCommand(ClientCommand):
@@ -27,12 +27,12 @@ class MoveCommand(ClientCommand):
     }
 
 
-class LocationType(click.ParamType["Location"]):
+class LocationType(click.ParamType["StoreLocation"]):
     """`embedded:DIR` or `zookeeper:HOST:PORT/CHROOT`."""
 
     name = "place"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Location:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> StoreLocation:
         from sordini.broker.coordination.store_location import location_of
 
         try:
@@ -154,7 +154,7 @@ def _lacking(row: Mapping[str, Any]) -> list[object]:
 )
 @json_option
 def move(
-    *, source: Location, target: Location, dry_run: bool, keep_source: bool, timeout_s: float, as_json: bool
+    *, source: StoreLocation, target: StoreLocation, dry_run: bool, keep_source: bool, timeout_s: float, as_json: bool
 ) -> None:
     """Take what a cluster knows of itself from one coordination store to another.
 
@@ -175,15 +175,15 @@ def move(
     import asyncio
 
     from sordini.broker.clock import SystemClock
-    from sordini.broker.coordination.store_migration import MoveRefused
-    from sordini.broker.coordination.store_location import Places
+    from sordini.broker.coordination.store_location import StoreLocations
+    from sordini.broker.coordination.store_migration import MigrationRefused
     from sordini.replication.ports import CoordinationError, StoreUnusable
     from sordini.storage.disk import SystemDisk
 
-    places = Places(SystemDisk(), SystemClock(), connection_timeout_ms=round(timeout_s * 1000))
+    places = StoreLocations(SystemDisk(), SystemClock(), connection_timeout_ms=round(timeout_s * 1000))
     try:
         told = asyncio.run(_moved(places, source, target, dry_run=dry_run, keep_source=keep_source))
-    except (MoveRefused, StoreUnusable) as error:
+    except (MigrationRefused, StoreUnusable) as error:
         raise Failure(str(error)) from None
     except CoordinationError as error:
         raise Failure(f"a store did not answer ({error}); nothing is lost: repeat the command") from None
@@ -196,9 +196,9 @@ def move(
 
 
 async def _moved(
-    places: Places, source: Location, target: Location, *, dry_run: bool, keep_source: bool
+    places: StoreLocations, source: StoreLocation, target: StoreLocation, *, dry_run: bool, keep_source: bool
 ) -> dict[str, Any]:
-    """Do it; what there is to tell. Raises MoveRefused, CoordinationError and OSError."""
+    """Do it; what there is to tell. Raises MigrationRefused, CoordinationError and OSError."""
     places.refuse(source, target)
     note = former = None
     async with places.open(source) as origin:
@@ -212,43 +212,49 @@ async def _moved(
     return {**ends, **outcome._asdict(), "note": note, "former": former}
 
 
-async def _comes_back(places: Places, origin: Place, target: Location) -> bool:
-    """Whether the target is a file from which this cluster was moved. Raises MoveRefused when it was another one."""
-    from sordini.broker.coordination.store_migration import MoveRefused, cluster_id_at
+async def _comes_back(places: StoreLocations, origin: StoreTree, target: StoreLocation) -> bool:
+    """Whether the target is a file from which this cluster was moved. Raises MigrationRefused when it was another one."""
+    from sordini.broker.coordination.store_migration import MigrationRefused, cluster_id_at
 
     if places.moved_to(target) is None:
         return False
-    if places.is_there(target):
+    if places.may_exist(target):
         async with places.open(target) as former:
             theirs = await cluster_id_at(former)
         if theirs != await cluster_id_at(origin):
-            raise MoveRefused(f"{target} is what is left of cluster {theirs}, which was moved away: clear it yourself")
+            raise MigrationRefused(
+                f"{target} is what is left of cluster {theirs}, which was moved away: clear it yourself"
+            )
     return True
 
 
-async def _checked(places: Places, origin: Place, target: Location, *, comes_back: bool) -> Outcome:
+async def _checked(
+    places: StoreLocations, origin: StoreTree, target: StoreLocation, *, comes_back: bool
+) -> MigrationSummary:
     from sordini.broker.coordination.store_migration import check
 
-    if comes_back or not places.is_there(target):
+    if comes_back or not places.may_exist(target):
         return await check(origin, None)
     async with places.open(target) as destination:
         return await check(origin, destination)
 
 
-async def _copied(places: Places, origin: Place, target: Location, *, comes_back: bool) -> tuple[Outcome, str | None]:
+async def _copied(
+    places: StoreLocations, origin: StoreTree, target: StoreLocation, *, comes_back: bool
+) -> tuple[MigrationSummary, str | None]:
     from sordini.broker.coordination.store_migration import check, copy
 
     former = None
     if comes_back:
         await check(origin, None)
-        former = places.set_aside(target)
+        former = places.rename_former(target)
     async with places.open(target) as destination:
         outcome = await copy(origin, destination)
         places.unmark(target)
     return outcome, former
 
 
-def _tell(told: Mapping[str, Any], source: Location, target: Location) -> None:
+def _tell(told: Mapping[str, Any], source: StoreLocation, target: StoreLocation) -> None:
     """Say what was done, and on standard error what is to be done and minded now."""
     shape = f"{counted(told['topics'], 'topic')} with {counted(told['partitions'], 'partition')}"
     there = f", {told['nodes'] - told['copied']} of them there already" if told["copied"] < told["nodes"] else ""
@@ -259,7 +265,7 @@ def _tell(told: Mapping[str, Any], source: Location, target: Location) -> None:
         echo(line, err=True)
 
 
-def _advice(told: Mapping[str, Any], source: Location, target: Location) -> Iterator[str]:
+def _advice(told: Mapping[str, Any], source: StoreLocation, target: StoreLocation) -> Iterator[str]:
     ids = told["brokers"]
     if told["left_out"]:
         yield f"left out, as no part of a cluster: {', '.join(told['left_out'])}"

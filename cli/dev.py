@@ -77,13 +77,13 @@ def dev(count: int, port: int, host: str, directory: str, overrides: tuple[str, 
       sordini dev --override min.insync.replicas=2 --log-level info
     """
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.process.dev_cluster import Plan, run_brokers  # Late: --help does not need a broker.
+    from sordini.broker.process.dev_cluster import DevClusterPlan, run_brokers  # Late: --help does not need a broker.
     from sordini.broker.process.log_writer import standard_error
     from sordini.broker.process.logging import Logger
 
     try:
         code = run_brokers(
-            Plan(count, directory, host, port), overrides, Logger(log_level, standard_error()), STARTED_MS
+            DevClusterPlan(count, directory, host, port), overrides, Logger(log_level, standard_error()), STARTED_MS
         )
     except ConfigError as error:
         echo(f"sordini: {error}", err=True)

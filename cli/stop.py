@@ -115,7 +115,7 @@ def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
     # Late: a pid file that is named needs no configuration.
     from sordini.broker.configuration.config import SETTINGS, build_config
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.process.broker_process import read_entries
+    from sordini.broker.process.config_loading import read_entries
 
     try:
         entries = read_entries(properties, overrides, os.environ)
