@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from sordini.cli.cluster import PASSING, Cluster, RefusedForNow
-from sordini.cli.link import Link, LinkLost, Refused
+from sordini.cli.cluster_client import PASSING, Cluster, RefusedForNow
+from sordini.cli.broker_connection import Link, LinkLost, Refused
 from sordini.cli.options import Failure
 from sordini.protocol.errors import ErrorCode
 

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sordini.broker.membership.health_keys import MEANINGS
-from sordini.cli.cluster import Cluster, the_only, trouble
+from sordini.cli.cluster_client import Cluster, the_only, trouble
 from sordini.cli.cluster_problems import Named, View, is_under_replicated, problems_of, store_words
 from sordini.cli.config_requests import BROKER
-from sordini.cli.link import Link, NotServed
+from sordini.cli.broker_connection import Link, NotServed
 from sordini.cli.offsets import EARLIEST, LATEST
 from sordini.cli.survey import Survey
 from sordini.protocol.errors import ErrorCode

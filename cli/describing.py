@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.config_requests import DEFAULT, TOPIC, Resource, described_configs
 from sordini.cli.offsets import LARGEST_TIMESTAMP, ends_of, offsets_at
 from sordini.cli.topic_requests import UP_TO_THE_END, delete_records

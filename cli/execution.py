@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from sordini.broker.clock import Clock, SystemClock
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.options import Client, Failure
 from sordini.cli.output import Progress, print_json, size_text
 from sordini.cli.plan_progress import Look, held_words, take_look

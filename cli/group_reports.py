@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.describing import partitions_of
 from sordini.cli.group_requests import DEAD, Described, committed_offsets, delete_offsets, describe_group
 from sordini.cli.offsets import ends_of

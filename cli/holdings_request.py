@@ -7,10 +7,10 @@ from collections.abc import Collection
 from typing import Final
 
 from sordini.broker.configuration.config import Config
-from sordini.cli.cluster import Cluster, check
+from sordini.cli.cluster_client import Cluster, check
 from sordini.cli.config_requests import TOPIC
 from sordini.cli.holdings import Copies, Holdings, holdings_of
-from sordini.cli.link import Address
+from sordini.cli.broker_connection import Address
 from sordini.cli.options import Failure
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

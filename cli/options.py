@@ -21,7 +21,7 @@ from sordini.cli.output import print_json
 from sordini.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster import Cluster
+    from sordini.cli.cluster_client import Cluster
 
 T = TypeVar("T")
 
@@ -128,8 +128,8 @@ class Client(NamedTuple):
 
     async def unbounded(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
         """As `on_cluster`, for an action that gives its parts a limit by `in_time` and has none itself."""
-        from sordini.cli.cluster import Cluster
-        from sordini.cli.link import addresses_of
+        from sordini.cli.cluster_client import Cluster
+        from sordini.cli.broker_connection import addresses_of
 
         async with Cluster(addresses_of(self.bootstrap)) as cluster:
             return await action(cluster)
@@ -147,7 +147,7 @@ class Client(NamedTuple):
 
 
 def _bootstrap_is_valid(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    from sordini.cli.link import addresses_of
+    from sordini.cli.broker_connection import addresses_of
 
     try:
         addresses_of(value)

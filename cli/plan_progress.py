@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.options import Failure
 from sordini.cli.output import size_text
 from sordini.cli.reassign_requests import Standings

@@ -15,7 +15,7 @@ from sordini.cli.waiting import after, look_until, wait_option
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster import Cluster
+    from sordini.cli.cluster_client import Cluster
     from sordini.cli.reassignment import Plan
 
 plan_argument = click.argument("path", metavar="PLAN")

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sordini.cli.attempts import UNSURE
-from sordini.cli.cluster import Cluster, check, topic_advice, trouble
+from sordini.cli.cluster_client import Cluster, check, topic_advice, trouble
 from sordini.cli.config_requests import BROKER, TOPIC, Resource, alter_configs
 from sordini.cli.draining import drained
-from sordini.cli.link import LinkLost
+from sordini.cli.broker_connection import LinkLost
 from sordini.cli.options import Failure
 from sordini.cli.reassignment import Plan, Replicas, Standing, brokers_of, generated, throttled
 from sordini.protocol.errors import ErrorCode

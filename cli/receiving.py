@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sordini.broker.clock import SystemClock
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.describing import partitions_of
 from sordini.cli.ending import hold, stopped
 from sordini.cli.lines import key_value_line, record_line, value_line
-from sordini.cli.link import Refused
+from sordini.cli.broker_connection import Refused
 from sordini.cli.offsets import READ_COMMITTED, Ends, ends_of, offsets_at
 from sordini.cli.options import Client, Failure
 from sordini.cli.terminal import echo, is_raw, is_seen

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sordini.broker.clock import SystemClock
 from sordini.cli import reset
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.describing import partitions_of
 from sordini.cli.files import read_text
 from sordini.cli.group_requests import DEAD, Committed, commit_offsets, committed_offsets, describe_group

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from sordini.cli.cluster import Cluster
-from sordini.cli.link import Link
+from sordini.cli.cluster_client import Cluster
+from sordini.cli.broker_connection import Link
 from sordini.cli.options import Failure
 
 T = TypeVar("T")

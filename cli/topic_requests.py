@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sordini.cli.attempts import carried_out, topics_of
-from sordini.cli.cluster import Cluster, check, check_topic, topic_advice, trouble
-from sordini.cli.link import Link, Refused
+from sordini.cli.cluster_client import Cluster, check, check_topic, topic_advice, trouble
+from sordini.cli.broker_connection import Link, Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -177,7 +177,7 @@ def alter(
       sordini topics alter orders --partitions 12
       sordini topics alter orders --config retention.ms=60000 --unset cleanup.policy
     """
-    from sordini.cli.cluster import Cluster
+    from sordini.cli.cluster_client import Cluster
     from sordini.cli.config_requests import TOPIC, Resource, alter_configs
     from sordini.cli.topic_requests import add_partitions
 

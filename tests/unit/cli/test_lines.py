@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.cli.assignment import AssignedTopic, ConsumerAssignment, read_assignment
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.lines import (
     BadLine,
     LineFormat,
@@ -21,7 +21,7 @@ from sordini.cli.lines import (
     value_line,
     with_headers,
 )
-from sordini.cli.link import Refused
+from sordini.cli.broker_connection import Refused
 from sordini.cli.offsets import Ends
 from sordini.cli.receiving import start_in
 from sordini.protocol.errors import ErrorCode

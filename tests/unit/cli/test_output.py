@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.cli.__main__ import main
-from sordini.cli.link import Refused
+from sordini.cli.broker_connection import Refused
 from sordini.cli.options import Client, ClientCommand, Failure, report_each
 from sordini.cli.output import PROGRESS_MS, Progress, bytes_as_text, bytes_from_json, bytes_in_json, size_text, table
 from sordini.protocol.errors import ErrorCode

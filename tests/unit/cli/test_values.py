@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.broker.clock import utc_ms, utc_text
-from sordini.cli.link import Address, addresses_of
+from sordini.cli.broker_connection import Address, addresses_of
 from sordini.cli.values import DURATION, chosen, duration_ms, numbers, setting, start, topic_partitions
 from sordini.protocol.types import TopicPartition
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sordini.cli.cluster import Cluster
-from sordini.cli.link import NotServed, Refused, Unreachable
+from sordini.cli.cluster_client import Cluster
+from sordini.cli.broker_connection import NotServed, Refused, Unreachable
 from sordini.cli.options import Client, Failure
 from sordini.cli.waiting import after, look_until
 from sordini.protocol.errors import ErrorCode

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from sordini.cli.link import Address, Link, LinkLost, NotServed, _reason
+from sordini.cli.broker_connection import Address, Link, LinkLost, NotServed, _reason
 from sordini.cli.options import Failure
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey

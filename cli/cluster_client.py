@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from sordini.cli.link import Address, Link, LinkLost, Refused, Unreachable
+from sordini.cli.broker_connection import Address, Link, LinkLost, Refused, Unreachable
 from sordini.cli.options import Failure
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
