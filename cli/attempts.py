@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from sordini.cli.cluster_client import PASSING, Cluster, RefusedForNow
-from sordini.cli.broker_connection import Link, LinkLost, Refused
+from sordini.cli.broker_connection import BrokerConnection, Disconnected, Refused
+from sordini.cli.cluster_client import RETRIABLE, ClusterClient, RetriableRefusal
 from sordini.cli.options import Failure
 from sordini.protocol.errors import ErrorCode
 
@@ -19,12 +19,12 @@ UNSURE: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPT
 MAY_BE_DONE: Final = "the cluster had not finished in time; it may still do it"
 BEING_DELETED: Final = "it is being deleted, and the cluster has not finished with that"
 
-Ask = Callable[[Link, list[str]], Awaitable[Sequence[Any]]]
+Ask = Callable[[BrokerConnection, list[str]], Awaitable[Sequence[Any]]]
 """Asks the controller for the change of some names; a row for each."""
 
 
 async def carried_out(
-    cluster: Cluster,
+    cluster: ClusterClient,
     names: Sequence[str],
     ask: Ask,
     name_of: Callable[[Any], str],
@@ -45,13 +45,13 @@ async def carried_out(
         left = [name for name in wanted if name not in done]
         try:
             rows = await ask(link, left)
-        except LinkLost:
+        except Disconnected:
             unsure.update(left)
             raise
         refusal: Refused | None = None
         for row in rows:
             name = name_of(row)
-            if row.error_code in PASSING:
+            if row.error_code in RETRIABLE:
                 is_unsure = row.error_code in UNSURE
                 unsure.update([name] if is_unsure else [])
                 refusal = Refused(f"topic '{name}'", row.error_code, MAY_BE_DONE if is_unsure else None)
@@ -59,20 +59,20 @@ async def carried_out(
             if row.error_code and name in unsure and await is_ours(name, row, name in before):
                 row.error_code = ErrorCode.NONE.value
             elif row.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and await _is_unknown(cluster, name):
-                refusal = RefusedForNow(f"topic '{name}'", row.error_code, BEING_DELETED)
+                refusal = RetriableRefusal(f"topic '{name}'", row.error_code, BEING_DELETED)
                 continue
             done[name] = row
         if refusal is not None:
             raise refusal
 
-    await cluster.persist(attempt)
+    await cluster.retry(attempt)
     missing = [name for name in wanted if name not in done]
     if missing:
         raise Failure(f"the broker did not say what became of {', '.join(missing)}")
     return [done[name] for name in wanted]
 
 
-async def _is_unknown(cluster: Cluster, name: str) -> bool:
+async def _is_unknown(cluster: ClusterClient, name: str) -> bool:
     """Whether the brokers know no such topic: a deletion is reported when they have forgotten the topic.
 
     The coordination store has the topic for some milliseconds more, or until a broker that is down is back.
@@ -81,7 +81,7 @@ async def _is_unknown(cluster: Cluster, name: str) -> bool:
     return all(topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in found.topics)
 
 
-async def topics_of(cluster: Cluster, names: Sequence[str]) -> dict[str, int]:
+async def topics_of(cluster: ClusterClient, names: Sequence[str]) -> dict[str, int]:
     """How many partitions those of the topics have that are there."""
-    found = await cluster.persist(lambda: cluster.metadata(names))
+    found = await cluster.retry(lambda: cluster.metadata(names))
     return {topic.name or "": len(topic.partitions) for topic in found.topics if not topic.error_code}

@@ -84,7 +84,7 @@ def status(client: Client, *, check: bool, wait_s: float) -> None:
     told = look_until(
         client,
         wait_s,
-        lambda cluster: cluster.persist(lambda: cluster_status(cluster, client.timeout_s)),
+        lambda cluster: cluster.retry(lambda: cluster_status(cluster, client.timeout_s)),
         lambda told: not told["problems"],
     )
     if client.as_json:

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sordini.broker.membership.health_keys import MEANINGS
-from sordini.cli.cluster_client import Cluster, the_only, trouble
+from sordini.cli.broker_connection import BrokerConnection, NotServed
+from sordini.cli.cluster_client import ClusterClient, error_text, only_row
 from sordini.cli.cluster_problems import Named, View, is_under_replicated, problems_of, store_words
 from sordini.cli.config_requests import BROKER
-from sordini.cli.broker_connection import Link, NotServed
 from sordini.cli.offsets import EARLIEST, LATEST
 from sordini.cli.survey import Survey
 from sordini.protocol.errors import ErrorCode
@@ -55,7 +55,7 @@ ANY_EPOCH: Final = -1
 """For a leader whose epoch is not known, or need not be compared."""
 
 
-async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
+async def cluster_status(cluster: ClusterClient, timeout_s: float) -> dict[str, Any]:
     """All there is to say of the cluster as it is now. Raises Failure when no broker answers."""
     found = await cluster.metadata(None)
     there = {broker.node_id: broker for broker in found.brokers}
@@ -89,13 +89,13 @@ async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
     }
 
 
-async def _view(link: Link, broker_id: int) -> View:
+async def _view(link: BrokerConnection, broker_id: int) -> View:
     """What one broker says of the cluster and, if it is of ours, of itself."""
     names = [*MEANINGS]
     resource = DescribeConfigsResource(resource_type=BROKER, resource_name=str(broker_id), configuration_keys=names)
     told: DescribeConfigsResponse = await link.ask(DescribeConfigsRequest(resources=[resource]))
     metadata: MetadataResponse = await link.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
-    result = the_only(told.results, f"broker {broker_id}")
+    result = only_row(told.results, f"broker {broker_id}")
     return View(
         cluster_id=metadata.cluster_id,
         controller=metadata.controller_id,
@@ -106,18 +106,18 @@ async def _view(link: Link, broker_id: int) -> View:
             for row in topic.partitions
         },
         words={row.name: row.value for row in result.configs if row.name in MEANINGS},
-        refusal=trouble("its settings", result.error_code, result.error_message),
+        refusal=error_text("its settings", result.error_code, result.error_message),
     )
 
 
-async def _refused_as_controller(link: Link, _nothing: None) -> str | None:
+async def _refused_as_controller(link: BrokerConnection, _nothing: None) -> str | None:
     """Why a broker does not act as the controller: it is asked for a thing that only the controller answers."""
     request = ListPartitionReassignmentsRequest(topics=[])
     try:
         answer: ListPartitionReassignmentsResponse = await link.ask(request)
     except NotServed:  # By a broker older than KIP-455: then it is not known, and not asked for.
         return None
-    return trouble("it", answer.error_code)
+    return error_text("it", answer.error_code)
 
 
 async def _asked_of_leaders(
@@ -166,7 +166,7 @@ def _wanted_of_followers(rows: Iterable[Row], ends: Offsets) -> dict[int, dict[T
     return wanted
 
 
-async def _listed(link: Link, wanted: Wanted) -> dict[TopicPartition, tuple[int, int]]:
+async def _listed(link: BrokerConnection, wanted: Wanted) -> dict[TopicPartition, tuple[int, int]]:
     """The error code and the offset that a leader answers to ListOffsets."""
     topics: dict[str, ListOffsetsTopic] = {}
     for (topic, index), (timestamp, epoch) in wanted.items():
@@ -180,7 +180,7 @@ async def _listed(link: Link, wanted: Wanted) -> dict[TopicPartition, tuple[int,
     }
 
 
-async def _fetched(link: Link, offsets: Offsets) -> dict[TopicPartition, int]:
+async def _fetched(link: BrokerConnection, offsets: Offsets) -> dict[TopicPartition, int]:
     """The watermarks that come with an answer to Fetch, or BEYOND."""
     topics: dict[str, FetchTopic] = {}
     for (topic, index), offset in offsets.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.config_requests import DEFAULT, TOPIC, Resource, described_configs
 from sordini.cli.offsets import LARGEST_TIMESTAMP, ends_of, offsets_at
 from sordini.cli.topic_requests import UP_TO_THE_END, delete_records
@@ -14,15 +14,15 @@ from sordini.protocol.messages.metadata import MetadataResponseTopic
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 
 
-async def partitions_of(cluster: Cluster, wanted: Sequence[Wanted]) -> list[TopicPartition]:
+async def partitions_of(cluster: ClusterClient, wanted: Sequence[Wanted]) -> list[TopicPartition]:
     """The partitions that are meant; their topics must exist."""
-    found = await cluster.persist(lambda: cluster.topics(topic for topic, _ in wanted))
+    found = await cluster.retry(lambda: cluster.topics(topic for topic, _ in wanted))
     return chosen(wanted, {topic.name or "": len(topic.partitions) for topic in found})
 
 
-async def described_topics(cluster: Cluster, names: Sequence[str]) -> list[dict[str, Any]]:
+async def described_topics(cluster: ClusterClient, names: Sequence[str]) -> list[dict[str, Any]]:
     """All there is to say of some topics."""
-    found = await cluster.persist(lambda: cluster.topics(names))
+    found = await cluster.retry(lambda: cluster.topics(names))
     own = await described_configs(cluster, [Resource(TOPIC, topic.name or "") for topic in found])
     described = []
     for topic, configs in zip(found, own, strict=True):
@@ -38,7 +38,7 @@ async def described_topics(cluster: Cluster, names: Sequence[str]) -> list[dict[
     return described
 
 
-async def _described_partitions(cluster: Cluster, topic: MetadataResponseTopic) -> list[dict[str, Any]]:
+async def _described_partitions(cluster: ClusterClient, topic: MetadataResponseTopic) -> list[dict[str, Any]]:
     """One row for each; of a partition without a leader the offsets are not known."""
     rows = sorted(topic.partitions, key=lambda row: row.partition_index)
     led = [TopicPartition(topic.name or "", row.partition_index) for row in rows if row.leader_id >= 0]
@@ -62,7 +62,7 @@ async def _described_partitions(cluster: Cluster, topic: MetadataResponseTopic) 
 
 
 async def topic_offsets(
-    cluster: Cluster, wanted: Sequence[Wanted], at_ms: int | None, *, largest_timestamp: bool
+    cluster: ClusterClient, wanted: Sequence[Wanted], at_ms: int | None, *, largest_timestamp: bool
 ) -> list[dict[str, Any]]:
     """The ends of partitions, and a record that is looked for by its time."""
     partitions = await partitions_of(cluster, wanted)
@@ -85,7 +85,7 @@ async def topic_offsets(
 
 
 async def dropped_records(
-    cluster: Cluster, wanted: Wanted, before: int | None, before_ms: int | None
+    cluster: ClusterClient, wanted: Wanted, before: int | None, before_ms: int | None
 ) -> list[dict[str, Any]]:
     """Drop records before an offset, or a time, or all (both None); where the partitions begin now."""
     partitions = await partitions_of(cluster, [wanted])

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from sordini.broker.clock import Clock, SystemClock
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.options import Client, Failure
 from sordini.cli.output import Progress, print_json, size_text
 from sordini.cli.plan_progress import Look, held_words, take_look
@@ -81,7 +81,7 @@ def carry_out(client: Client, plan: Plan, wanted: Wanted) -> None:
     clock = SystemClock()
     display = Display(clock)
 
-    async def execute(cluster: Cluster) -> None:
+    async def execute(cluster: ClusterClient) -> None:
         began_ms = clock.monotonic_ms()
         rows, empty = await client.in_time(cluster, begin(cluster, plan, wanted.bytes_per_second))
         errors = _tell(client, rows)
@@ -111,7 +111,7 @@ def carry_out(client: Client, plan: Plan, wanted: Wanted) -> None:
         display.clear()
 
 
-async def begin(cluster: Cluster, plan: Plan, bytes_per_second: int | None) -> tuple[list[Row], list[BrokerId]]:
+async def begin(cluster: ClusterClient, plan: Plan, bytes_per_second: int | None) -> tuple[list[Row], list[BrokerId]]:
     """Let what is neither done nor under way begin to move, under a throttle.
 
     A row for each partition of the plan, and the brokers that the plan empties.
@@ -137,7 +137,9 @@ def _row(one: TopicPartition, plan: Plan, error: str | None) -> Row:
     return {"topic": one.topic, "partition": one.partition, "replicas": list(plan[one]), "error": error}
 
 
-async def watch(client: Client, cluster: Cluster, plan: Plan, empty: Sequence[BrokerId], display: Display) -> Look:
+async def watch(
+    client: Client, cluster: ClusterClient, plan: Plan, empty: Sequence[BrokerId], display: Display
+) -> Look:
     """Show how far a plan is until none of it moves; returns the last look. Raises Failure when no broker answers."""
     pause, stray_looks = PAUSE_FIRST_SECONDS, 0
     while True:
@@ -153,7 +155,9 @@ async def watch(client: Client, cluster: Cluster, plan: Plan, empty: Sequence[Br
         pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
 
-async def _watched(client: Client, cluster: Cluster, plan: Plan, empty: Sequence[BrokerId], display: Display) -> Look:
+async def _watched(
+    client: Client, cluster: ClusterClient, plan: Plan, empty: Sequence[BrokerId], display: Display
+) -> Look:
     try:
         return await watch(client, cluster, plan, empty, display)
     except Failure as failure:
@@ -162,7 +166,7 @@ async def _watched(client: Client, cluster: Cluster, plan: Plan, empty: Sequence
         display.clear()
 
 
-async def _has_taken_throttles(client: Client, cluster: Cluster, plan: Plan, look: Look) -> bool:
+async def _has_taken_throttles(client: Client, cluster: ClusterClient, plan: Plan, look: Look) -> bool:
     """Take throttles away, unless something outside of the plan still moves; whether that was done."""
     if look.moves_elsewhere:
         echo(

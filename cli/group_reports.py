@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.describing import partitions_of
 from sordini.cli.group_requests import DEAD, Described, committed_offsets, delete_offsets, describe_group
 from sordini.cli.offsets import ends_of
@@ -18,7 +18,7 @@ from sordini.protocol.printable import shown
 from sordini.protocol.types import TopicPartition
 
 
-async def report(cluster: Cluster, names: Sequence[str]) -> list[dict[str, Any]]:
+async def report(cluster: ClusterClient, names: Sequence[str]) -> list[dict[str, Any]]:
     """Groups that must exist, each with its offsets, lag and members."""
     found = []
     for name in names:
@@ -40,7 +40,7 @@ async def report(cluster: Cluster, names: Sequence[str]) -> list[dict[str, Any]]
     return found
 
 
-async def _offsets(cluster: Cluster, described: Described) -> list[dict[str, Any]]:
+async def _offsets(cluster: ClusterClient, described: Described) -> list[dict[str, Any]]:
     """One row for each partition that is committed or assigned; those of deleted topics have no end."""
     committed = await committed_offsets(cluster, described.group)
     owners = {partition: member for member in described.members for partition in member.partitions or []}
@@ -67,9 +67,9 @@ async def _offsets(cluster: Cluster, described: Described) -> list[dict[str, Any
     return rows
 
 
-async def _existing(cluster: Cluster, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+async def _existing(cluster: ClusterClient, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
     names = {partition.topic for partition in partitions}
-    found = await cluster.persist(lambda: cluster.metadata(names))
+    found = await cluster.retry(lambda: cluster.metadata(names))
     there = {(topic.name, row.partition_index) for topic in found.topics for row in topic.partitions}
     return [partition for partition in partitions if tuple(partition) in there]
 
@@ -119,7 +119,7 @@ def _assigned(member: dict[str, Any]) -> str | None:
     return " ".join(f"{topic}:{','.join(partitions)}" for topic, partitions in topics.items())
 
 
-async def forget_offsets(cluster: Cluster, group: str, wanted: Sequence[Wanted]) -> list[TopicPartition]:
+async def forget_offsets(cluster: ClusterClient, group: str, wanted: Sequence[Wanted]) -> list[TopicPartition]:
     """Delete a group's offsets of the partitions that are meant; which those are."""
     partitions = await partitions_of(cluster, wanted)
     await delete_offsets(cluster, group, partitions)

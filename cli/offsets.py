@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from sordini.cli.cluster_client import Cluster, check
+from sordini.cli.cluster_client import ClusterClient, check
 from sordini.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -35,7 +35,7 @@ class Ends(NamedTuple):
 
 
 async def offsets_at(
-    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation_level: int = 0
+    cluster: ClusterClient, wanted: Mapping[TopicPartition, int], *, isolation_level: int = 0
 ) -> dict[TopicPartition, Found]:
     """The offset of the first record at or after a time (ms), for each partition; below 0 the constants above."""
 
@@ -48,11 +48,11 @@ async def offsets_at(
             found |= _read(await link.ask(request))
         return found
 
-    return await cluster.persist(attempt)
+    return await cluster.retry(attempt)
 
 
 async def ends_of(
-    cluster: Cluster, partitions: Iterable[TopicPartition], *, isolation_level: int = 0
+    cluster: ClusterClient, partitions: Iterable[TopicPartition], *, isolation_level: int = 0
 ) -> dict[TopicPartition, Ends]:
     """Where each partition begins and ends."""
     wanted = list(partitions)

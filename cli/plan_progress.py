@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.options import Failure
 from sordini.cli.output import size_text
 from sordini.cli.reassign_requests import Standings
@@ -54,7 +54,7 @@ class Look(NamedTuple):
 
 
 async def take_look(
-    cluster: Cluster, plan: Plan, empty: Sequence[BrokerId], found: MetadataResponse, now: Standings
+    cluster: ClusterClient, plan: Plan, empty: Sequence[BrokerId], found: MetadataResponse, now: Standings
 ) -> Look:
     """Ask for what the cluster's metadata do not say, and put all of it together."""
     return look_of(plan, empty, found, now, await _sizes(cluster, _asked(plan, found, now)))
@@ -105,14 +105,14 @@ def _asked(plan: Plan, found: MetadataResponse, now: Standings) -> dict[BrokerId
     return asked
 
 
-async def _sizes(cluster: Cluster, asked: Mapping[BrokerId, Sequence[TopicPartition]]) -> Sizes:
+async def _sizes(cluster: ClusterClient, asked: Mapping[BrokerId, Sequence[TopicPartition]]) -> Sizes:
     """The bytes of these logs on each broker; nothing of one that does not answer."""
     answers = await asyncio.gather(*(_sizes_of(cluster, broker, ones) for broker, ones in asked.items()))
     return {broker: sizes for broker, sizes in zip(asked, answers, strict=True) if sizes is not None}
 
 
 async def _sizes_of(
-    cluster: Cluster, broker: BrokerId, partitions: Iterable[TopicPartition]
+    cluster: ClusterClient, broker: BrokerId, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int] | None:
     topics: dict[str, DescribableLogDirTopic] = {}
     for name, number in partitions:

@@ -15,7 +15,7 @@ from sordini.cli.waiting import after, look_until, wait_option
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster_client import Cluster
+    from sordini.cli.cluster_client import ClusterClient
     from sordini.cli.reassignment import Plan
 
 plan_argument = click.argument("path", metavar="PLAN")
@@ -93,7 +93,7 @@ def generate(
     if both := sorted(set(leaving) & set(brokers or ())):
         raise click.UsageError(f"replicas leave broker {both[0]} and cannot go there: --brokers has it, too")
 
-    async def planned(cluster: Cluster) -> Plan:
+    async def planned(cluster: ClusterClient) -> Plan:
         if leaving:
             return await drain_plan(cluster, None if everything else names, leaving, brokers, ignore_racks=ignore_racks)
         wanted = await all_names(cluster) if everything else names
@@ -101,7 +101,7 @@ def generate(
             return await current_plan(cluster, wanted)
         return await new_plan(cluster, wanted, brokers, replication_factor, ignore_racks=ignore_racks)
 
-    print_json(plan_json(client.run(lambda cluster: cluster.persist(lambda: planned(cluster)))))
+    print_json(plan_json(client.run(lambda cluster: cluster.retry(lambda: planned(cluster)))))
 
 
 @reassign.command()
@@ -154,7 +154,7 @@ def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float
 
     plan = _read(path)
 
-    async def look(cluster: Cluster) -> list[dict[str, Any]]:
+    async def look(cluster: ClusterClient) -> list[dict[str, Any]]:
         rows, is_moving = await progress(cluster, plan)
         if not is_moving and not preserve_throttles:
             await unthrottle(cluster, plan)
@@ -191,7 +191,7 @@ def cancel(client: Client, path: str | None, *, everything: bool, preserve_throt
         raise click.UsageError("say what: a plan or --all, one of them")
     plan = {} if path is None else _read(path)
 
-    async def undo(cluster: Cluster) -> list[dict[str, Any]]:
+    async def undo(cluster: ClusterClient) -> list[dict[str, Any]]:
         moving = await under_way(cluster)
         wanted = [one for one in moving if everything or one in plan]
         rows = await move(cluster, dict.fromkeys(wanted)) if wanted else []

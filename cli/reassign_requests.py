@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sordini.cli.attempts import UNSURE
-from sordini.cli.cluster_client import Cluster, check, topic_advice, trouble
+from sordini.cli.broker_connection import Disconnected
+from sordini.cli.cluster_client import ClusterClient, check, error_text, topic_advice
 from sordini.cli.config_requests import BROKER, TOPIC, Resource, alter_configs
 from sordini.cli.draining import drained
-from sordini.cli.broker_connection import LinkLost
 from sordini.cli.options import Failure
 from sordini.cli.reassignment import Plan, Replicas, Standing, brokers_of, generated, throttled
 from sordini.protocol.errors import ErrorCode
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 Standings = dict[TopicPartition, Standing]
 
 
-async def current_plan(cluster: Cluster, names: Iterable[str]) -> Plan:
+async def current_plan(cluster: ClusterClient, names: Iterable[str]) -> Plan:
     """Who holds the partitions of these topics now, as long as they move those that come and go included."""
     return {
         TopicPartition(topic.name or "", row.partition_index): tuple(BrokerId(broker) for broker in row.replica_nodes)
@@ -45,12 +45,12 @@ async def current_plan(cluster: Cluster, names: Iterable[str]) -> Plan:
     }
 
 
-async def all_names(cluster: Cluster) -> list[str]:
+async def all_names(cluster: ClusterClient) -> list[str]:
     """Every topic of the cluster, internal ones included."""
-    return sorted(topic.name for topic in (await cluster.persist(lambda: cluster.metadata(None))).topics if topic.name)
+    return sorted(topic.name for topic in (await cluster.retry(lambda: cluster.metadata(None))).topics if topic.name)
 
 
-async def standings(cluster: Cluster, names: Iterable[str] | None) -> tuple[MetadataResponse, Standings]:
+async def standings(cluster: ClusterClient, names: Iterable[str] | None) -> tuple[MetadataResponse, Standings]:
     """The partitions of those of the topics (None: all) that are there, and the metadata they were read from.
 
     Both answers are the controller's: other brokers hear a little later that a move has ended.
@@ -60,7 +60,7 @@ async def standings(cluster: Cluster, names: Iterable[str] | None) -> tuple[Meta
         return await cluster.metadata(names, await cluster.controller())
 
     moving = await under_way(cluster)
-    found = await cluster.persist(attempt)
+    found = await cluster.retry(attempt)
     return found, {
         one: Standing(_ids(row.replica_nodes), *(_ids(moving[one][key]) if one in moving else () for key in MOVES))
         for topic in found.topics
@@ -70,7 +70,7 @@ async def standings(cluster: Cluster, names: Iterable[str] | None) -> tuple[Meta
 
 
 async def drain_plan(
-    cluster: Cluster,
+    cluster: ClusterClient,
     names: Sequence[str] | None,
     leaving: Collection[int],
     brokers: Collection[int] | None,
@@ -111,7 +111,7 @@ async def drain_plan(
 
 
 async def new_plan(
-    cluster: Cluster,
+    cluster: ClusterClient,
     names: Sequence[str],
     brokers: Collection[int] | None,
     replication_factor: int | None,
@@ -131,13 +131,13 @@ async def new_plan(
         raise Failure(str(error)) from None
 
 
-async def throttle(cluster: Cluster, plan: Plan, current: Plan, bytes_per_second: int) -> None:
+async def throttle(cluster: ClusterClient, plan: Plan, current: Plan, bytes_per_second: int) -> None:
     """Let what the plan has to be copied take no more than so much of each broker that sends or fetches it.
 
     `current` has the replicas before the move. A broker that does not run copies nothing, and has no settings to alter.
     """
     rate = [(key, "", str(bytes_per_second)) for key in RATES]
-    running = await cluster.persist(cluster.brokers)
+    running = await cluster.retry(cluster.brokers)
     brokers = [Resource(BROKER, str(broker)) for broker in brokers_of(plan, current) if broker in running]
     await alter_configs(cluster, brokers, rate, (), validate_only=False)
     for name, lists in throttled(plan, current).items():
@@ -146,15 +146,15 @@ async def throttle(cluster: Cluster, plan: Plan, current: Plan, bytes_per_second
         await alter_configs(cluster, [Resource(TOPIC, name)], changes, (), validate_only=False)
 
 
-async def unthrottle(cluster: Cluster, plan: Iterable[TopicPartition]) -> None:
+async def unthrottle(cluster: ClusterClient, plan: Iterable[TopicPartition]) -> None:
     """Take throttles away from these partitions' topics and all brokers."""
     topics = [Resource(TOPIC, name) for name in _topics(plan)]
     await alter_configs(cluster, topics, (), LISTS, validate_only=False)
-    brokers = [Resource(BROKER, str(broker)) for broker in await cluster.persist(cluster.brokers)]
+    brokers = [Resource(BROKER, str(broker)) for broker in await cluster.retry(cluster.brokers)]
     await alter_configs(cluster, brokers, (), RATES, validate_only=False)
 
 
-async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | None]) -> list[Row]:
+async def move(cluster: ClusterClient, targets: Mapping[TopicPartition, Replicas | None]) -> list[Row]:
     """Let partitions begin to move, or (None) go back; what became of each."""
     by_topic: dict[str, list[ReassignablePartition]] = defaultdict(list)
     for (name, partition), replicas in sorted(targets.items()):
@@ -172,7 +172,7 @@ async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | Non
         link = await cluster.controller()
         try:
             answer: AlterPartitionReassignmentsResponse = await link.ask(request)
-        except LinkLost:
+        except Disconnected:
             is_unsure = True
             raise
         is_unsure = is_unsure or answer.error_code in UNSURE
@@ -180,7 +180,7 @@ async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | Non
         return answer
 
     told = []
-    for topic in (await cluster.persist(attempt)).responses:
+    for topic in (await cluster.retry(attempt)).responses:
         for row in topic.partitions:
             one = TopicPartition(topic.name, row.partition_index)
             target = targets.get(one)
@@ -192,13 +192,13 @@ async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | Non
                     "topic": one.topic,
                     "partition": one.partition,
                     "replicas": None if target is None else list(target),
-                    "error": trouble(f"partition {one}", row.error_code, reason),
+                    "error": error_text(f"partition {one}", row.error_code, reason),
                 }
             )
     return told
 
 
-async def under_way(cluster: Cluster) -> dict[TopicPartition, Row]:
+async def under_way(cluster: ClusterClient) -> dict[TopicPartition, Row]:
     """Every partition of the cluster that is on the move."""
 
     async def attempt() -> ListPartitionReassignmentsResponse:
@@ -217,12 +217,12 @@ async def under_way(cluster: Cluster) -> dict[TopicPartition, Row]:
             "adding": row.adding_replicas,
             "removing": row.removing_replicas,
         }
-        for topic in (await cluster.persist(attempt)).topics
+        for topic in (await cluster.retry(attempt)).topics
         for row in topic.partitions
     }
 
 
-async def progress(cluster: Cluster, plan: Plan) -> tuple[list[Row], bool]:
+async def progress(cluster: ClusterClient, plan: Plan) -> tuple[list[Row], bool]:
     """How far each partition of a plan has come: moving, done, or other; and whether anything at all moves."""
     moving = await under_way(cluster)
     current = await current_plan(cluster, _topics(plan))

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sordini.broker.clock import SystemClock
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.broker_connection import Refused
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.describing import partitions_of
 from sordini.cli.ending import hold, stopped
 from sordini.cli.lines import key_value_line, record_line, value_line
-from sordini.cli.broker_connection import Refused
 from sordini.cli.offsets import READ_COMMITTED, Ends, ends_of, offsets_at
 from sordini.cli.options import Client, Failure
 from sordini.cli.terminal import echo, is_raw, is_seen
@@ -126,7 +126,7 @@ class Watch:
         """Raises Failure when the topic is gone, Unreached when the cluster does not answer."""
         topic = self._request.topic
         try:
-            await self._client.on_cluster(lambda cluster: cluster.persist(lambda: cluster.topics([topic])))
+            await self._client.on_cluster(lambda cluster: cluster.retry(lambda: cluster.topics([topic])))
         except Refused:
             raise
         except Failure as failure:
@@ -143,11 +143,11 @@ class Unreached(Failure):
     """The cluster does not answer at the moment."""
 
 
-async def _look_up(cluster: Cluster, request: Request) -> Found:
+async def _look_up(cluster: ClusterClient, request: Request) -> Found:
     partitions = await partitions_of(cluster, [(request.topic, request.partitions or None)])
     group = request.group
     if group is not None:  # aiokafka would wait for its coordinator for ever, and in silence.
-        await cluster.persist(lambda: cluster.coordinator(group))
+        await cluster.retry(lambda: cluster.coordinator(group))
     ends = await ends_of(cluster, partitions, isolation_level=READ_COMMITTED if request.read_committed else 0)
     kind, number = request.start
     if kind == "time":

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sordini.broker.clock import SystemClock
 from sordini.cli import reset
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.describing import partitions_of
 from sordini.cli.files import read_text
 from sordini.cli.group_requests import DEAD, Committed, commit_offsets, committed_offsets, describe_group
@@ -29,7 +29,7 @@ class Order(NamedTuple):
     value: bool | int | str | None
 
 
-async def reset_offsets(cluster: Cluster, order: Order, *, execute: bool) -> list[Planned]:
+async def reset_offsets(cluster: ClusterClient, order: Order, *, execute: bool) -> list[Planned]:
     """Plan, and with `execute` do it. Raises Failure, then nothing was changed."""
     found = await describe_group(cluster, order.group)
     if found.state not in MAY_BE_RESET:
@@ -56,7 +56,7 @@ def _from_file(order: Order) -> dict[TopicPartition, int]:
 
 
 async def _partitions(
-    cluster: Cluster,
+    cluster: ClusterClient,
     order: Order,
     committed: Mapping[TopicPartition, Committed],
     from_file: Mapping[TopicPartition, int],
@@ -71,7 +71,7 @@ async def _partitions(
 
 
 async def _standings(
-    cluster: Cluster, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, Committed]
+    cluster: ClusterClient, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, Committed]
 ) -> dict[TopicPartition, Standing]:
     ends = await ends_of(cluster, partitions)
     return {
@@ -81,7 +81,7 @@ async def _standings(
 
 
 async def _wish(
-    cluster: Cluster, order: Order, partitions: Sequence[TopicPartition], from_file: Mapping[TopicPartition, int]
+    cluster: ClusterClient, order: Order, partitions: Sequence[TopicPartition], from_file: Mapping[TopicPartition, int]
 ) -> Wish:
     match order.target, order.value:
         case "to_earliest", _:
@@ -102,7 +102,7 @@ async def _wish(
             return reset.to_offsets(from_file)
 
 
-async def _at(cluster: Cluster, partitions: Sequence[TopicPartition], time_ms: int) -> Wish:
+async def _at(cluster: ClusterClient, partitions: Sequence[TopicPartition], time_ms: int) -> Wish:
     # Times below 0 ask for something else; no record is older than 0.
     found = await offsets_at(cluster, dict.fromkeys(partitions, max(0, time_ms)))
     return reset.to_offsets({partition: row.offset for partition, row in found.items()})

@@ -13,11 +13,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from sordini.broker.clock import SystemClock
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.broker_connection import Refused
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.ending import hold, stopped
 from sordini.cli.input import lines
 from sordini.cli.lines import BadLine, Outgoing
-from sordini.cli.broker_connection import Refused
 from sordini.cli.options import Client, Failure
 from sordini.cli.output import Progress, print_json, size_text
 from sordini.cli.terminal import echo, is_seen
@@ -134,8 +134,8 @@ async def _send(client: Client, shipment: Shipment) -> None:
         raise Failure(tally.failure())
 
 
-async def _partition_count(cluster: Cluster, topic: str) -> int:
-    (found,) = await cluster.persist(lambda: cluster.topics([topic]))
+async def _partition_count(cluster: ClusterClient, topic: str) -> int:
+    (found,) = await cluster.retry(lambda: cluster.topics([topic]))
     return len(found.partitions)
 
 

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from sordini.cli.cluster_client import Cluster
-from sordini.cli.broker_connection import Link
+from sordini.cli.broker_connection import BrokerConnection
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.options import Failure
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ PATIENCE_S_MIN: Final = 3.0
 class Survey:
     """What is asked of the living brokers of one cluster, and which of them have not answered."""
 
-    def __init__(self, cluster: Cluster, living: Iterable[int], timeout_s: float) -> None:
+    def __init__(self, cluster: ClusterClient, living: Iterable[int], timeout_s: float) -> None:
         """`timeout_s` is what the whole command has."""
         self._cluster = cluster
         self._living = frozenset(living)
@@ -34,13 +34,17 @@ class Survey:
         self.silent: dict[int, str] = {}
         """Brokers that the cluster has and that did not answer, with the reason."""
 
-    async def ask(self, question: Callable[[Link, W], Awaitable[T]], wanted: Mapping[int, W]) -> dict[int, T]:
+    async def ask(
+        self, question: Callable[[BrokerConnection, W], Awaitable[T]], wanted: Mapping[int, W]
+    ) -> dict[int, T]:
         """What each living broker answers to what is wanted of it; nothing from one that is silent."""
         ids = [one for one in wanted if one in self._living and one not in self.silent]
         answers = await asyncio.gather(*(self._ask_one(question, one, wanted[one]) for one in ids))
         return {one: answer for one, found in zip(ids, answers, strict=True) for answer in found}
 
-    async def _ask_one(self, question: Callable[[Link, W], Awaitable[T]], broker_id: int, wanted: W) -> list[T]:
+    async def _ask_one(
+        self, question: Callable[[BrokerConnection, W], Awaitable[T]], broker_id: int, wanted: W
+    ) -> list[T]:
         """One answer, or none."""
         try:
             async with asyncio.timeout(self._patience_s):

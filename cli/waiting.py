@@ -13,7 +13,7 @@ import click
 from sordini.cli.options import Client, Failure
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster_client import Cluster
+    from sordini.cli.cluster_client import ClusterClient
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def after(wait_s: float) -> str:
 
 
 def look_until(
-    client: Client, wait_s: float, look: Callable[[Cluster], Awaitable[T]], is_done: Callable[[T], bool]
+    client: Client, wait_s: float, look: Callable[[ClusterClient], Awaitable[T]], is_done: Callable[[T], bool]
 ) -> T:
     """The first answer that is done, or the last within `wait_s` seconds; with 0, the first.
 

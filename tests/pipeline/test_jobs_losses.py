@@ -83,7 +83,7 @@ def test_a_topic_made_again_stops_a_job_which_reads_it_from_its_beginning_when_t
     topic, strict, regardless = both(tmp_path, place)
     produce(strict, 0, 60)
     run(strict)
-    place.make_anew(topic, 2, configs=KEEP)
+    place.recreate(topic, 2, configs=KEEP)
     produce(strict, 1000, again)
     with pytest.raises(TopicRecreated, match="deleted and created again"):
         run(strict)
@@ -101,7 +101,7 @@ def test_a_topic_made_again_is_read_from_its_beginning_though_the_first_run_that
     topic, strict, regardless = both(tmp_path, place)
     produce(strict, 0, 60)
     list(load(strict, spark, lambda: False, pytest.fail))
-    place.make_anew(topic, 2, configs=KEEP)
+    place.recreate(topic, 2, configs=KEEP)
     produce(strict, 1000, 100)
     assert list(load(regardless, spark, lambda: True, lambda _: None)) == []
     list(load(strict, spark, lambda: False, pytest.fail))
@@ -133,7 +133,7 @@ def test_a_piece_that_was_begun_is_not_made_of_another_topics_records(
     produce(strict, 40, 40)
     begun = Piece(1, {topic: {0: 20, 1: 20}}, {topic: {0: 40, 1: 40}})
     StateFolder(strict.state).write(INTENT, begun.to_json())
-    place.make_anew(topic, 2, configs=KEEP)
+    place.recreate(topic, 2, configs=KEEP)
     produce(strict, 1000, 100)
     with pytest.raises(TopicRecreated):
         run(strict)
@@ -153,7 +153,7 @@ def test_a_batch_that_spark_had_planned_is_not_made_of_another_topics_records(
         patch.setattr(Flow, "write", _fails)
         with pytest.raises(PipelineError, match="events stopped: OSError: the disk is full"):
             stream([strict], spark, available_now=True, told=lambda *_: None, notice=pytest.fail)
-    place.make_anew(topic, 2, configs=KEEP)
+    place.recreate(topic, 2, configs=KEEP)
     produce(strict, 1000, 100)
     notices: list[str] = []
     stream([regardless], spark, available_now=True, told=lambda *_: None, notice=notices.append)

@@ -243,7 +243,9 @@ finally:
 """A program that presses Ctrl-C when a module is first imported, or when the command has ended."""
 
 
-@pytest.mark.parametrize("stage", ["importlib", "click", "sordini.cli.topics", "asyncio", "sordini.cli.cluster_client", "end"])
+@pytest.mark.parametrize(
+    "stage", ["importlib", "click", "sordini.cli.topics", "asyncio", "sordini.cli.cluster_client", "end"]
+)
 def test_ctrl_c_at_any_stage_of_the_start_and_after_the_end_says_nothing(stage: str) -> None:
     words = [sys.executable, "-c", INTERRUPTING, stage, "topics", "list", "-b", f"127.0.0.1:{free_port()}"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)

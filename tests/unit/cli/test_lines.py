@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.cli.assignment import AssignedTopic, ConsumerAssignment, read_assignment
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.broker_connection import Refused
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.lines import (
     BadLine,
     LineFormat,
@@ -21,7 +22,6 @@ from sordini.cli.lines import (
     value_line,
     with_headers,
 )
-from sordini.cli.broker_connection import Refused
 from sordini.cli.offsets import Ends
 from sordini.cli.receiving import start_in
 from sordini.protocol.errors import ErrorCode
@@ -169,13 +169,13 @@ def test_reading_starts_within_the_log(kind: str, number: int, offset: int) -> N
 
 
 async def test_an_error_that_passes_is_tried_again_and_another_is_not() -> None:
-    cluster = Cluster([])
+    cluster = ClusterClient([])
     answers = [ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_CONFIG]
 
     async def attempt() -> None:
         raise Refused("it", answers.pop(0))
 
     with pytest.raises(Refused, match="INVALID_CONFIG"):
-        await cluster.persist(attempt)
+        await cluster.retry(attempt)
     assert answers == []
     assert cluster.problem == "it: not controller (NOT_CONTROLLER)"

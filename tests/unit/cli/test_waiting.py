@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sordini.cli.cluster_client import Cluster
 from sordini.cli.broker_connection import NotServed, Refused, Unreachable
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.options import Client, Failure
 from sordini.cli.waiting import after, look_until
 from sordini.protocol.errors import ErrorCode
@@ -28,7 +28,7 @@ class Looks:
         while True:
             yield found[-1]
 
-    async def __call__(self, cluster: Cluster) -> int:
+    async def __call__(self, cluster: ClusterClient) -> int:
         self.count += 1
         outcome = next(self._found)
         if isinstance(outcome, Failure):
