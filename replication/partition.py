@@ -35,9 +35,9 @@ from sordini.replication.state_change_log import log_isr_change
 from sordini.replication.uncommitted_bytes import UncommittedBytes
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.log import Log
-from sordini.storage.log_values import Appended
-from sordini.storage.old_formats import append_messages
-from sordini.storage.replicated import append_fetched
+from sordini.storage.log_state import Appended
+from sordini.storage.old_format_append import append_messages
+from sordini.storage.follower_append import append_fetched
 
 
 class Partition:
