@@ -33,11 +33,11 @@ from sordini.replication.ports import IsrGrant, IsrRefusal
 from sordini.replication.purgatory import DelayedOperation, LogEndWaiters, notify_all
 from sordini.replication.state_change_log import log_isr_change
 from sordini.replication.uncommitted_bytes import UncommittedBytes
+from sordini.storage.appending import LogAppendInfo
 from sordini.storage.file_slice import FileSlice
+from sordini.storage.follower_append import append_as_follower
 from sordini.storage.log import Log
-from sordini.storage.log_state import Appended
-from sordini.storage.old_format_append import append_messages
-from sordini.storage.follower_append import append_fetched
+from sordini.storage.old_format_append import append_old_messages
 
 
 class Partition:
@@ -159,7 +159,7 @@ class Partition:
 
     # As a leader.
 
-    def append(self, checked: Storable, now_ms: int, *, all_replicas: bool) -> Appended:
+    def append(self, checked: Storable, now_ms: int, *, all_replicas: bool) -> LogAppendInfo:
         """Append checked batches to the log. `acks.finish_appends` follows.
 
         Raises BrokerError (not leader, too few in-sync replicas, producer out of order) and StorageError.
@@ -175,7 +175,7 @@ class Partition:
         if isinstance(checked, CheckedBatches):
             appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
         else:
-            appended = append_messages(self.log, checked, now_ms)
+            appended = append_old_messages(self.log, checked, now_ms)
         log = self.log
         if log.log_end_offset < log.flush_at and leader.appended(Offset(log.log_end_offset)):
             log.high_watermark = leader.high_watermark
@@ -328,8 +328,8 @@ class Partition:
                 # This log ends (or is empty) inside a batch of the leader's: append that batch as a whole.
                 log.truncate_to(first.base_offset, now_ms)
                 if log.log_end_offset > first.base_offset:
-                    log.begin_anew(first.base_offset, now_ms)
-            append_fetched(log, fetched, now_ms)
+                    log.truncate_fully_and_start_at(first.base_offset, now_ms)
+            append_as_follower(log, fetched, now_ms)
             self._uncommitted.add(log.log_end_offset, len(fetched.buffer))
         log.high_watermark = follower_high_watermark(Offset(known), Offset(high_watermark), Offset(log.log_end_offset))
         if log_start_offset > log.log_start_offset:
@@ -358,7 +358,7 @@ class Partition:
         """Truncate the log so that it continues at an offset that the leader has; raises StorageError."""
         if follower is not self.follower:
             return
-        truncate = self.log.begin_anew if start.truncate_fully else self.log.truncate_to
+        truncate = self.log.truncate_fully_and_start_at if start.truncate_fully else self.log.truncate_to
         truncate(start.offset, now_ms)
         self._uncommitted.truncate(self.log.log_end_offset)
 

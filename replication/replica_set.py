@@ -194,10 +194,10 @@ class ReplicaSet:
                 self._offline.add(name)
                 raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} may be in {', '.join(offline)}")
             log = self._logs.create(name, topic_id, settings.log)
-        elif log.home.failure is not None:
+        elif log.log_dir.failure is not None:
             # By this error the controller learns which replicas are offline (KIP-112).
             self._offline.add(name)
-            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is in {log.home.path}, which failed")
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is in {log.log_dir.path}, which failed")
         else:
             self._check_id(log, topic_id)
             _check_epoch(log, leader_epoch)
@@ -315,7 +315,7 @@ class ReplicaSet:
     def directory_failed(self, failure: StorageError) -> None:
         """A log directory failed: its partitions are no longer served."""
         for name, partition in list(self._partitions.items()):
-            if partition.log.home.path == failure.directory:
+            if partition.log.log_dir.path == failure.directory:
                 self._offline.add(name)  # First: the operations that complete now read again.
                 self._forget(name)
 

@@ -33,7 +33,7 @@ from sordini.replication.inter_broker import InterBrokerVersions
 from sordini.replication.partition import Partition
 from sordini.replication.ports import BrokerLink, Clock, Log, Unreachable
 from sordini.replication.replica_quota import ReplicaQuota
-from sordini.storage.errors import NoRoom, StorageError
+from sordini.storage.errors import DiskFull, StorageError
 
 NO_RECORDS = memoryview(b"")
 NOT_LEADER_YET = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
@@ -307,7 +307,7 @@ class ReplicaFetcher:
             self._fetched.remove(fetched.partition.name, fetched.partition)
         else:
             # A full disk has its own log line, one for all partitions.
-            if fetched.failure != str(error) and not isinstance(error, NoRoom):
+            if fetched.failure != str(error) and not isinstance(error, DiskFull):
                 self._deps.log.warning("fetched records not appended", partition=name, reason=str(error))
             fetched.failure = str(error)
             self._delay(fetched)

@@ -16,11 +16,11 @@ from sordini.cli.logs.verify.partition import PartitionReport
 from sordini.protocol.types import TopicPartition
 from sordini.storage import names
 from sordini.storage.checkpoints import read_offsets, write_offsets
-from sordini.storage.clean_shutdown import close_cleanly
+from sordini.storage.clean_shutdown import close_logs_cleanly
 from sordini.storage.disk import Disk
-from sordini.storage.log_dir_handle import Home
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
+from sordini.storage.log_dir_handle import LogDirHandle
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.recovery import Opening, open_log
@@ -105,7 +105,7 @@ def repair_directory(disk: Disk, path: str, report: DirectoryReport, now_ms: int
         sizes = {log.directory: log.size for log in directory.logs.values()}
         directory.close()
     finally:
-        directory.abandon()
+        directory.close_without_flush()
     return [
         _outcome(found, _in(path, found.path), *ends[_in(path, found.path)], sizes[_in(path, found.path)])
         for found in report.partitions
@@ -121,13 +121,13 @@ def repair_partition(disk: Disk, path: str, report: PartitionReport, now_ms: int
     opening = Opening(partition, path, CONFIG, is_clean=False, log_start_offset=start)
     log: Log = open_log(_home(disk, path.rpartition("/")[0]), opening, now_ms)
     outcome = _outcome(report, path, log.log_start_offset, log.log_end_offset, log.size)
-    close_cleanly(log.home.disk, [log])
+    close_logs_cleanly(log.log_dir.disk, [log])
     return outcome
 
 
-def _home(disk: Disk, path: str) -> Home:
+def _home(disk: Disk, path: str) -> LogDirHandle:
     # Nothing here draws lots: no segment is rolled and no partition deleted.
-    return Home(disk, path, OpenFiles(disk, OPEN_FILES_MAX), random.Random(0))  # noqa: S311 - see above.
+    return LogDirHandle(disk, path, OpenFiles(disk, OPEN_FILES_MAX), random.Random(0))  # noqa: S311 - see above.
 
 
 def _in(copy: str, original: str) -> str:

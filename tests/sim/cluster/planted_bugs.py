@@ -26,7 +26,6 @@ from sordini.replication.partition import Partition
 from sordini.replication.pending_commits import PendingCommits
 from sordini.replication.ports import IsrGrant
 from sordini.replication.replica_set import ReplicaSet
-from sordini.storage import follower_append
 from sordini.storage.epoch_cache import EpochCache
 from sordini.storage.log import Log
 from tests.sim.cluster.scenario import ClusterScenario, cluster_scenario
