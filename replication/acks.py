@@ -1,122 +1,145 @@
-"""Answers that wait until all in-sync replicas have what a request wrote (acks=all): no task, no future."""
+"""The end of every append by a leader: notify purgatories, flush if due, wait until committed, acknowledge.
+
+Produce requests, transaction markers and the coordinators append with `Partition.append`; `finish_appends` follows. An
+ordinary append is finished when it returns. Else the caller waits, by `UnfinishedAppends`: with a callback where only
+the commit is missing (no task, no future), or in a coroutine where a flush comes first.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
 
-from sordini.broker.dispatch import Call
-from sordini.broker.network.ports import DelayedResponse
-from sordini.protocol.errors import ErrorCode
+from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import Offset
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
 from sordini.replication.pending_commits import PendingCommit
+from sordini.replication.ports import CallLater, Timer
+from sordini.storage.errors import StorageError
 
 
-class Timer(Protocol):
-    """A call that is due later."""
-
-    def cancel(self) -> None: ...
-
-
-CallLater = Callable[[float, Callable[[], None]], Timer]
-"""Takes seconds, as the loop's own does."""
-
-
-class Coded(Protocol):
-    """A part of an answer that has an error code of its own."""
+class Result(Protocol):
+    """A row of a response, with its own error code."""
 
     error_code: int
 
 
 class PartitionAppend(NamedTuple):
-    """What one partition of a request wrote, and the part of the answer that says so."""
+    """What one request appended to one partition, and the row of the response for it."""
 
     partition: Partition
     leader: Leader
-    """In whose term it was written: what another term has at that offset may be something else."""
+    """The term of the append: another term may have other records at these offsets."""
     end_offset: int
-    answer: Coded
+    result: Result
 
     @property
-    def is_of_the_past(self) -> bool:
-        """Whether the term is over, so that nobody here will know what became of it."""
+    def is_superseded(self) -> bool:
+        """Whether the term is over, so that this broker will not learn the outcome."""
         return self.partition.leader is not self.leader
 
     @property
     def is_committed(self) -> bool:
-        """Whether it counts already: the way of every append that no other replica has to have."""
-        return not self.is_of_the_past and self.end_offset <= self.leader.high_watermark
+        """Whether the high watermark has passed it: at once where no other replica is in sync."""
+        return not self.is_superseded and self.end_offset <= self.leader.high_watermark
+
+
+class UnfinishedAppends(NamedTuple):
+    """Appends that may not be acknowledged yet."""
+
+    appends: Sequence[PartitionAppend]
+    needs_flush: bool
+    all_replicas: bool
+
+    async def wait(self, call_later: CallLater, timeout_ms: int) -> None:
+        """Flush if due, and with `all_replicas` wait until each append is committed or failed (see its result).
+
+        Raises BrokerError KAFKA_STORAGE_ERROR when a flush fails.
+        """
+        if self.needs_flush:
+            try:
+                # Together: one sync waits for another only where the disk makes it.
+                await asyncio.gather(*(append.partition.log.flush_if_due() for append in self.appends))
+            except (BrokerError, StorageError) as error:
+                raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if not self.all_replicas:
+            return
+        uncommitted = [append for append in self.appends if not append.is_committed]
+        if uncommitted:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            def on_done() -> None:
+                if not done.done():
+                    done.set_result(None)
+
+            DelayedProduce(uncommitted, on_done, call_later, timeout_ms)
+            await done
+
+    def when_committed(self, on_done: Callable[[], None], call_later: CallLater, timeout_ms: int) -> DelayedProduce:
+        """Call `on_done` when each append is committed, failed or timed out. For appends that need no flush."""
+        assert not self.needs_flush, "a flush comes first: use wait()"
+        return DelayedProduce(self.appends, on_done, call_later, timeout_ms)
+
+
+def finish_appends(appends: Sequence[PartitionAppend], *, all_replicas: bool) -> UnfinishedAppends | None:
+    """Notify the operations that wait for the appended records; None if the appends may be acknowledged at once.
+
+    `all_replicas` (acks=all): they may be when they are committed. To be called right after the appends, without an
+    await in between.
+    """
+    needs_flush = False
+    for partition, *_ in appends:
+        if partition.has_delayed_operations:
+            partition.notify_purgatory()
+        needs_flush = needs_flush or partition.log.needs_flush
+    if needs_flush:
+        return UnfinishedAppends(appends, needs_flush, all_replicas)
+    if all_replicas:
+        uncommitted = [append for append in appends if not append.is_committed]
+        if uncommitted:
+            return UnfinishedAppends(uncommitted, needs_flush, all_replicas)
+    return None
 
 
 class DelayedProduce:
-    """One answer that waits; `ended` gets it once, when each part counts, has failed, or is out of time."""
+    """Appends of one request that wait to be committed. `on_done` is called once, also after a failure or a timeout."""
 
     def __init__(
-        self,
-        written: Iterable[PartitionAppend],
-        ended: Callable[[], None],
-        call_later: CallLater,
-        timeout_ms: int,
+        self, appends: Iterable[PartitionAppend], on_done: Callable[[], None], call_later: CallLater, timeout_ms: int
     ) -> None:
-        self._ended = ended
-        self._waiting: dict[PendingCommit, Coded] = {}
-        for part in written:
-            if part.is_of_the_past:
-                part.answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._on_done = on_done
+        self._pending: dict[PendingCommit, Result] = {}
+        for append in appends:
+            if append.is_superseded:
+                append.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 continue
-            commit = part.partition.pending_commits.add(Offset(part.end_offset), self._settled)
-            self._waiting[commit] = part.answer
-        self._timer = call_later(max(timeout_ms, 0) / 1000, self._expire)
-        if not self._waiting:
-            self._end()
+            commit = append.partition.pending_commits.add(Offset(append.end_offset), self._on_commit)
+            self._pending[commit] = append.result
+        self._timer: Timer = call_later(max(timeout_ms, 0) / 1000, self._expire)
+        if not self._pending:
+            self._finish()
 
-    def _settled(self, commit: PendingCommit, code: ErrorCode) -> None:
-        self._waiting.pop(commit).error_code = code
-        if not self._waiting:
-            self._end()
+    def _on_commit(self, commit: PendingCommit, code: ErrorCode) -> None:
+        self._pending.pop(commit).error_code = code
+        if not self._pending:
+            self._finish()
 
     def _expire(self) -> None:
-        for commit, answer in self._waiting.items():
-            commit.withdraw()
-            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-        self._waiting.clear()
-        self._end()
+        for commit, result in self._pending.items():
+            commit.cancel()
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self._pending.clear()
+        self._finish()
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         self._timer.cancel()
-        self._ended()
+        self._on_done()
 
-    def withdraw(self) -> None:
-        """Nobody waits for the answer any more."""
+    def cancel(self) -> None:
+        """Do not call `on_done`: the connection is closed."""
         self._timer.cancel()
-        for commit in self._waiting:
-            commit.withdraw()
-        self._waiting.clear()
-
-
-async def committed(written: Iterable[PartitionAppend], call_later: CallLater, timeout_ms: int) -> None:
-    """Wait until everything counts, or has failed."""
-    waiting = [part for part in written if not part.is_committed]
-    if not waiting:
-        return
-    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def tell() -> None:
-        if not ended.done():
-            ended.set_result(None)
-
-    DelayedProduce(waiting, tell, call_later, timeout_ms)
-    await ended
-
-
-def answer_when_committed(
-    call: Call, response: Any, written: Iterable[PartitionAppend], call_later: CallLater, timeout_ms: int
-) -> DelayedResponse:
-    """The answer to a request, once everything it wrote counts."""
-    pending = DelayedResponse()
-    committing = DelayedProduce(written, lambda: call.complete(pending, response), call_later, timeout_ms)
-    pending.on_abandon = committing.withdraw
-    return pending
+        for commit in self._pending:
+            commit.cancel()
+        self._pending.clear()

@@ -1,9 +1,9 @@
-"""Which versions of requests brokers send one another, by the setting `inter.broker.protocol.version`.
+"""The versions of requests between brokers, by the setting `inter.broker.protocol.version`.
 
-The sender's setting decides and nothing is negotiated: a receiver that does not know the version breaks the
-connection, and the sender repeats itself for ever. So all brokers of a cluster run with one setting, and with one
-that the oldest of them knows. The two exceptions ask ApiVersions first and take the newest version that both know,
-up to what is said here: AlterPartition and AllocateProducerIds.
+The sender's setting decides, without negotiation: a receiver that does not know the version closes the connection, and
+the sender retries for ever. So all brokers of a cluster run with one setting, which the oldest of them knows.
+AlterPartition and AllocateProducerIds are negotiated: their sender requests ApiVersions first and uses the newest
+version that both know, up to the maximum given here.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from typing import Final, NamedTuple
 
 
 class InterBrokerVersions(NamedTuple):
-    """One setting's versions, and what brokers do differently from one setting to the next."""
+    """The versions under one setting, and the behaviour that depends on it."""
 
     leader_and_isr: int = 4
     update_metadata: int = 6
     stop_replica: int = 3
     controlled_shutdown: int = 3
     fetch: int = 11
-    """A request with a partition whose topic has no id goes out in 12 at most (KIP-516)."""
+    """12 at most for a request with a topic that has no id (KIP-516)."""
     offset_for_leader_epoch: int = 3
     list_offsets: int = 5
     write_txn_markers: int = 0
     alter_partition_max: int = 1
-    """Without topic ids there is nothing above 1."""
+    """Above 1 topics have ids."""
     alters_isr_in_store: bool = True
-    """A leader writes its in-sync set to the coordination store itself, and says so by a notification node; else it
-    asks the controller (KIP-497)."""
+    """A leader writes its in-sync set to the coordination store itself, with a notification node; else it sends the
+    controller AlterPartition (KIP-497)."""
     truncates_on_fetch: bool = False
-    """A follower learns from the answer to Fetch where its log diverges; else it asks OffsetForLeaderEpoch before it
-    fetches in a new epoch (KIP-595)."""
+    """The response to Fetch says where a follower's log diverges; else the follower sends OffsetForLeaderEpoch before
+    it fetches in a new epoch (KIP-595)."""
     uses_topic_ids: bool = False
-    """Topics have ids, which clients are told (KIP-516)."""
+    """Topics have ids, which clients see (KIP-516)."""
     allocates_producer_ids: bool = False
     """Blocks of producer ids come from the controller; else each broker takes them from the store (KIP-730)."""
 
 
 OLDEST: Final = InterBrokerVersions()
-"""Those of 2.7-IV0 and, for want of anything older, of every setting below."""
+"""Of 2.7-IV0 and of every older setting."""
 
-_NEWS: Final[tuple[tuple[tuple[int, ...], int, dict[str, int | bool]], ...]] = (
+_CHANGES: Final[tuple[tuple[tuple[int, ...], int, dict[str, int | bool]], ...]] = (
     ((2, 7), 1, {"fetch": 12, "truncates_on_fetch": True}),
     ((2, 7), 2, {"alters_isr_in_store": False}),
     (
@@ -71,7 +71,7 @@ _NEWS: Final[tuple[tuple[tuple[int, ...], int, dict[str, int | bool]], ...]] = (
 def versions_for(release: tuple[int, ...], step: int) -> InterBrokerVersions:
     """The versions under a setting such as 2.7-IV2, which is ((2, 7), 2)."""
     versions = OLDEST
-    for since_release, since_step, news in _NEWS:
+    for since_release, since_step, changes in _CHANGES:
         if (release, step) >= (since_release, since_step):
-            versions = versions._replace(**news)  # type: ignore[arg-type]
+            versions = versions._replace(**changes)  # type: ignore[arg-type]
     return versions

@@ -1,17 +1,17 @@
-"""What a partition's leader knows of its copies: who is in sync, how far each has come, and the high watermark.
+"""The state of a partition's leader: its in-sync set, how far each replica is, and the high watermark.
 
-Pure: no clock, no network, no log. On the hot path, hence a mutable object whose methods say what follows. One object
-is one term: a new leader epoch begins with a new object that knows nothing of what other replicas hold, so whatever
-moves the watermark was said in this epoch (KIP-320).
+Pure: no clock, no network, no log. On the hot path, hence a mutable object whose methods return what follows. One
+object is one term: a new leader epoch begins with a new object that knows nothing of the other replicas' log ends, so
+only fetches of this epoch advance the watermark (KIP-320).
 
-Changes of the in-sync set are proposals that somebody else grants (the controller, or a conditional write). While one
-is under way the watermark is held by the *maximal* in-sync set: the larger of what is and what was proposed.
+Changes of the in-sync set are proposals, which the controller (or a conditional write to the store) grants. While one
+is in flight the *maximal* in-sync set holds the watermark: the larger of the one in force and the proposed one.
 
 Invariants, held after every call:
   - the high watermark never moves back while this leader leads;
   - high_watermark <= the end offset of every replica of the maximal in-sync set;
   - the leader itself is in the in-sync set;
-  - at most one proposal is under way, and it names the state that it was made on.
+  - at most one proposal is in flight, and it names the partition epoch that it was made on.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
 
 UNKNOWN_OFFSET = Offset(-1)
 NEVER_MS = -(1 << 62)
-"""Long ago, on any clock."""
+"""Before all times of any clock."""
 
 
 class Term(NamedTuple):
-    """What a LeaderAndIsr says of one partition."""
+    """The state of one partition in a LeaderAndIsr."""
 
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
@@ -36,18 +36,18 @@ class Term(NamedTuple):
 
 
 class IsrProposal(NamedTuple):
-    """An in-sync set to be put in the place of the one that `partition_epoch` names."""
+    """An in-sync set that is to replace the one of `partition_epoch`."""
 
     isr: tuple[BrokerId, ...]
     leader_epoch: LeaderEpoch
     partition_epoch: int
-    """The version of the partition's state node on which this was decided."""
+    """The version of the partition's state node that this is based on."""
     broker_epochs: tuple[int, ...]
-    """In which life each of `isr` was seen; -1 where it was not told (KIP-903)."""
+    """The broker epoch in which each of `isr` last fetched; -1 where it is unknown (KIP-903)."""
 
 
 class Replica:
-    """A copy on another broker, as its fetches have told it in this term."""
+    """A replica on another broker, by its fetches in this term."""
 
     __slots__ = (
         "broker_epoch",
@@ -65,17 +65,17 @@ class Replica:
         self.start_offset = UNKNOWN_OFFSET
         self.broker_epoch = -1
         self.caught_up_ms = caught_up_ms
-        """When it last had everything that the leader had at that time."""
+        """When it last had everything that the leader had then."""
         self.fetched_ms = NEVER_MS
         self.leader_end = UNKNOWN_OFFSET
-        """Where the leader's log ended at its last fetch."""
+        """The leader's log end offset at its last fetch."""
         self.refused_epoch: int | None = None
-        """The broker epoch in which it was refused for the in-sync set; None when it may be proposed."""
+        """The broker epoch in which the controller refused it for the in-sync set; None when it may be proposed."""
         self.refused_ms = NEVER_MS
 
 
 class Leader:
-    """One term of leading one partition (document 000, "HW & LEO")."""
+    """One term of leading one partition."""
 
     __slots__ = (
         "_ends",
@@ -102,7 +102,7 @@ class Leader:
     ) -> None:
         """Begin a term. `now_ms` is on the monotonic clock; `lag_ms_max` is replica.lag.time.max.ms.
 
-        The in-sync replicas count as caught up now, so that each has `lag_ms_max` to make its first fetch.
+        The in-sync replicas are taken as caught up now, so that each has `lag_ms_max` for its first fetch.
         """
         self.broker_id = broker_id
         self.leader_epoch = term.leader_epoch
@@ -117,7 +117,7 @@ class Leader:
             for other in dict.fromkeys([*self.isr, *term.replicas])
             if other != broker_id
         }
-        # Who holds the watermark down: the maximal in-sync set, and those on their way into it.
+        # The replicas that hold the watermark: the maximal in-sync set, and replicas about to join it.
         self._ends: dict[BrokerId, Offset] = dict.fromkeys(self.isr, Offset(0))
         self._ends[broker_id] = log_end_offset
         self.high_watermark = Offset(min(high_watermark, log_end_offset))
@@ -125,19 +125,19 @@ class Leader:
 
     @property
     def maximal_isr(self) -> tuple[BrokerId, ...]:
-        """Everybody who is in sync, or will be when the proposal under way is granted."""
+        """The replicas that are in sync, or will be when the proposal in flight is granted."""
         proposal = self.proposal
         return self.isr if proposal is None or len(proposal.isr) < len(self.isr) else proposal.isr
 
-    # The log and the followers come further.
+    # The log and the followers advance.
 
     def appended(self, log_end_offset: Offset) -> bool:
-        """The leader's own log grew (or more of it counts); says whether the high watermark moved."""
+        """The leader's own log grew, or more of it was flushed; returns whether the high watermark moved."""
         ends = self._ends
         ends[self.broker_id] = log_end_offset
         if len(ends) > 1:
             return self._advance()
-        # Alone in sync, its own log decides: the way of every append on one broker.
+        # Alone in sync its own log decides: so it is for every append on a single broker.
         if log_end_offset <= self.high_watermark:
             return False
         self.high_watermark = log_end_offset
@@ -154,11 +154,11 @@ class Leader:
         broker_epoch: int = -1,
         is_registered: bool = True,
     ) -> bool:
-        """A follower that believes in this epoch fetches from `fetch_offset` on, so it holds everything below.
+        """A follower in this epoch fetches from `fetch_offset`, so it has everything below.
 
-        `log_end_offset` is where the leader's log ends now; `is_registered`, whether the follower's broker is registered as
-        far as is known. Says whether the high watermark moved. Whether the follower is an assigned one, and its fetch
-        one of this epoch, is for the caller to have checked.
+        `log_end_offset` is the leader's; `is_registered`, whether the follower's broker is registered, as far as is
+        known. Returns whether the high watermark moved. The caller has checked that the follower is an assigned replica
+        and that its fetch is one of this epoch.
         """
         replica = self.replicas[broker_id]
         if replica.refused_epoch is not None and (
@@ -168,7 +168,7 @@ class Leader:
         if fetch_offset >= log_end_offset:
             replica.caught_up_ms = now_ms
         elif fetch_offset >= replica.leader_end > UNKNOWN_OFFSET and replica.fetched_ms > replica.caught_up_ms:
-            # It has by now all that there was when it asked before: it keeps up, although it never has the last.
+            # It has all that the leader had at its previous fetch: it keeps up, although it never has the last record.
             replica.caught_up_ms = replica.fetched_ms
         replica.end_offset = fetch_offset
         replica.start_offset = log_start_offset
@@ -179,7 +179,7 @@ class Leader:
         if broker_id not in ends:
             if not is_registered or replica.refused_epoch is not None or not self._keeps_up(replica, now_ms):
                 return False
-            # Not in sync yet, but close behind: the watermark waits for it, or it would never reach it under load.
+            # Not in sync yet, but close: it holds the watermark, or it would never reach the watermark under load.
             ends[broker_id] = fetch_offset
             return False
         ends[broker_id] = fetch_offset
@@ -195,14 +195,14 @@ class Leader:
         self.high_watermark = lowest
         return True
 
-    # The in-sync set changes.
+    # Changes of the in-sync set.
 
     def may_join(self, broker_id: BrokerId) -> bool:
-        """Whether a replica that is not in sync has come far enough, and nothing else is under way.
+        """Whether a replica that is not in sync has caught up, and no proposal is in flight.
 
-        Far enough is the high watermark *and* the start of this epoch: below that it might still have to be cut. One
-        that was refused (its broker stops, or its disk failed) may join again after `reconsider`, in another broker
-        epoch, or `lag_ms_max` later.
+        It has caught up when it has the high watermark *and* the start of this epoch: below that it may still have to
+        truncate. One that was refused (its broker stops, or its disk failed) may join after `clear_refusals`, in
+        another broker epoch, or `lag_ms_max` later.
         """
         if self.proposal is not None or broker_id in self.isr:
             return False
@@ -211,23 +211,23 @@ class Leader:
             return False
         return replica.end_offset >= max(self.high_watermark, self.epoch_start_offset)
 
-    def reconsider(self) -> None:
-        """The cluster has changed: who was refused may be eligible now."""
+    def clear_refusals(self) -> None:
+        """The cluster has changed: replicas that were refused may be eligible now."""
         for replica in self.replicas.values():
             replica.refused_epoch = None
 
     def expand(self, broker_id: BrokerId) -> IsrProposal:
-        """Propose that a replica that `may_join` does."""
+        """Propose to add a replica that `may_join`."""
         assert self.may_join(broker_id), f"replica {broker_id} may not join {self.isr}"
         replica = self.replicas[broker_id]
         self._ends[broker_id] = replica.end_offset
         return self._propose((*self.isr, broker_id))
 
     def shrink(self, now_ms: int, is_registered: Callable[[BrokerId], bool] = lambda _: True) -> IsrProposal | None:
-        """Propose to go on without those that were not caught up for `lag_ms_max`; None when there are none.
+        """Propose to remove replicas that were not caught up for `lag_ms_max`; None when there are none.
 
-        To be called every now and then and when brokers have gone, for it also lets go of those who hold the watermark
-        without being in sync: who is on his way into the in-sync set, but lags or is not registered any more.
+        Also called when brokers have failed: a replica that holds the watermark because it is about to join the in-sync
+        set, but lags or is not registered any more, no longer holds it.
         """
         for broker_id in self._ends.keys() - set(self.maximal_isr):
             if not is_registered(broker_id) or not self._keeps_up(self.replicas[broker_id], now_ms):
@@ -248,24 +248,24 @@ class Leader:
         return self.proposal
 
     def granted(self, proposal: IsrProposal, isr: Iterable[BrokerId], partition_epoch: int) -> bool:
-        """The in-sync set is now `isr`, decided in this leader epoch; says whether the high watermark moved.
+        """The in-sync set is now `isr`, in this leader epoch; returns whether the high watermark moved.
 
-        An answer to anything but the proposal under way, or older than what is known, changes nothing. A replica that
-        was proposed and is not in `isr` counts as refused: below AlterPartition version 2 a controller may say so by
-        answering with the in-sync set in force.
+        An answer to another proposal than the one in flight, or with an older partition epoch, changes nothing. A
+        replica that was proposed and is not in `isr` was refused: below AlterPartition version 2 a controller may
+        refuse by answering with the in-sync set in force.
         """
         if proposal is not self.proposal or partition_epoch < self.partition_epoch:
             return False
-        return self._settle(proposal, tuple(isr), partition_epoch)
+        return self._end_proposal(proposal, tuple(isr), partition_epoch)
 
     def ineligible(self, proposal: IsrProposal) -> bool:
-        """The proposal was certainly not carried out and never will be; says whether the high watermark moved."""
+        """The proposal was refused, and certainly not carried out; returns whether the high watermark moved."""
         if proposal is not self.proposal:
             return False
-        return self._settle(proposal, self.isr, self.partition_epoch)
+        return self._end_proposal(proposal, self.isr, self.partition_epoch)
 
-    def _settle(self, proposal: IsrProposal, isr: tuple[BrokerId, ...], partition_epoch: int) -> bool:
-        """The end of a proposal: `isr` is in force, and a proposed member that is not in it counts as refused."""
+    def _end_proposal(self, proposal: IsrProposal, isr: tuple[BrokerId, ...], partition_epoch: int) -> bool:
+        """End the proposal: `isr` is in force, and a proposed member that is not in it was refused."""
         assert self.broker_id in isr, f"leader {self.broker_id} is not in its in-sync set {isr}"
         self.proposal = None
         self.isr, self.partition_epoch = isr, partition_epoch

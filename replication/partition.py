@@ -1,10 +1,10 @@
-"""One partition of which this broker holds a copy: the log, its part in the replication, and those who wait.
+"""One partition with a replica on this broker: its log, its role, and the operations that wait for it.
 
-As a leader it appends, notes what followers have, and asks for changes of the in-sync set; as a follower it takes what
-the leader sends. What follows from a fact is decided by `leader.py` and `follower.py`; here it is carried out.
+A leader appends, tracks its followers and proposes changes of the in-sync set; a follower appends what it fetched. The
+decisions are made in `leader.py` and `follower.py` and carried out here.
 
-Everything here runs between two awaits of the loop, so nothing needs a lock. Appending promises the page cache; what
-is on the disk is the log's business (`Log.flush`).
+Everything here runs between two awaits of the loop, so nothing needs a lock. An append promises the page cache; the
+disk is `Log.flush`'s.
 """
 
 from __future__ import annotations
@@ -20,24 +20,18 @@ from sordini.replication.follower import (
     EpochEnd,
     EpochEndRequest,
     FetchPosition,
+    FetchStart,
     Follower,
     Reaction,
-    Start,
     find_divergence,
-    watermark,
+    follower_high_watermark,
 )
 from sordini.replication.leader import IsrProposal, Leader, Term
-from sordini.replication.partition_deps import (
-    INTERNAL_TOPICS,
-    NO_EPOCH,
-    NO_PEERS,
-    LogEndWaiters,
-    PartitionSettings,
-    Peers,
-)
+from sordini.replication.partition_deps import INTERNAL_TOPICS, NO_EPOCH, NO_PEERS, PartitionSettings, Peers
 from sordini.replication.pending_commits import PendingCommits
 from sordini.replication.ports import IsrGrant, IsrRefusal
-from sordini.replication.purgatory import DelayedOperation, tell_all
+from sordini.replication.purgatory import DelayedOperation, LogEndWaiters, notify_all
+from sordini.replication.state_change_log import log_isr_change
 from sordini.replication.uncommitted_bytes import UncommittedBytes
 from sordini.storage.appending import LogAppendInfo
 from sordini.storage.file_slice import FileSlice
@@ -47,23 +41,23 @@ from sordini.storage.old_format_append import append_old_messages
 
 
 class Partition:
-    """A partition this broker leads or follows, or is between the two."""
+    """A partition that this broker leads or follows, or that is between two terms."""
 
     __slots__ = (
-        "_growth",
         "_peers",
-        "commits",
+        "_uncommitted",
         "follower",
         "is_internal",
         "leader",
         "leader_epoch",
         "log",
+        "log_end_waiters",
         "name",
+        "pending_commits",
+        "purgatory",
         "replicas",
         "settings",
-        "tail",
         "topic_id",
-        "waiters",
     )
 
     def __init__(
@@ -77,31 +71,31 @@ class Partition:
         self.leader: Leader | None = None
         self.follower: Follower | None = None
         self.leader_epoch = NO_EPOCH
-        """The newest that is known here; -1 for none."""
+        """The newest that this broker knows; -1 for none."""
         self.replicas: tuple[BrokerId, ...] = ()
         self.purgatory: dict[DelayedOperation, None] = {}
-        """Consumers, who wait for the high watermark."""
-        self.tail = LogEndWaiters()
-        self.commits = PendingCommits()
+        """Operations that wait for the high watermark, such as fetches of consumers."""
+        self.log_end_waiters = LogEndWaiters()
+        self.pending_commits = PendingCommits()
         self._peers = peers
-        self._growth = UncommittedBytes()
+        self._uncommitted = UncommittedBytes()
         log.on_flushed = self.flushed
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether so few copies are in sync that acks=all is refused; False where this broker does not lead."""
-        return self.leader is not None and len(self.leader.isr) < self._in_sync_wanted
+        """Whether too few replicas are in sync for acks=all; False where this broker does not lead."""
+        return self.leader is not None and len(self.leader.isr) < self._effective_min_isr
 
     @property
-    def _in_sync_wanted(self) -> int:
-        """A topic may ask for more in-sync replicas than it has: then all of them are enough."""
+    def _effective_min_isr(self) -> int:
+        """min.insync.replicas may exceed the number of replicas: then all of them are enough."""
         return min(self.settings.min_insync_replicas, len(self.replicas))
 
-    # Terms begin and end.
+    # Begin and end of terms.
 
-    def lead(self, broker_id: BrokerId, term: Term, now_ms: int) -> None:
-        """Begin a term as leader: the epoch's first offset is entered at once (KIP-101). `now_ms` is monotonic."""
-        self._end_term(goes_on=self.leader is not None)
+    def become_leader(self, broker_id: BrokerId, term: Term, now_ms: int) -> None:
+        """Begin a term as leader: the epoch's start offset is recorded at once (KIP-101). `now_ms` is monotonic."""
+        self._end_term(still_leader=self.leader is not None)
         self.replicas = term.replicas
         self.leader_epoch = term.leader_epoch
         self.log.assign_epoch(term.leader_epoch)
@@ -113,12 +107,12 @@ class Partition:
             now_ms=now_ms,
             lag_ms_max=self._peers.lag_ms_max,
         )
-        self.leader.epoch_start_offset = Offset(self.log.log_end_offset)  # Records that do not count yet included.
+        self.leader.epoch_start_offset = Offset(self.log.log_end_offset)  # Unflushed records included.
         self.log.high_watermark = self.leader.high_watermark
-        self.settle()  # Who is in sync now may have all that was waited for.
+        self.complete_commits()  # All replicas that are in sync now may have the pending appends.
 
-    def follow(self, leader_id: BrokerId, term: Term, *, truncates_before_fetch: bool = False) -> None:
-        """Begin a term as follower. The high watermark stays; the log is cut only when the leader says where."""
+    def become_follower(self, leader_id: BrokerId, term: Term, *, truncates_before_fetch: bool = False) -> None:
+        """Begin a term as follower. The high watermark stays; the log is truncated only where the leader says."""
         self._end_term()
         self.replicas = term.replicas
         self.leader_epoch = term.leader_epoch
@@ -127,29 +121,26 @@ class Partition:
         )
 
     def resign(self) -> None:
-        """Lead and follow no more; the epoch is remembered, so that nothing older begins again."""
+        """End the term without another one. The epoch is kept, so that no older term can begin."""
         self._end_term()
 
-    def _end_term(self, *, goes_on: bool = False) -> None:
-        """With `goes_on` this broker leads on, so what was appended may still come to count."""
+    def _end_term(self, *, still_leader: bool = False) -> None:
+        """With `still_leader` this broker leads in the next term, too: pending appends may still be committed."""
         was_leader = self.leader is not None
         self.leader = self.follower = None
         if was_leader and self._peers.changes is not None:
             self._peers.changes.withdraw(self.name)
-        if not goes_on:
-            self._growth.clear()
-            self.commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._wake_all()
+        if not still_leader:
+            self._uncommitted.clear()
+            self.pending_commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for operation in [*self.purgatory, *self.log_end_waiters.purgatory]:
+            operation.complete()
 
-    def _wake_all(self) -> None:
-        for waiter in [*self.purgatory, *self.tail.purgatory]:
-            waiter.wake()
-
-    def led(self, current_leader_epoch: int = NO_EPOCH) -> Leader:
-        """The term in force.
+    def require_leader(self, current_leader_epoch: int = NO_EPOCH) -> Leader:
+        """The current term as leader.
 
         Raises BrokerError: NOT_LEADER_OR_FOLLOWER when there is none, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH
-        when the caller believes in another one (KIP-320; -1 believes nothing).
+        when the caller's leader epoch is another one (KIP-320; -1 is not compared).
         """
         if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
             is_over = current_leader_epoch < self.leader_epoch
@@ -161,25 +152,25 @@ class Partition:
         return leader
 
     def require_leader_or_follower(self, current_leader_epoch: int = NO_EPOCH) -> Leader | None:
-        """The term in force of whoever may serve consumers: as `led`, but None where this broker follows (KIP-392)."""
+        """As `require_leader`, but None where this broker follows: followers serve consumers, too (KIP-392)."""
         if self.follower is not None and current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return None
-        return self.led(current_leader_epoch)
+        return self.require_leader(current_leader_epoch)
 
-    # Leading.
+    # As a leader.
 
     def append(self, checked: Storable, now_ms: int, *, all_replicas: bool) -> LogAppendInfo:
-        """Write checked batches to the end of the log.
+        """Append checked batches to the log. `acks.finish_appends` follows.
 
         Raises BrokerError (not leader, too few in-sync replicas, producer out of order) and StorageError.
         """
-        leader = self.leader or self.led()
+        leader = self.leader or self.require_leader()
         if all_replicas:
-            wanted = self._in_sync_wanted
-            if len(leader.isr) < wanted:
+            min_isr = self._effective_min_isr
+            if len(leader.isr) < min_isr:
                 raise BrokerError(
                     ErrorCode.NOT_ENOUGH_REPLICAS,
-                    f"{self.name} has {len(leader.isr)} in-sync replicas, min.insync.replicas is {wanted}",
+                    f"{self.name} has {len(leader.isr)} in-sync replicas, min.insync.replicas is {min_isr}",
                 )
         if isinstance(checked, CheckedBatches):
             appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
@@ -188,27 +179,27 @@ class Partition:
         log = self.log
         if log.log_end_offset < log.flush_at and leader.appended(Offset(log.log_end_offset)):
             log.high_watermark = leader.high_watermark
-            growth = self._growth
-            if growth.held or leader.high_watermark != log.log_end_offset:
-                growth.hold(log.log_end_offset, len(checked.buffer))
-                growth.reached(leader.high_watermark)
+            uncommitted = self._uncommitted
+            if uncommitted.appends or leader.high_watermark != log.log_end_offset:
+                uncommitted.add(log.log_end_offset, len(checked.buffer))
+                uncommitted.commit(leader.high_watermark)
             elif self.purgatory:
-                growth.readable_bytes += len(checked.buffer)
-            if self.commits:
-                self.settle()
+                uncommitted.readable_bytes += len(checked.buffer)
+            if self.pending_commits:
+                self.complete_commits()
         elif not appended.duplicate:
-            # It counts once it is on the disk, or on the other replicas.
-            self._growth.hold(log.log_end_offset, len(checked.buffer))
-        tail = self.tail
-        if tail.purgatory:
-            tail.grown_bytes += len(checked.buffer)
+            # Committed once it is on the disk, or on the other replicas.
+            self._uncommitted.add(log.log_end_offset, len(checked.buffer))
+        log_end_waiters = self.log_end_waiters
+        if log_end_waiters.purgatory:
+            log_end_waiters.new_bytes += len(checked.buffer)
         return appended
 
     def flushed(self) -> None:
-        """More of the log may count as committed: it is on the disk, or need not be any more."""
+        """More of the log may be committed: it is on the disk, or no longer has to be."""
         leader = self.leader
         if leader is not None and leader.appended(Offset(self.log.committable_end)):
-            self._advanced(leader)
+            self._high_watermark_advanced(leader)
 
     def update_follower_fetch_state(
         self,
@@ -219,20 +210,20 @@ class Partition:
         log_start_offset: int = -1,
         broker_epoch: int = -1,
     ) -> EpochEnd | None:
-        """Note that a follower asks for what follows `position`; where its log and this one part, if they do.
+        """Record that a follower fetches from `position`; returns where its log diverges from this one, if it does.
 
-        To be called before reading, so that the answer has the watermark that follows from the question. A fetch that
-        carries no epoch may read but counts for nothing (KIP-320), nor does one whose log parts from this one, or one
-        from beyond the end. `now_ms` is monotonic. Raises BrokerError as `led`, and for who holds no replica.
+        Called before the log is read, so that the response has the resulting high watermark. A fetch without a leader
+        epoch may read but changes nothing (KIP-320), nor does one of a diverging log or from beyond the log end.
+        `now_ms` is monotonic. Raises BrokerError as `require_leader`, and for a broker that holds no replica.
         """
-        leader = self.led(position.leader_epoch)
+        leader = self.require_leader(position.leader_epoch)
         if replica_id not in leader.replicas:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica_id} holds no replica of {self.name}")
         log = self.log
         if position.last_fetched_epoch >= 0:
-            parted = find_divergence(position, log.epochs, Offset(log.log_end_offset))
-            if parted is not None:
-                return parted
+            divergence = find_divergence(position, log.epochs, Offset(log.log_end_offset))
+            if divergence is not None:
+                return divergence
         if position.leader_epoch == NO_EPOCH or not log.log_start_offset <= position.fetch_offset <= log.log_end_offset:
             return None
         if leader.fetched(
@@ -244,69 +235,74 @@ class Partition:
             broker_epoch=broker_epoch,
             is_registered=replica_id in leader.isr or self._peers.may_join(replica_id),
         ):
-            self._advanced(leader)
+            self._high_watermark_advanced(leader)
         if leader.may_join(replica_id) and self._peers.changes is not None and self._peers.may_join(replica_id):
             self._propose(leader, leader.expand(replica_id))
         return None
 
-    def check_isr(self, now_ms: int) -> None:
-        """Ask to go on without followers that have fallen behind; due twice in `lag_ms_max`, and when brokers went."""
+    def maybe_shrink_isr(self, now_ms: int) -> None:
+        """Propose to remove lagging followers; due every half of `lag_ms_max`, and when brokers have failed."""
         leader = self.leader
         if leader is not None and self._peers.changes is not None:
             if (proposal := leader.shrink(now_ms, self._peers.may_join)) is not None:
                 self._propose(leader, proposal)
             elif leader.appended(Offset(self.log.committable_end)):
-                self._advanced(leader)  # Somebody not in sync, who held the watermark, was let go of.
+                self._high_watermark_advanced(leader)  # A replica that is not in sync no longer holds the watermark.
 
     def _propose(self, leader: Leader, proposal: IsrProposal) -> None:
         assert self._peers.changes is not None
-        self._peers.changes.propose(self.name, self.topic_id, proposal, partial(self._answered, leader, proposal))
+        self._peers.changes.propose(self.name, self.topic_id, proposal, partial(self._on_isr_answer, leader, proposal))
 
-    def _answered(self, leader: Leader, proposal: IsrProposal, answer: IsrGrant | IsrRefusal) -> None:
-        """Whoever grants changes has answered; an answer to another term's proposal is nobody's."""
+    def _on_isr_answer(self, leader: Leader, proposal: IsrProposal, answer: IsrGrant | IsrRefusal) -> None:
+        """A proposal was answered; one of an earlier term is dropped."""
         if leader is not self.leader:
             return
         if isinstance(answer, IsrGrant):
             if answer.leader_epoch != leader.leader_epoch or leader.broker_id not in answer.isr:
-                return  # Another state altogether: a LeaderAndIsr is on its way, and until then nothing is known.
-            if not leader.granted(proposal, answer.isr, answer.partition_epoch):
+                return  # The state of another term: its LeaderAndIsr is on the way, and until then nothing changes.
+            old_isr = leader.isr
+            is_advanced = leader.granted(proposal, answer.isr, answer.partition_epoch)
+            if self._peers.log is not None and leader.isr != old_isr:
+                log_isr_change(self._peers.log, self.name, leader, old_isr)
+            if not is_advanced:
                 return
         elif answer is IsrRefusal.STALE or not leader.ineligible(proposal):
             return
-        self._advanced(leader)
+        self._high_watermark_advanced(leader)
 
-    def _advanced(self, leader: Leader) -> None:
-        """The high watermark has moved: whoever waited for that is told."""
+    def _high_watermark_advanced(self, leader: Leader) -> None:
         self.log.high_watermark = leader.high_watermark
-        self._growth.reached(leader.high_watermark)
-        self.settle()
+        self._uncommitted.commit(leader.high_watermark)
+        self.complete_commits()
         self.notify_purgatory()
 
-    def settle(self) -> None:
-        """Answer those who waited for the watermark to come where it is now."""
+    def complete_commits(self) -> None:
+        """Complete the pending appends up to the high watermark."""
         leader = self.leader
-        if leader is not None and self.commits:
-            few = len(leader.isr) < self._in_sync_wanted
-            code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if few else ErrorCode.NONE
-            self.commits.reached(leader.high_watermark, code)
+        if leader is not None and self.pending_commits:
+            is_under_min_isr = len(leader.isr) < self._effective_min_isr
+            code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if is_under_min_isr else ErrorCode.NONE
+            self.pending_commits.complete(leader.high_watermark, code)
 
     def notify_purgatory(self) -> None:
-        """Tell whoever waits how much more there is to read since the last time."""
-        tell_all(self.purgatory, self._growth.taken())
-        grown_bytes, self.tail.grown_bytes = self.tail.grown_bytes, 0
-        tell_all(self.tail.purgatory, grown_bytes)
+        """Report what became readable since the last call to the delayed operations."""
+        notify_all(self.purgatory, self._uncommitted.take_readable())
+        new_bytes, self.log_end_waiters.new_bytes = self.log_end_waiters.new_bytes, 0
+        notify_all(self.log_end_waiters.purgatory, new_bytes)
 
     @property
     def has_delayed_operations(self) -> bool:
-        return bool(self.purgatory or self.tail.purgatory)
+        return bool(self.purgatory or self.log_end_waiters.purgatory)
 
-    # Following.
+    # As a follower.
 
-    def next_question(self) -> FetchPosition | EpochEndRequest | None:
-        """What to ask the leader next; None while this broker does not follow."""
-        return None if self.follower is None else self.follower.next(self.log.epochs, Offset(self.log.log_end_offset))
+    def next_request(self) -> FetchPosition | EpochEndRequest | None:
+        """What to request from the leader next; None while this broker does not follow."""
+        if self.follower is None:
+            return None
+        return self.follower.next_request(self.log.epochs, Offset(self.log.log_end_offset))
 
-    def take(
+    def append_fetched_records(
         self,
         follower: Follower,
         fetch_offset: int,
@@ -315,10 +311,11 @@ class Partition:
         log_start_offset: int,
         now_ms: int,
     ) -> int:
-        """Append what the leader sent for `fetch_offset`, and take its watermark and log start; the bytes appended.
+        """Append the records fetched at `fetch_offset`, and adopt the leader's watermark and log start.
 
-        An answer to another term's question, or from when the log ended elsewhere, is thrown away. Before the next one
-        `log.flush_if_due` is due: what it acknowledges must be as durable here. Raises BrokerError and StorageError.
+        Returns the bytes appended: 0 for a response to a request of another term, or made at another log end. Before
+        the next fetch `log.flush_if_due` is due: the records that it acknowledges must be as durable here as at the
+        leader. Raises BrokerError and StorageError.
         """
         log = self.log
         if follower is not self.follower or fetch_offset != log.log_end_offset:
@@ -328,57 +325,60 @@ class Partition:
         if fetched.batches:
             first = fetched.batches[0][1]
             if first.base_offset < log.log_end_offset < first.next_offset:
-                # This log ends (or is empty) in the middle of what is one batch at the leader: take it whole.
+                # This log ends (or is empty) inside a batch of the leader's: append that batch as a whole.
                 log.truncate_to(first.base_offset, now_ms)
                 if log.log_end_offset > first.base_offset:
                     log.truncate_fully_and_start_at(first.base_offset, now_ms)
             append_as_follower(log, fetched, now_ms)
-            self._growth.hold(log.log_end_offset, len(fetched.buffer))
-        log.high_watermark = watermark(Offset(known), Offset(high_watermark), Offset(log.log_end_offset))
+            self._uncommitted.add(log.log_end_offset, len(fetched.buffer))
+        log.high_watermark = follower_high_watermark(Offset(known), Offset(high_watermark), Offset(log.log_end_offset))
         if log_start_offset > log.log_start_offset:
             log.advance_log_start(min(log_start_offset, log.high_watermark))
         if log.high_watermark != known:
-            self._growth.reached(log.high_watermark)
+            self._uncommitted.commit(log.high_watermark)
             self.notify_purgatory()
         return len(fetched.buffer)
 
-    def cut(self, follower: Follower, leader_end: EpochEnd, now_ms: int) -> int | None:
-        """Cut the log where the leader says that both part; where it ends then, if so. Raises StorageError."""
+    def truncate_to_divergence(self, follower: Follower, leader_end: EpochEnd, now_ms: int) -> int | None:
+        """Truncate the log where it diverges from the leader's; the new log end, or None if nothing was truncated.
+
+        Raises StorageError.
+        """
         if follower is not self.follower:
             return None
         log = self.log
         offset = follower.truncation_offset(
             leader_end, log.epochs, Offset(log.log_end_offset), Offset(log.high_watermark)
         )
-        is_cut = log.truncate_to(offset, now_ms)
-        self._growth.cut(log.log_end_offset)
-        return log.log_end_offset if is_cut else None
+        is_truncated = log.truncate_to(offset, now_ms)
+        self._uncommitted.truncate(log.log_end_offset)
+        return log.log_end_offset if is_truncated else None
 
-    def go_on_from(self, follower: Follower, start: Start, now_ms: int) -> None:
-        """Go on at an offset that the leader has; raises StorageError."""
+    def restart_at(self, follower: Follower, start: FetchStart, now_ms: int) -> None:
+        """Truncate the log so that it continues at an offset that the leader has; raises StorageError."""
         if follower is not self.follower:
             return
-        go_on = self.log.truncate_fully_and_start_at if start.begin_anew else self.log.truncate_to
-        go_on(start.offset, now_ms)
-        self._growth.cut(self.log.log_end_offset)
+        truncate = self.log.truncate_fully_and_start_at if start.truncate_fully else self.log.truncate_to
+        truncate(start.offset, now_ms)
+        self._uncommitted.truncate(self.log.log_end_offset)
 
-    def refused(self, follower: Follower, code: int) -> Reaction:
-        """What the leader's refusal means."""
-        return follower.refused(code) if follower is self.follower else Reaction.WAIT
+    def on_fetch_error(self, follower: Follower, code: int) -> Reaction:
+        """What to do after an error of the leader."""
+        return follower.on_error(code) if follower is self.follower else Reaction.WAIT
 
     # Reading.
 
     def readable_end(self, *, committed_only: bool) -> Offset:
         """The first offset a client may not read: the high watermark or, for read_committed, the last stable offset.
 
-        A follower's is what the leader told it last. Raises BrokerError NOT_LEADER_OR_FOLLOWER.
+        A follower's is what its last fetch returned. Raises BrokerError NOT_LEADER_OR_FOLLOWER.
         """
         leader = self.leader or self.require_leader_or_follower()
         high_watermark = self.log.high_watermark if leader is None else leader.high_watermark
         return Offset(self.log.last_stable_offset(high_watermark) if committed_only else high_watermark)
 
     def read(self, start: int, bytes_max: int, *, whole_first: bool, committed_only: bool) -> FileSlice | None:
-        """Bytes of whole or cut batches from the one that holds `start`; None when there is nothing to read yet.
+        """Whole or partial batches from the one that contains `start`; None when there is nothing to read yet.
 
         Raises BrokerError OFFSET_OUT_OF_RANGE when `start` lies outside the log or past what may be read.
         """
@@ -387,6 +387,6 @@ class Partition:
         )
 
     def read_replica(self, start: int, bytes_max: int, *, whole_first: bool) -> FileSlice | None:
-        """As `read`, for a follower: to the end of the log."""
-        self.led()
+        """As `read`, for a follower: up to the log end offset."""
+        self.require_leader()
         return self.log.read(start, bytes_max, self.log.log_end_offset, whole_first=whole_first)

@@ -1,6 +1,6 @@
-"""Appends whose answers wait until every in-sync replica has them (acks=all), in the order of their offsets.
+"""Appends of one partition that are answered when every in-sync replica has them (acks=all), in offset order.
 
-Pure: waking costs one comparison when nobody waits, and those whose turn has come are told in order.
+Pure. A check costs one comparison while nothing is pending.
 """
 
 from __future__ import annotations
@@ -13,62 +13,62 @@ from sordini.protocol.types import Offset
 
 
 class PendingCommit:
-    """One append that waits. `ended` is called once: with NONE when it counts, else with why nobody will know."""
+    """One append. `on_done` is called once: with NONE when it is committed, else with the error to answer."""
 
-    __slots__ = ("end_offset", "ended", "is_withdrawn")
+    __slots__ = ("end_offset", "is_cancelled", "on_done")
 
-    def __init__(self, end_offset: Offset, ended: Ended) -> None:
+    def __init__(self, end_offset: Offset, on_done: OnDone) -> None:
         self.end_offset = end_offset
-        self.ended = ended
-        self.is_withdrawn = False
+        self.on_done = on_done
+        self.is_cancelled = False
 
-    def withdraw(self) -> None:
-        """Nobody waits any more."""
-        self.is_withdrawn = True
+    def cancel(self) -> None:
+        """Do not call `on_done`."""
+        self.is_cancelled = True
 
 
-Ended = Callable[[PendingCommit, ErrorCode], None]
+OnDone = Callable[[PendingCommit, ErrorCode], None]
 
 
 class PendingCommits:
-    """Those that wait in one partition. A duplicate may wait for an offset before the last, so they are kept sorted."""
+    """The pending appends of one partition, sorted: a duplicate may end before the last one."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_pending",)
 
     def __init__(self) -> None:
-        self._waiting: deque[PendingCommit] = deque()
+        self._pending: deque[PendingCommit] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._pending)
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._pending)
 
-    def add(self, end_offset: Offset, ended: Ended) -> PendingCommit:
-        """Wait for the watermark to come to `end_offset`."""
-        commit = PendingCommit(end_offset, ended)
-        waiting = self._waiting
-        if not waiting or waiting[-1].end_offset <= end_offset:
-            waiting.append(commit)
+    def add(self, end_offset: Offset, on_done: OnDone) -> PendingCommit:
+        """Call `on_done` when the high watermark reaches `end_offset`, or the term ends."""
+        commit = PendingCommit(end_offset, on_done)
+        pending = self._pending
+        if not pending or pending[-1].end_offset <= end_offset:
+            pending.append(commit)
             return commit
         later = []
-        while waiting and waiting[-1].end_offset > end_offset:
-            later.append(waiting.pop())
-        waiting.append(commit)
-        waiting.extend(reversed(later))
+        while pending and pending[-1].end_offset > end_offset:
+            later.append(pending.pop())
+        pending.append(commit)
+        pending.extend(reversed(later))
         return commit
 
-    def reached(self, high_watermark: Offset, code: ErrorCode = ErrorCode.NONE) -> None:
-        """The watermark has come this far: whoever waits for no more than that is told `code`."""
-        waiting = self._waiting
-        while waiting and waiting[0].end_offset <= high_watermark:
-            commit = waiting.popleft()
-            if not commit.is_withdrawn:
-                commit.ended(commit, code)
+    def complete(self, high_watermark: Offset, code: ErrorCode = ErrorCode.NONE) -> None:
+        """Complete what ends at or below the high watermark with `code`."""
+        pending = self._pending
+        while pending and pending[0].end_offset <= high_watermark:
+            commit = pending.popleft()
+            if not commit.is_cancelled:
+                commit.on_done(commit, code)
 
     def fail(self, code: ErrorCode) -> None:
-        """The term is over: nobody here will know what becomes of them."""
-        while self._waiting:
-            commit = self._waiting.popleft()
-            if not commit.is_withdrawn:
-                commit.ended(commit, code)
+        """Complete everything with an error: the term is over, and the outcome is not known here."""
+        while self._pending:
+            commit = self._pending.popleft()
+            if not commit.is_cancelled:
+                commit.on_done(commit, code)

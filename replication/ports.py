@@ -1,22 +1,22 @@
-"""What the cluster needs from the world: the coordination store, a way to command brokers, a clock and a log.
+"""The ports of replication: the coordination store, channels to other brokers, changes of in-sync sets, clock and log.
 
-The coordination store is ZooKeeper's contract, no more: a tree of small nodes with versions, nodes that die with
-their session, one-shot watches, and several writes at once under conditions. Everything a broker agrees on with
-others goes through it, whether the store is a ZooKeeper ensemble or a file in the data directory.
+The coordination store is ZooKeeper's contract, no more: a tree of small nodes with versions, ephemeral nodes, one-shot
+watches, and conditional multi-operation transactions. Brokers agree through it, whether the store is a ZooKeeper
+ensemble or a file in the data directory.
 
-Rules every implementation keeps, and one contract suite proves:
+Rules that every implementation keeps, checked by one contract suite:
   - the calls of one session take effect in the order in which they were made;
-  - results and watch events reach the loop in one order: whoever awaits a result directly runs before the watches
-    that fired after it, and a change one makes oneself fires one's own watch before the change is answered;
-  - a watch fires at most once. It is lost when the session says SUSPENDED, so whoever watches reads again at the
-    next CONNECTED. One callable set twice on one path before it fires is called once;
+  - results and watch events reach the loop in one order: code that awaits a result directly runs before the watches
+    that fired after it, and a session's own change fires its own watch before the change is answered;
+  - a watch fires at most once. It is lost when the session is SUSPENDED, so a watcher reads again at the next
+    CONNECTED. One callable set twice on one path before it fires is called once;
   - a call of an ended session fails with `SessionExpired`. It is never carried over into another session;
-  - after `ConnectionLoss` nobody knows whether the write took effect: read before deciding again.
+  - after `ConnectionLoss` it is unknown whether the write took effect: read before deciding again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -30,7 +30,7 @@ ANY_VERSION = -1
 
 
 class Stat(NamedTuple):
-    """What the store knows of a node beside its bytes."""
+    """A node's metadata."""
 
     czxid: int
     """The transaction that created the node; for /brokers/ids/N this is the broker epoch."""
@@ -54,15 +54,15 @@ class CoordinationError(Exception):
 
 
 class NoNode(CoordinationError):
-    """The node, or the parent of the node to create, is not there."""
+    """The node, or the parent of the node to create, does not exist."""
 
 
 class NodeExists(CoordinationError):
-    """The node to create is there already."""
+    """The node to create exists."""
 
 
 class BadVersion(CoordinationError):
-    """The node was written by somebody else since it was read."""
+    """The node was written since it was read."""
 
 
 class NotEmpty(CoordinationError):
@@ -70,15 +70,15 @@ class NotEmpty(CoordinationError):
 
 
 class NoChildrenForEphemerals(CoordinationError):
-    """A node that dies with its session cannot be a parent."""
+    """An ephemeral node cannot be a parent."""
 
 
 class SessionExpired(CoordinationError):
-    """The session is over, with its ephemeral nodes; only a new one can go on."""
+    """The session is over, with its ephemeral nodes: open a new one."""
 
 
 class ConnectionLoss(CoordinationError):
-    """The answer did not arrive: a write may or may not have taken effect."""
+    """No response arrived: a write may or may not have taken effect."""
 
 
 class StoreUnusable(CoordinationError):
@@ -156,9 +156,9 @@ class Session(Protocol):
 
     @property
     def lives_until_ms(self) -> int | None:
-        """Until when the session lives for certain, on the monotonic clock, if the store is never heard of again.
+        """Until when the session certainly lasts, on the monotonic clock, without another response of the store.
 
-        None for a store that ends no session because it is silent.
+        None for a store that expires no sessions.
         """
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
@@ -189,20 +189,20 @@ class Session(Protocol):
         """Remove a node without children. Raises NoNode, BadVersion, NotEmpty."""
 
     async def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
-        """Names of a node's children, in no order; the watch fires when one comes or goes, or the node goes."""
+        """Names of a node's children, unordered; the watch fires when a child, or the node, is created or deleted."""
 
     async def exists(self, path: str, *, watch: Watch | None = None) -> Stat | None:
-        """Look for a node; the watch fires when it is created, set or deleted."""
+        """Whether a node exists; the watch fires when it is created, set or deleted."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
-        """All of it or nothing, as one transaction. Raises the first refusal, its `index` set."""
+        """One transaction: all operations or none. Raises the first failed one's error, with its `index`."""
 
     async def close(self) -> None:
-        """End the session: its ephemeral nodes are gone when this returns (or when the store notices)."""
+        """End the session: its ephemeral nodes are deleted when this returns (or when the store notices)."""
 
 
 class CoordinationStore(Protocol):
-    """Where sessions come from."""
+    """Opens sessions."""
 
     async def open_session(self) -> Session:
         """A connected session. Raises ConnectionLoss when the store cannot be reached in time."""
@@ -211,51 +211,50 @@ class CoordinationStore(Protocol):
 
 
 class BrokerChannel(Protocol):
-    """How the controller commands brokers: one queue per broker, in order, one command in flight.
+    """How the controller sends commands: one queue per broker, in order, one command in flight.
 
-    A command is repeated until the broker answers it or leaves the set of brokers; another broker's silence never
-    holds this one's queue.
+    A command is retried until the broker answers it or is removed; an unreachable broker does not block the others.
     """
 
     def set_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
-        """These and no others are alive: queues of brokers that left, or came again with a new epoch, are dropped."""
+        """The live brokers: the queues of brokers that failed, or registered with a new epoch, are dropped."""
 
     def send(self, broker_id: BrokerId, command: Command, answered: Callable[[Answer], None]) -> None:
-        """Queue a command; `answered` is called on the loop with the broker's answer, if there ever is one."""
+        """Queue a command; `answered` is called on the loop with the broker's answer, if one arrives."""
 
 
 class Unreachable(Exception):
-    """Another broker cannot be asked: it is not known where it is, it does not answer, or the connection broke.
+    """Another broker cannot be reached: its endpoint is unknown, it does not answer, or the connection broke.
 
-    Whether the request was carried out is not known.
+    The outcome of the request is unknown.
     """
 
 
 class BrokerLink(Protocol):
-    """A way to ask one other broker, one request after another. It connects when it is first used, and again after a
-    failure, wherever the broker is by then.
+    """A connection to one other broker, with one request in flight. It connects on first use, and again after a
+    failure, to the broker's endpoint of that time.
     """
 
     async def ask(self, request: Any, version: int, timeout_ms: int) -> Any:
-        """Send a request message in this version, and no other; its response message.
+        """Send a request message in exactly this version; returns its response message.
 
-        Records in a response are views of the receive buffer, valid for as long as they are kept. Raises Unreachable;
-        the connection is closed then, and by a cancelled call.
+        Records in a response are views of the receive buffer, valid as long as they are kept. Raises Unreachable; the
+        connection is closed then, and by a cancelled call.
         """
 
     def close(self) -> None:
-        """Close the connection; a call under way raises Unreachable. The link may be used again."""
+        """Close the connection; a call in flight raises Unreachable. The link may be used again."""
 
 
 class Links(Protocol):
-    """Where links to other brokers come from: on the listener that brokers use among themselves."""
+    """Opens links to other brokers, on the inter-broker listener."""
 
     def link(self, broker_id: BrokerId, client_id: str) -> BrokerLink:
-        """A link of the caller's own; never fails, since it connects when it is used."""
+        """A link for one caller; never fails, since it connects when it is used."""
 
 
 class IsrGrant(NamedTuple):
-    """An in-sync set as it is now, by a proposal or found to be so already."""
+    """The in-sync set in force, by the proposal or already before it."""
 
     leader_epoch: int
     isr: tuple[BrokerId, ...]
@@ -263,16 +262,16 @@ class IsrGrant(NamedTuple):
 
 
 class IsrRefusal(Enum):
-    """Why a proposed in-sync set never will be."""
+    """Why a proposed in-sync set was not adopted."""
 
     INELIGIBLE = "ineligible"
-    """It was certainly not carried out: a member may not join now. The leader goes back to what was."""
+    """Certainly not carried out: a member may not join now. The leader returns to the set in force."""
     STALE = "stale"
-    """It was made on a state that is gone. Whoever changed it sends a LeaderAndIsr: until then nothing is known."""
+    """Based on an old state. The controller that changed it sends a LeaderAndIsr; until then nothing is known."""
 
 
 class IsrChanges(Protocol):
-    """Who grants changes of in-sync sets: the controller or, for old protocols, a conditional write to the store."""
+    """Changes of in-sync sets: by the controller or, in old protocols, by a conditional write to the store."""
 
     def propose(
         self,
@@ -281,17 +280,17 @@ class IsrChanges(Protocol):
         proposal: IsrProposal,
         answered: Callable[[IsrGrant | IsrRefusal], None],
     ) -> None:
-        """Ask for a change; repeated until there is an answer, which `answered` gets on the loop, once.
+        """Request a change; retried until it is answered. `answered` is called on the loop, once.
 
-        Another proposal for the same partition takes the place of one that was not answered.
+        Another proposal for the same partition replaces one that was not answered.
         """
 
     def withdraw(self, topic_partition: TopicPartition) -> None:
-        """The term is over: nobody waits for an answer. What is under way may still take effect."""
+        """The term is over: do not answer. A request in flight may still take effect."""
 
 
 class Clock(Protocol):
-    """The two clocks of broker/clock.py, as this layer may ask for them."""
+    """Wall clock and monotonic clock, in milliseconds; `broker/clock.py` implements it."""
 
     def now_ms(self) -> int: ...
 
@@ -299,10 +298,23 @@ class Clock(Protocol):
 
 
 class Log(Protocol):
-    """One event, one line, with fields: what structlog's bound loggers offer."""
+    """One event, one line, with fields, as structlog's bound loggers write them."""
 
     def info(self, event: str, **fields: object) -> object: ...
 
     def warning(self, event: str, **fields: object) -> object: ...
 
     def error(self, event: str, **fields: object) -> object: ...
+
+
+class Timer(Protocol):
+    """A scheduled call."""
+
+    def cancel(self) -> None: ...
+
+
+CallLater = Callable[[float, Callable[[], None]], Timer]
+"""Schedules a call; takes seconds, as the loop's `call_later` does."""
+
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+"""Starts a task and keeps it until it ends."""

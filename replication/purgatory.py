@@ -1,7 +1,7 @@
-"""Answers that wait for a partition to grow: Kafka's purgatory, without a thread or a future of its own.
+"""Operations that wait for a partition to grow: Kafka's purgatory, without threads or futures. Pure.
 
-A `DelayedOperation` is entered in each partition it watches and leaves them all when it is done, so that waking costs one
-dictionary look-up per append when nobody waits.
+A `DelayedOperation` watches one or more logs. It is entered in the purgatory of each, and removed from all of them when
+it completes, so an append costs one dictionary check while nothing waits.
 """
 
 from __future__ import annotations
@@ -10,48 +10,59 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 
-class Watched(Protocol):
-    """What a waiter can be entered in."""
+class WatchedLog(Protocol):
+    """What an operation can watch."""
 
     @property
-    def waiters(self) -> dict[DelayedOperation, None]:
-        """Those who wait, in the order they came."""
+    def purgatory(self) -> dict[DelayedOperation, None]:
+        """The delayed operations, in the order in which they were entered."""
 
 
 class DelayedOperation:
-    """One answer that is due once enough readable bytes have come, or at once when something went wrong."""
+    """Completes once enough readable bytes have arrived, or when `complete` is called."""
 
-    __slots__ = ("_finish", "_missing_bytes", "_watched", "done")
+    __slots__ = ("_missing_bytes", "_on_complete", "_watched", "done")
 
-    def __init__(self, missing_bytes: int, watched: Iterable[Watched], finish: Callable[[], None]) -> None:
+    def __init__(self, missing_bytes: int, watched: Iterable[WatchedLog], on_complete: Callable[[], None]) -> None:
         self._missing_bytes = missing_bytes
-        self._finish = finish
+        self._on_complete = on_complete
         self._watched = tuple(watched)
         self.done = False
-        for place in self._watched:
-            place.purgatory[self] = None
+        for log in self._watched:
+            log.purgatory[self] = None
 
-    def grown(self, size: int) -> None:
-        """A watched partition can be read `size` bytes further."""
+    def bytes_arrived(self, size: int) -> None:
+        """`size` more bytes of a watched log can be read."""
         self._missing_bytes -= size
         if self._missing_bytes <= 0:
-            self.wake()
+            self.complete()
 
-    def wake(self) -> None:
-        """Answer now, whatever has come: the deadline passed, or leadership or the partition is gone."""
+    def complete(self) -> None:
+        """Complete now, with what there is: the deadline passed, or the leader or the partition changed."""
         if not self.done:
-            self.leave()
-            self._finish()
+            self.cancel()
+            self._on_complete()
 
-    def leave(self) -> None:
-        """Stop waiting without an answer: nobody is there any more to read it."""
+    def cancel(self) -> None:
+        """Remove the operation without completing it: its connection is closed."""
         self.done = True
-        for place in self._watched:
-            place.purgatory.pop(self, None)
+        for log in self._watched:
+            log.purgatory.pop(self, None)
 
 
-def tell_all(waiters: dict[DelayedOperation, None], grown_bytes: int) -> None:
-    """Tell those who wait in one place how much came there, if anything did."""
-    if grown_bytes:
-        for waiter in list(waiters):
-            waiter.grown(grown_bytes)
+class LogEndWaiters:
+    """The purgatory at the end of a partition's log: fetches of followers."""
+
+    __slots__ = ("new_bytes", "purgatory")
+
+    def __init__(self) -> None:
+        self.purgatory: dict[DelayedOperation, None] = {}
+        self.new_bytes = 0
+        """Appended since the last notification."""
+
+
+def notify_all(purgatory: dict[DelayedOperation, None], new_bytes: int) -> None:
+    """Report new bytes, if there are any, to every operation in a purgatory."""
+    if new_bytes:
+        for operation in list(purgatory):
+            operation.bytes_arrived(new_bytes)

@@ -1,13 +1,13 @@
-"""What producers are told of batches that come behind one that was refused. Pure.
+"""The error for batches of a producer that follow a batch that was refused. Pure.
 
-A producer sends several batches before the first is answered. When the first is refused for a reason that passes (the
-disk is full, too few replicas are in sync, this broker may have been replaced, or has only just started and does not
-know yet what it leads), the next may come when the reason has passed, and would be told that it is out of order. The
-producer then no longer knows what became of those before: a librdkafka producer takes another epoch and sends all that
-is open once more, of which some may have been written. So the later ones are refused as the first was, and all are sent
-again, in order.
+A producer sends more batches before the first is answered. Suppose the first is refused for a transient reason: the
+disk is full, too few replicas are in sync, the broker may have been replaced, or has just started and does not know its
+partitions yet. The next batch may arrive when the reason has passed, and would get OUT_OF_ORDER_SEQUENCE_NUMBER. The
+producer could then no longer tell which batches were written: librdkafka bumps the epoch and sends all of them
+again, although some may be in the log. So later batches get the error of the first one, and the producer sends all of
+them again, in order.
 
-That lasts for REFUSED_MS at most: a producer that has given the first batch up must be told that there is a gap.
+This holds for REFUSED_MS at most: a producer that has given up the first batch must learn of the gap.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import BatchHeader
 
 REFUSED_MS: Final = 30_000
-"""As long as producers wait for an answer by default (`request.timeout.ms`)."""
+"""The default time that producers wait for an answer (`request.timeout.ms`)."""
 PRODUCERS_MAX: Final = 10_000
-PASSING: Final = frozenset(
+TRANSIENT: Final = frozenset(
     {
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -30,12 +30,12 @@ PASSING: Final = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-Name = tuple[str | bytes, int]
-"""A partition as producers name it: by the topic's name, or from version 13 on by its id."""
+PartitionKey = tuple[str | bytes, int]
+"""A partition as the request names it: by the topic's name, or from version 13 on by its id."""
 
 
 class RefusedBatch(NamedTuple):
-    """A producer's last batch that was refused for a while."""
+    """The last batch of a producer that was refused with a transient error."""
 
     producer_epoch: int
     code: ErrorCode
@@ -43,20 +43,20 @@ class RefusedBatch(NamedTuple):
 
 
 class RefusedBatches:
-    """The producers of one broker of whose batches one was refused lately."""
+    """The refused batches of all producers of one broker."""
 
     def __init__(self) -> None:
-        self._refused: OrderedDict[tuple[Name, int], RefusedBatch] = OrderedDict()
+        self._refused: OrderedDict[tuple[PartitionKey, int], RefusedBatch] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._refused)
 
-    def told(self, name: Name, header: BatchHeader, error: BrokerError, now_ms: int) -> BrokerError:
-        """What to tell the producer of a batch that was refused; `now_ms` is monotonic."""
+    def error_for(self, partition: PartitionKey, header: BatchHeader, error: BrokerError, now_ms: int) -> BrokerError:
+        """The error to answer for a batch that was refused with `error`; `now_ms` is monotonic."""
         if header.producer_id < 0:
             return error
-        key = name, header.producer_id
-        if error.code in PASSING:
+        key = partition, header.producer_id
+        if error.code in TRANSIENT:
             self._refused[key] = RefusedBatch(header.producer_epoch, error.code, now_ms + REFUSED_MS)
             self._refused.move_to_end(key)
             if len(self._refused) > PRODUCERS_MAX:
@@ -68,4 +68,4 @@ class RefusedBatches:
         if now_ms >= known.until_ms or header.producer_epoch != known.producer_epoch:
             del self._refused[key]
             return error
-        return BrokerError(known.code, f"{error}; what came before it was refused: send both again")
+        return BrokerError(known.code, f"{error}; an earlier batch was refused: send both again")

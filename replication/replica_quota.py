@@ -1,8 +1,8 @@
-"""How many bytes of replication a broker may send or fetch in a second (KIP-73).
+"""Replication quotas: how many bytes a broker may send or fetch per second for replication (KIP-73).
 
-Pure: the time is an argument, in milliseconds on the monotonic clock. The rate is measured over the last few windows
-of time. Only replicas that the topic's configuration lists are held back, and only while they lag: what keeps a
-replica in sync is counted, too, but never withheld, or a throttle would cost in-sync replicas.
+Pure: the time is an argument, in milliseconds on the monotonic clock. The rate is measured over the last few windows.
+Only replicas listed in the topic's configuration are throttled, and only while they lag: traffic of in-sync replicas is
+measured, too, but never throttled, or a quota would shrink in-sync sets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UNLIMITED = 2**63 - 1
 
 
 class RateMeter:
-    """Bytes in a second, over the last `windows_count` windows, the present one included."""
+    """Bytes per second over the last `windows_count` windows, the current one included."""
 
     __slots__ = ("_bytes", "_window_ms", "_windows", "_windows_count")
 
@@ -24,11 +24,11 @@ class RateMeter:
         self._windows_count = windows_count
         self._window_ms = window_ms
         self._windows: deque[tuple[int, int]] = deque()
-        """When each began, and its bytes."""
+        """The start of each window, and its bytes."""
         self._bytes = 0
 
     def record(self, size: int, now_ms: int) -> None:
-        """So many bytes were moved now."""
+        """`size` bytes were transferred now."""
         self._expire(now_ms)
         windows = self._windows
         if windows and now_ms - windows[-1][0] < self._window_ms:
@@ -39,12 +39,12 @@ class RateMeter:
         self._bytes += size
 
     def bytes_per_second(self, now_ms: int) -> float:
-        """The rate; what came within less than one window counts as if it had taken a whole one."""
+        """The rate; a span shorter than one window is measured as a whole one."""
         self._expire(now_ms)
         return self._bytes * 1000 / self._span_ms(now_ms)
 
     def wait_ms(self, bound: float, now_ms: int) -> int:
-        """When to look again, if the rate is above `bound` now: in one window at the latest. 0 when it is not."""
+        """How long to wait before checking again if the rate is above `bound`: one window at most. 0 if it is not."""
         self._expire(now_ms)
         span_ms = self._span_ms(now_ms)
         if self._bytes * 1000 <= bound * span_ms:
@@ -63,7 +63,7 @@ class RateMeter:
 
 
 class ReplicaQuota:
-    """The throttle of one direction: what this broker's leaders send, or what its followers fetch."""
+    """The quota of one direction: what this broker's leaders send, or what its followers fetch."""
 
     __slots__ = ("_bytes_per_second_max", "_is_listed", "_meter")
 
@@ -75,27 +75,27 @@ class ReplicaQuota:
         windows_count: int = 11,
         window_ms: int = 1000,
     ) -> None:
-        """`is_listed`: whether a partition's replica here is named in its topic's list of throttled ones."""
+        """`is_listed`: whether a partition's replica here is in its topic's list of throttled replicas."""
         self._is_listed = is_listed
         self._bytes_per_second_max = bytes_per_second_max
         self._meter = RateMeter(windows_count, window_ms)
 
     def limit(self, bytes_per_second_max: int) -> None:
-        """From now on, so much is allowed."""
+        """Change the quota."""
         self._bytes_per_second_max = bytes_per_second_max
 
-    def holds_back(self, name: TopicPartition, now_ms: int) -> bool:
-        """Whether a lagging replica of this partition must get nothing now."""
+    def is_throttled(self, name: TopicPartition, now_ms: int) -> bool:
+        """Whether a lagging replica of this partition must get no bytes now."""
         return self.wait_ms(name, now_ms) > 0
 
     def wait_ms(self, name: TopicPartition, now_ms: int) -> int:
-        """How long a lagging replica of this partition must get nothing; 0 when it may."""
+        """How long a lagging replica of this partition must get no bytes; 0 if it is not throttled."""
         bound = self._bytes_per_second_max
         if bound >= UNLIMITED or not self._is_listed(name):
             return 0
         return self._meter.wait_ms(bound, now_ms)
 
-    def moved(self, name: TopicPartition, size: int, now_ms: int) -> None:
-        """Bytes of this partition went to or came from another broker."""
+    def record(self, name: TopicPartition, size: int, now_ms: int) -> None:
+        """Bytes of this partition were sent to or fetched from another broker."""
         if self._bytes_per_second_max < UNLIMITED and self._is_listed(name):
             self._meter.record(size, now_ms)

@@ -1,7 +1,7 @@
-"""The partitions this broker holds, and how the controller's commands change them.
+"""The partitions with a replica on this broker, and how the controller's commands change them.
 
-Handlers find partitions here by name or by topic id; a partition that is not here is told apart from one that does
-not exist, because clients do different things about the two.
+Handlers look partitions up here, by name or by topic id. A partition of another broker and one that does not exist are
+different errors, since clients react differently.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from sordini.replication.cluster_model import EPOCH_DURING_DELETION, PartitionIn
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from sordini.replication.partition_deps import NO_PEERS, PartitionSettings, Peers
+from sordini.replication.ports import Log as EventLog
+from sordini.replication.state_change_log import RoleLog
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager
 
-NOBODY = BrokerId(-1)
+NO_LEADER = BrokerId(-1)
 """The leader of a partition that has none."""
 
 Exists = Callable[[str, int], bool]
@@ -30,66 +32,68 @@ class LeadershipListener(Protocol):
     """A component that follows the leadership of partitions, such as a coordinator."""
 
     def became_leader(self, partition: Partition) -> None:
-        """The broker leads the partition; also called for a new leader epoch of a partition that it led before."""
+        """Leadership of the partition began; also called for a new leader epoch of a partition that it led before."""
 
     def resigned(self, partition: Partition) -> None:
-        """The broker no longer leads the partition; also called for a partition that it did not lead."""
+        """Leadership of the partition ended; also called for a partition that this broker did not lead."""
 
 
-class Fetching(Protocol):
-    """Who fetches what this broker follows."""
+class FetcherManager(Protocol):
+    """Fetches the partitions that this broker follows."""
 
-    def follow(self, partition: Partition) -> None:
-        """Fetch this partition from its leader (`partition.follower` says who), from now on."""
+    def add_partition(self, partition: Partition) -> None:
+        """Fetch this partition from its leader (`partition.follower`)."""
 
-    def unfollow(self, partition: Partition) -> None:
-        """Fetch it no longer; harmless for one that is not fetched."""
+    def remove_partition(self, partition: Partition) -> None:
+        """Stop fetching this partition, if it is fetched."""
 
 
-class NoFetching:
-    """For a broker that has no peers: there is nobody to fetch from."""
+class NoFetchers:
+    """For a broker without peers."""
 
-    def follow(self, partition: Partition) -> None:
-        """Nothing comes of it."""
+    def add_partition(self, partition: Partition) -> None:
+        """Does nothing."""
 
-    def unfollow(self, partition: Partition) -> None:
-        """There was nothing."""
+    def remove_partition(self, partition: Partition) -> None:
+        """Does nothing."""
 
 
 class ReplicaSetDeps(NamedTuple):
-    """What the set asks for beyond this broker's logs."""
+    """What a `ReplicaSet` needs beside the logs."""
 
     settings_of: Callable[[str], PartitionSettings]
     exists: Exists
-    """Whether the cluster has a partition, wherever it is."""
+    """Whether the cluster has a partition, on any broker."""
     name_of: NameOf
     now_ms: Callable[[], int]
     monotonic_ms: Callable[[], int]
-    fetching: Fetching = NoFetching()
+    log: EventLog
+    fetchers: FetcherManager = NoFetchers()
     peers: Peers = NO_PEERS
     truncates_before_fetch: bool = False
-    """Followers truncate by OffsetForLeaderEpoch: the protocol between brokers is older than Fetch version 12."""
+    """By OffsetForLeaderEpoch: inter.broker.protocol.version is older than Fetch version 12."""
 
 
 class ReplicaSet:
-    """Every partition with a copy on this broker."""
+    """All partitions with a replica on this broker."""
 
-    def __init__(self, broker_id: BrokerId, logs: LogManager, surroundings: ReplicaSetDeps) -> None:
+    def __init__(self, broker_id: BrokerId, logs: LogManager, deps: ReplicaSetDeps) -> None:
         self._broker_id = broker_id
         self._logs = logs
-        self._surroundings = surroundings
+        self._deps = deps
+        self._role_log = RoleLog(deps.log)
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[TopicId, int], Partition] = {}
         self._offline: set[tuple[str, int]] = set()
-        """Partitions of this broker whose log directory failed, or was missing at the start."""
-        self._is_leaving = False
+        """Partitions whose log directory failed, or was missing at the start."""
+        self._is_stopping = False
         self.leadership_listeners: list[LeadershipListener] = []
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """The partition, if it is held here."""
+        """The partition, if this broker has a replica."""
         return self._partitions.get((topic, index))
 
     def partition(self, topic: str, index: int) -> Partition:
@@ -100,11 +104,11 @@ class ReplicaSet:
         """
         partition = self._partitions.get((topic, index))
         if partition is None or partition.leader is None:
-            if partition is not None and self._surroundings.exists(topic, index):
+            if partition is not None and self._deps.exists(topic, index):
                 return partition
             if (topic, index) in self._offline:
                 raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} is in a log directory that failed")
-            if self._surroundings.exists(topic, index):
+            if self._deps.exists(topic, index):
                 raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on this broker")
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}")
         return partition
@@ -114,7 +118,7 @@ class ReplicaSet:
         partition = self._by_id.get((topic_id, index))
         if partition is not None and partition.leader is not None:
             return partition
-        topic = self._surroundings.name_of(topic_id)
+        topic = self._deps.name_of(topic_id)
         if topic is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
         return self.partition(topic, index)
@@ -123,12 +127,12 @@ class ReplicaSet:
         """Whether this broker has a log of that partition, in use or not."""
         return self._logs.get(name) is not None
 
-    async def make_room(self, names: Iterable[TopicPartition]) -> None:
-        """Before `become` makes logs: see to it that nothing on the disk is left of deleted ones of the same names."""
+    async def finish_deletions(self, names: Iterable[TopicPartition]) -> None:
+        """Before logs are created: remove what is left on the disk of deleted logs of the same names."""
         await self._logs.forget_deleted([name for name in names if self._logs.get(name) is None])
 
-    def become(self, info: PartitionInfo) -> None:
-        """Lead or follow a partition as a LeaderAndIsr says, making its log where there is none.
+    def become_leader_or_follower(self, info: PartitionInfo) -> None:
+        """Begin the term of a LeaderAndIsr, and create the log if there is none. `log_role_changes` is due after that.
 
         Raises StorageError, and BrokerError: UNKNOWN_TOPIC_OR_PARTITION for one that is not assigned to this broker,
         STALE_CONTROLLER_EPOCH for an epoch that is not newer, FENCED_LEADER_EPOCH for one that is older than the term
@@ -138,7 +142,7 @@ class ReplicaSet:
         """
         name, state = info.topic_partition, info.state
         if self._broker_id not in info.replicas:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker holds no copy of {name}")
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker is not assigned a replica of {name}")
         if state.leader == self._broker_id and state.leader not in state.isr:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"a leader of {name} that is not in its in-sync set")
         partition = self._partitions.get(name)
@@ -146,50 +150,52 @@ class ReplicaSet:
             if state.leader_epoch == partition.leader_epoch and self._is_given_id(partition, info.topic_id):
                 return
             if partition.leader is not None and state.leader_epoch < partition.leader_epoch:
-                raise _set_back(name, state.leader_epoch, partition.leader_epoch)
+                raise _restored_epoch_error(name, state.leader_epoch, partition.leader_epoch)
             if partition.follower is None:
                 _check_epoch(partition.log, state.leader_epoch)
-            # A follower says nothing of its log: the leader that it follows has all that was committed, and says so.
+            # A follower's log is not compared: its leader has all that was committed.
             raise BrokerError(ErrorCode.STALE_CONTROLLER_EPOCH, f"{name} is past leader epoch {state.leader_epoch}")
         if partition is None:
             partition = self._open(name, info.topic_id, state.leader_epoch, is_new=info.is_new)
         else:
             self._check_id(partition.log, info.topic_id)
-            self._identify(partition)
+            self._index_by_id(partition)
         term = Term(state.leader_epoch, state.isr, info.replicas, info.partition_epoch)
         if state.leader == self._broker_id:
             self._lead(partition, term)
         else:
-            self._follow(partition, NOBODY if state.leader is None else state.leader, term)
+            self._follow(partition, NO_LEADER if state.leader is None else state.leader, term)
 
     def _lead(self, partition: Partition, term: Term) -> None:
-        self._surroundings.fetching.unfollow(partition)
-        partition.lead(self._broker_id, term, self._surroundings.monotonic_ms())
+        self._deps.fetchers.remove_partition(partition)
+        partition.become_leader(self._broker_id, term, self._deps.monotonic_ms())
+        self._role_log.became_leader(partition.name, term.leader_epoch, term.isr)
         for listener in self.leadership_listeners:
             listener.became_leader(partition)
 
     def _follow(self, partition: Partition, leader_id: BrokerId, term: Term) -> None:
         if partition.follower is not None:
-            self._surroundings.fetching.unfollow(partition)
+            self._deps.fetchers.remove_partition(partition)
         else:
             self._resign(partition)
-        partition.follow(leader_id, term, truncates_before_fetch=self._surroundings.truncates_before_fetch)
-        is_out = self._is_leaving and self._broker_id not in term.isr
-        if leader_id != NOBODY and not is_out:
-            self._surroundings.fetching.follow(partition)
+        partition.become_follower(leader_id, term, truncates_before_fetch=self._deps.truncates_before_fetch)
+        self._role_log.became_follower(partition.name, term.leader_epoch, leader_id)
+        would_join_isr = self._is_stopping and self._broker_id not in term.isr
+        if leader_id != NO_LEADER and not would_join_isr:
+            self._deps.fetchers.add_partition(partition)
 
     def _open(self, name: TopicPartition, topic_id: TopicId, leader_epoch: LeaderEpoch, *, is_new: bool) -> Partition:
-        settings = self._surroundings.settings_of(name.topic)
+        settings = self._deps.settings_of(name.topic)
         log = self._logs.get(name)
         if log is None:
             offline = self._logs.offline_directories
             if offline and not is_new:
-                # Its records are probably there: an empty log beside them would lose them and divide the partition.
+                # Its records are probably there: an empty log elsewhere would lose them.
                 self._offline.add(name)
                 raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} may be in {', '.join(offline)}")
             log = self._logs.create(name, topic_id, settings.log)
         elif log.log_dir.failure is not None:
-            # The controller asks what is left: this is how it hears which replicas are lost (KIP-112).
+            # By this error the controller learns which replicas are offline (KIP-112).
             self._offline.add(name)
             raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is in {log.log_dir.path}, which failed")
         else:
@@ -197,12 +203,12 @@ class ReplicaSet:
             _check_epoch(log, leader_epoch)
             log.config = settings.log
         self._offline.discard(name)
-        partition = self._partitions[name] = Partition(name, topic_id, log, settings, self._surroundings.peers)
-        self._identify(partition)
+        partition = self._partitions[name] = Partition(name, topic_id, log, settings, self._deps.peers)
+        self._index_by_id(partition)
         return partition
 
     def _check_id(self, log: Log, topic_id: TopicId) -> None:
-        """A log belongs to one topic for ever; where it has no id yet it takes this one."""
+        """A log belongs to one topic; if it has no id yet, it gets this one."""
         if topic_id in (NO_TOPIC_ID, log.topic_id):
             return
         if log.topic_id != NO_TOPIC_ID:
@@ -212,15 +218,15 @@ class ReplicaSet:
         log.set_topic_id(topic_id)
 
     def _is_given_id(self, partition: Partition, topic_id: TopicId) -> bool:
-        """Whether a topic that had no id has one now; a controller of a newer protocol gives it (KIP-516)."""
+        """Whether a topic that had no id was given one, by a controller of a newer protocol (KIP-516)."""
         if partition.log.topic_id != NO_TOPIC_ID or topic_id == NO_TOPIC_ID:
             return False
         self._check_id(partition.log, topic_id)
-        self._identify(partition)
+        self._index_by_id(partition)
         return True
 
-    def _identify(self, partition: Partition) -> None:
-        """Let a partition be found by its topic's id, if there is one: topics of old protocols share the lack of it."""
+    def _index_by_id(self, partition: Partition) -> None:
+        """Index a partition by its topic's id; topics of old protocols have none."""
         topic_id = partition.topic_id = partition.log.topic_id
         if topic_id != NO_TOPIC_ID:
             self._by_id[topic_id, partition.name.partition] = partition
@@ -232,16 +238,16 @@ class ReplicaSet:
             self._resign(partition)
 
     def _resign(self, partition: Partition) -> None:
-        self._surroundings.fetching.unfollow(partition)
+        self._deps.fetchers.remove_partition(partition)
         partition.resign()
         for listener in self.leadership_listeners:
             listener.resigned(partition)
 
-    def superseded(self, info: PartitionInfo) -> None:
-        """Lead a partition no longer, where an UpdateMetadata names another leader of a newer leader epoch.
+    def resign_if_superseded(self, info: PartitionInfo) -> None:
+        """Resign where an UpdateMetadata names another leader in a newer leader epoch.
 
-        A LeaderAndIsr says the same, but none comes for a partition that was moved to other brokers while the
-        cluster took this one for dead. The epoch of the term that is over stays known, and whatever comes begins.
+        Usually a LeaderAndIsr does that, but none is sent for a partition that was reassigned to other brokers while
+        this one was not registered. The old leader epoch is kept, so any newer term can begin.
         """
         partition, state = self._partitions.get(info.topic_partition), info.state
         if partition is None or partition.leader is None or state.leader_epoch <= partition.leader_epoch:
@@ -249,8 +255,8 @@ class ReplicaSet:
         if state.leader not in (None, self._broker_id):
             self._resign(partition)
 
-    def stop(self, name: TopicPartition, *, leader_epoch: int = EPOCH_DURING_DELETION, delete: bool) -> None:
-        """Stop serving and fetching a partition, and delete its log when asked; one that is not here is fine.
+    def stop_replica(self, name: TopicPartition, *, leader_epoch: int = EPOCH_DURING_DELETION, delete: bool) -> None:
+        """Stop serving and fetching a partition, if it is here, and with `delete` delete its log.
 
         Raises BrokerError FENCED_LEADER_EPOCH for an epoch that is over (-1 and -2 are not compared: KIP-570).
         """
@@ -258,59 +264,63 @@ class ReplicaSet:
         if partition is not None and 0 <= leader_epoch < partition.leader_epoch:
             raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"{name} is in epoch {partition.leader_epoch}")
         if partition is not None and not delete:
-            self._resign(partition)  # The epoch stays known: a LeaderAndIsr that comes late is still too old.
+            self._resign(partition)  # The epoch is kept: a late LeaderAndIsr is still too old.
             return
         self._forget(name)
         self._offline.discard(name)
         if delete and self._logs.get(name) is not None:
-            self._logs.delete(name, self._surroundings.now_ms())
+            self._logs.delete(name, self._deps.now_ms())
 
-    # Of all partitions.
+    # All partitions.
 
-    def check_isr(self) -> None:
-        """Ask to go on without followers that have fallen behind, and wait no longer for those that have gone.
+    def log_role_changes(self) -> None:
+        """Log which partitions became leader or follower; due at the end of each LeaderAndIsr."""
+        self._role_log.write()
 
-        To be called every half of the lag allowed, and when brokers are registered no longer.
+    def maybe_shrink_isr(self) -> None:
+        """Propose to remove lagging followers from in-sync sets.
+
+        Due every half of `replica.lag.time.max.ms`, and when brokers have failed.
         """
-        now_ms = self._surroundings.monotonic_ms()
+        now_ms = self._deps.monotonic_ms()
         for partition in list(self._partitions.values()):
             partition.maybe_shrink_isr(now_ms)
 
-    def reconsider(self) -> None:
-        """Brokers have come or gone, or the controller is another one: refused followers may be proposed again."""
+    def clear_isr_refusals(self) -> None:
+        """Brokers registered or failed, or the controller changed: refused followers may be proposed again."""
         for partition in self._partitions.values():
             if partition.leader is not None:
-                partition.leader.reconsider()
+                partition.leader.clear_refusals()
 
-    def leave(self) -> None:
-        """Before an orderly stop: begin to fetch nothing more where this broker is not in sync, as what it handed over.
+    def stop_joining_isr(self) -> None:
+        """Before a controlled shutdown: do not start to fetch partitions where this broker is not in sync.
 
-        A leader asks the controller to add each follower that fetches and has caught up. A controller of Apache Kafka
-        2.7 grants that. One of 3.9 refuses it, below AlterPartition v2 with a code that leaders of 2.7 do not survive.
+        A leader proposes each follower that has caught up. A controller of Apache Kafka 2.7 grants that; one of 3.9
+        refuses it, below AlterPartition v2 with an error code after which leaders of 2.7 change the set no more.
         """
-        self._is_leaving = True
+        self._is_stopping = True
 
     def reconfigure(self, topic: str | None = None) -> None:
-        """A topic's configuration changed, or (None) what all topics inherit: partitions here take the new values."""
+        """Apply the new configuration of a topic, or (None) of all topics, when a default changed."""
         settings: dict[str, PartitionSettings] = {}
         for partition in self._partitions.values():
             name = partition.name.topic
             if topic in (None, name):
                 if name not in settings:
-                    settings[name] = self._surroundings.settings_of(name)
+                    settings[name] = self._deps.settings_of(name)
                 partition.settings = settings[name]
                 partition.log.config = settings[name].log
                 partition.flushed()
 
     def directory_failed(self, failure: StorageError) -> None:
-        """A log directory is offline: what is in it stops being served; the rest goes on."""
+        """A log directory failed: its partitions are no longer served."""
         for name, partition in list(self._partitions.items()):
             if partition.log.log_dir.path == failure.directory:
-                self._offline.add(name)  # First: whoever waits is woken to ask again.
+                self._offline.add(name)  # First: the operations that complete now read again.
                 self._forget(name)
 
     def resign_all(self) -> None:
-        """Stop leading, so that whoever waits gets an answer before the connections close."""
+        """Resign everywhere, so that delayed operations complete before the connections close."""
         for partition in self._partitions.values():
             self._resign(partition)
 
@@ -318,13 +328,13 @@ class ReplicaSet:
 def _check_epoch(log: Log, leader_epoch: LeaderEpoch) -> None:
     """Raise FENCED_LEADER_EPOCH for an epoch that is older than the last one of the log.
 
-    A topic without an id may be another one of the same name, whose epochs begin anew.
+    A topic without an id may be a new one of the same name, whose epochs start at 0.
     """
     if log.topic_id != NO_TOPIC_ID and leader_epoch < log.epochs.latest:
-        raise _set_back(log.topic_partition, leader_epoch, log.epochs.latest)
+        raise _restored_epoch_error(log.topic_partition, leader_epoch, log.epochs.latest)
 
 
-def _set_back(name: TopicPartition, leader_epoch: int, known: int) -> BrokerError:
+def _restored_epoch_error(name: TopicPartition, leader_epoch: int, known: int) -> BrokerError:
     return BrokerError(
         ErrorCode.FENCED_LEADER_EPOCH,
         f"{name} is in leader epoch {known} here, and {leader_epoch} in the coordination store: its data is older",

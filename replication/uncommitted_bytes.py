@@ -1,8 +1,8 @@
-"""How much more there is to read of a partition since whoever waits was told last.
+"""How many bytes of a partition became readable since consumers in its purgatory were last notified.
 
-Pure. Bytes count for consumers when the high watermark has passed them, on a leader as on a follower that serves
-consumers (KIP-392); until then they are held. What is held goes when the watermark comes, when the log is cut and when
-a term ends, so it is no longer than what is not committed.
+Pure. Bytes are readable once the high watermark has passed them, on a leader as on a follower that serves consumers
+(KIP-392). Until then they are uncommitted. They leave this list when the watermark passes them, when the log is
+truncated and when the term ends, so it never grows beyond what is uncommitted.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from collections import deque
 
 
 class UncommittedBytes:
-    """The bytes that came, and of them those that may be read."""
+    """Appended bytes above the high watermark, and how many have become readable."""
 
-    __slots__ = ("held", "readable_bytes")
+    __slots__ = ("appends", "readable_bytes")
 
     def __init__(self) -> None:
-        self.held: deque[tuple[int, int]] = deque()
-        """(end offset, bytes) of what was appended past the high watermark."""
+        self.appends: deque[tuple[int, int]] = deque()
+        """(end offset, bytes) of each append above the high watermark."""
         self.readable_bytes = 0
 
-    def hold(self, end_offset: int, size: int) -> None:
-        """Bytes came that end at this offset; whether they may be read is not known yet."""
-        self.held.append((end_offset, size))
+    def add(self, end_offset: int, size: int) -> None:
+        """Bytes were appended that end at this offset."""
+        self.appends.append((end_offset, size))
 
-    def reached(self, high_watermark: int) -> None:
-        """What ends at or below the watermark may be read."""
-        held = self.held
-        while held and held[0][0] <= high_watermark:
-            self.readable_bytes += held.popleft()[1]
+    def commit(self, high_watermark: int) -> None:
+        """Appends that end at or below the high watermark become readable."""
+        appends = self.appends
+        while appends and appends[0][0] <= high_watermark:
+            self.readable_bytes += appends.popleft()[1]
 
-    def cut(self, log_end_offset: int) -> None:
-        """The log ends here now, and nothing that came may be left beyond."""
-        held = self.held
-        while held and held[-1][0] > log_end_offset:
-            held.pop()
+    def truncate(self, log_end_offset: int) -> None:
+        """Drop appends that end beyond the new log end."""
+        appends = self.appends
+        while appends and appends[-1][0] > log_end_offset:
+            appends.pop()
 
     def clear(self) -> None:
-        """Nothing of what came will ever count."""
-        self.held.clear()
+        """Drop all appends: the term is over."""
+        self.appends.clear()
 
-    def taken(self) -> int:
-        """What may be read since the last time that this was asked."""
+    def take_readable(self) -> int:
+        """How many bytes became readable since the last call."""
         size, self.readable_bytes = self.readable_bytes, 0
         return size

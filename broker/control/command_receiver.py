@@ -116,6 +116,7 @@ class CommandReceiver:
             code = self._become_one(info)
             if code:
                 errors[info.topic_partition] = code
+        self._replicas.log_role_changes()
         return self._refusal(command) or Answer(partitions=errors)
 
     async def _sliced(self, command: LeaderAndIsr | StopReplica) -> AsyncIterator[Any]:

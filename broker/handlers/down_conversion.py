@@ -1,10 +1,10 @@
-"""Fetch v0 to v3: records are rewritten in the message formats 0 and 1, the only ones that such readers know.
+"""Fetch v0 to v3: records are down-converted to message format 0 or 1, the only ones that such clients know.
 
-A little is rewritten at once, within a `WorkBudget`; what takes longer is a job for a child process. An answer holds at
-most `sordini.fetch.converted.bytes.max`, save for a first message or wrapper that is larger; and below version 3 no
-more than the reader asked for. From version 3 on a batch that was read is rewritten whole, as by Apache Kafka. It is
-memory until it has been sent, as nothing else of a fetch is: so a connection that does not read has the next one made
-only after most of the last has left (`ConnectionLimits.queued_bytes_max`).
+Few records are converted at once, within a `WorkBudget`; more become a job of a child process. A response has at most
+`sordini.fetch.converted.bytes.max`, except for a larger first message or wrapper, and below version 3 no more than was
+requested. From version 3 on a batch is converted as a whole, as by Apache Kafka. The result is kept in memory until it
+is sent: a connection that does not read gets the next one only after most of the last has left
+(`ConnectionLimits.queued_bytes_max`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIRST_OF_FORMAT_2 = 4
 
 
 class Unconverted(NamedTuple):
-    """A partition's records as they lie in the log, and the row of the answer that they go to."""
+    """A partition's records in the format of the log, and their row of the response."""
 
     row: PartitionData
     piece: FileSlice
@@ -39,7 +39,7 @@ class Unconverted(NamedTuple):
 
 
 class DownConversions:
-    """Rewrites what fetches of old versions have read."""
+    """Converts what fetches of old versions have read."""
 
     def __init__(
         self, jobs: JobQueue, later: Callable[[Call, Awaitable[Any]], DelayedResponse], *, bytes_max: int
@@ -49,7 +49,7 @@ class DownConversions:
         self.bytes_max = bytes_max
 
     def at_once(self, call: Call, found: list[Unconverted]) -> int:
-        """Rewrite what was found, from its beginning on; the size of the result. What is done leaves `found`.
+        """Convert what was found, from the start; the size of the result. What is done is removed from `found`.
 
         Raises BudgetExceeded when that takes too long.
         """
@@ -67,13 +67,13 @@ class DownConversions:
         return made
 
     def later(self, call: Call, found: list[Unconverted], respond: Callable[[], FetchResponse]) -> DelayedResponse:
-        """Rewrite the rest in a child process, and answer."""
+        """Convert the rest in a child process, and respond."""
         pending = self._later(call, self._convert(call, found, respond))
         pending.on_abandon = lambda: _release(found)
         return pending
 
     def _bounded(self, call: Call, one: Unconverted, made: int) -> Unconverted:
-        """What was found for a partition, with the bound on what is made of it after `made` bytes of others."""
+        """One partition, with the bound that `made` bytes of others leave for it."""
         if call.version < FIRST_WITH_WHOLE_BATCHES:
             return one
         return one._replace(bytes_max=max(self.bytes_max - made, 0))
@@ -103,7 +103,7 @@ class DownConversions:
 
 
 def check_allowed(partition: Partition, piece: FileSlice) -> None:
-    """Raises BrokerError, the piece being released, for a topic of which nothing is rewritten."""
+    """Raises BrokerError, and releases the piece, where the topic does not allow down-conversion."""
     if not partition.settings.down_conversion:
         piece.release()
         raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, "message.downconversion.enable is false for this topic")
@@ -114,14 +114,14 @@ def _magic(call: Call) -> int:
 
 
 def _put(call: Call, row: PartitionData, records: bytes, bytes_max: int) -> int:
-    # Until version 2 a last message may be cut off, and nothing is larger than was asked for.
+    # Until version 2 the last message may be partial, and nothing is larger than requested.
     row.records = records[:bytes_max] if call.version < FIRST_WITH_WHOLE_BATCHES else records
     return len(records)
 
 
 def _refuse(row: PartitionData, error: BrokerError) -> None:
     if error.code == RETRY:
-        row.records = b""  # Nothing yet: every reader asks again.
+        row.records = b""  # No records yet: every client fetches again.
         return
     made = refused(row.partition_index, error.code)
     row.error_code, row.high_watermark, row.records = made.error_code, made.high_watermark, made.records

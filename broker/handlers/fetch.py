@@ -1,9 +1,9 @@
-"""Fetch: record batches from logs to readers, by reference.
+"""Fetch: record batches from logs to consumers and followers, without copying them.
 
-What is read leaves as slices of segment files that the network sends without looking at them. A fetch that finds
-less than it asked for waits in the partitions it watches and reads anew when they have grown or its time is up.
-Followers' fetches go the same way, with the differences that `replica_fetch.py` makes. Consumers that say where they
-stand may be sent to a copy close by (KIP-392), and every copy here serves consumers up to its high watermark.
+What is read are slices of segment files, which the network sends as they are. A fetch that finds less than min.bytes
+waits in the purgatories of its partitions, and reads again when enough bytes have arrived or its time is up.
+Fetches of followers differ as `replica_fetch.py` says. Consumers that name their rack may be referred to a replica
+there (KIP-392), and every replica here serves consumers up to its high watermark.
 """
 
 from __future__ import annotations
@@ -33,30 +33,23 @@ from sordini.protocol.messages.fetch import (
     FetchResponse,
 )
 from sordini.protocol.records.work_budget import BudgetExceeded
+from sordini.replication.fetching.session import FETCH_SESSION_ERRORS
+from sordini.replication.ports import CallLater
 from sordini.replication.purgatory import DelayedOperation
 from sordini.replication.replica_set import ReplicaSet
 
 
-class Timer(Protocol):
-    """A call that is due later."""
-
-    def cancel(self) -> None: ...
-
-
-CallLater = Callable[[float, Callable[[], None]], Timer]
-
-
 class Readers(NamedTuple):
-    """How readers are served that are not consumers at the leader."""
+    """How fetches are served that are not those of consumers at the leader."""
 
     followers: FollowerFetches | None = None
-    """Without it no fetch is served as a follower's."""
+    """None: fetches of followers are refused."""
     closest: ReplicaSelector | None = None
-    """Without it no consumer is sent from the leader to another copy."""
+    """None: consumers always read from the leader."""
 
 
 class FetchHandler:
-    """Reads for clients: sessions, isolation levels, size limits and long polls."""
+    """Serves fetches: sessions, isolation levels, size limits and long polls."""
 
     def __init__(
         self,
@@ -96,7 +89,7 @@ class FetchHandler:
             reading = Reading(self._replicas, call, plan, preference, bytes_max=bytes_max)
         else:
             if self._followers is None:
-                raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "nobody is served as a follower here")
+                raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "fetches of followers are not served here")
             self._followers.check(call)
             plan = self._sessions.plan(request, call.version, now_ms, privileged=self._followers.privileged)
             reading = self._followers.reading(self._replicas, call, plan, bytes_max=bytes_max, now_ms=now_ms)
@@ -106,35 +99,35 @@ class FetchHandler:
         return self._answered(call, reading)
 
     def _answered(self, call: Call, reading: Reading) -> FetchResponse | DelayedResponse:
-        """What was read, or, when that is less than was asked for, the promise of it."""
+        """The response, or a pending one if less was read than min.bytes."""
         request: FetchRequest = call.body
         if reading.unconverted and not self._converted(call, reading):
             return self._conversions.later(call, reading.unconverted, reading.response)
-        # More than an answer may hold can never come together.
+        # A response never holds more than its limit, so waiting for more would be in vain.
         missing = min(request.min_bytes, reading.bytes_max) - reading.size
         if request.max_wait_ms <= 0 or missing <= 0 or reading.urgent or not reading.has_targets:
             return reading.response()
-        return self._park(call, reading, missing)
+        return self._delay(call, reading, missing)
 
     def _long(self, call: Call, reading: Reading) -> Work[FetchResponse | DelayedResponse]:
-        """The same of many partitions. When a log is cut meanwhile, the connection is reset (`Channel.may_hold`)."""
+        """As above, in slices. If a log is truncated meanwhile, the connection is reset (`Channel.may_hold`)."""
         yield from reading.read_in_steps()
         return self._answered(call, reading)
 
-    def _read_anew(self, call: Call, reading: Reading) -> Work[FetchResponse | DelayedResponse]:
+    def _read_again(self, call: Call, reading: Reading) -> Work[FetchResponse | DelayedResponse]:
         yield from reading.read_in_steps()
         if reading.unconverted and not self._converted(call, reading):
             return self._conversions.later(call, reading.unconverted, reading.response)
         return reading.response()
 
-    def _park(self, call: Call, reading: Reading, missing_bytes: int) -> DelayedResponse:
+    def _delay(self, call: Call, reading: Reading, missing_bytes: int) -> DelayedResponse:
         reading.drop()
         watched = reading.watched()
 
         def finish() -> None:
             timer.cancel()
             if reading.is_long:
-                call.complete_by(pending, self._read_anew(call, reading))
+                call.complete_by(pending, self._read_again(call, reading))
                 return
             try:
                 reading.read()
@@ -148,15 +141,15 @@ class FetchHandler:
 
         def abandon() -> None:
             timer.cancel()
-            waiter.leave()
+            operation.cancel()
 
         pending = DelayedResponse(on_abandon=abandon)
-        waiter = DelayedOperation(missing_bytes, watched, finish)
-        timer = self._call_later(call.body.max_wait_ms / 1000, waiter.wake)
+        operation = DelayedOperation(missing_bytes, watched, finish)
+        timer = self._call_later(call.body.max_wait_ms / 1000, operation.complete)
         return pending
 
     def _converted(self, call: Call, reading: Reading) -> bool:
-        """Rewrite what was read for a reader of an old format, if that can be done at once."""
+        """Down-convert what was read, if that can be done at once."""
         try:
             reading.size = self._conversions.at_once(call, reading.unconverted)
         except BudgetExceeded:
@@ -164,21 +157,21 @@ class FetchHandler:
         return True
 
     def _convert_later(self, call: Call, reading: Reading, pending: DelayedResponse) -> None:
-        """Complete an answer that was parked when its records are rewritten."""
+        """Complete a delayed response when its records are down-converted."""
         converting = self._conversions.later(call, reading.unconverted, reading.response)
         pending.on_abandon = converting.abandon
         converting.attach(lambda: pending.resolve(converting.parts))
 
     @staticmethod
     def error_response(request: FetchRequest, code: ErrorCode) -> FetchResponse:
-        """The whole fetch failed: a code for it (version 7 on) and for each partition asked for."""
+        """The whole fetch failed: a code for it (from version 7 on) and for each partition."""
         return FetchResponse(
             error_code=code,
             responses=[
                 FetchableTopicResponse(
                     topic=topic.topic,
                     topic_id=topic.topic_id,
-                    partitions=[refused(wish.partition, code) for wish in topic.partitions],
+                    partitions=[refused(requested.partition, code) for requested in topic.partitions],
                 )
                 for topic in request.topics
             ]
@@ -187,28 +180,19 @@ class FetchHandler:
         )
 
 
-FETCH_SESSION_ERRORS = frozenset(
-    {
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-    }
-)
-
-
 ReplicaSelector = Callable[[Call], PreferredReplica]
-"""What a fetch that names its reader's rack prefers."""
+"""Gives the preferred replica for a fetch that names a rack."""
 
 
 class FollowerFetches(Protocol):
-    """Who serves the fetches of other brokers."""
+    """Serves the fetches of other brokers."""
 
     @property
     def privileged(self) -> bool:
         """Whether their fetch sessions displace those of consumers."""
 
     def check(self, call: Call) -> None:
-        """Raise BrokerError when whoever calls may not fetch as a follower."""
+        """Raise BrokerError when the caller may not fetch as a follower."""
 
     def reading(self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int, now_ms: int) -> Reading:
         """How such a fetch reads."""

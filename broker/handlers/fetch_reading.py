@@ -1,7 +1,7 @@
-"""One pass over the partitions of a fetch, and the answer made from it.
+"""One pass over the partitions of a fetch, and the response made from it.
 
-A pass over few partitions is made at once, one over more than TARGETS_AT_ONCE in slices. What was read are slices of
-files, pinned until they are sent or dropped.
+Up to TARGETS_AT_ONCE partitions are read at once, more in slices of the loop's time. What is read are slices of files,
+pinned until they are sent or dropped.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from sordini.storage.log import Log
 
 TARGETS_AT_ONCE = 500
 TARGET_STEPS = 3
-"""What it takes to read one partition of more than TARGETS_AT_ONCE."""
+"""The cost of one partition in a pass over more than TARGETS_AT_ONCE."""
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 SERVED_BY_FOLLOWERS = 11
-"""The first version in which consumers may read from followers and say where they stand (KIP-392)."""
-TELLS_THE_LEADER = 16
-"""The first version in which who asked the wrong broker is told which one leads (KIP-951)."""
-ELSEWHERE_CODES = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+"""The first version in which consumers name their rack and may fetch from followers (KIP-392)."""
+NAMES_THE_LEADER = 16
+"""The first version in which the response names the current leader (KIP-951)."""
+LEADER_MOVED_CODES = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 PreferredReplica = Callable[[Leader, int], BrokerId | None]
-"""Whom to read from rather than from this leader, from an offset on; None for the leader itself."""
+"""The preferred read replica at an offset; None for the leader itself."""
 
 
 class Reading:
-    """One pass over the partitions of a fetch, and the answer made from it."""
+    """One pass over the partitions of a fetch, and the response made from it."""
 
     __slots__ = (
         "_answers",
@@ -91,20 +91,20 @@ class Reading:
         self.size = 0
         self.urgent = False
         self.unconverted: list[Unconverted] = []
-        """What was read for versions before 4, and is to be rewritten before the answer."""
+        """What was read for versions below 4, and is down-converted before the response."""
 
     @property
     def has_targets(self) -> bool:
-        """Whether any partition is asked for."""
+        """Whether any partition is requested."""
         return bool(self._plan.targets)
 
     @property
     def is_long(self) -> bool:
-        """Whether it has more partitions than are read in one go."""
+        """Whether it has more partitions than are read at once."""
         return len(self._plan.targets) > TARGETS_AT_ONCE
 
     def read(self) -> None:
-        """Read every partition, in order, until the answer is full."""
+        """Read every partition, in order, until the response is full."""
         self._begin()
         whole_first = self._version >= 3
         for target in self._targets():
@@ -114,7 +114,7 @@ class Reading:
                 self.size += _size(answer.records)
 
     def read_in_steps(self) -> Work[None]:
-        """As `read`, in slices; what was read is given back when it is closed."""
+        """As `read`, in slices; closing it releases what was read."""
         self._begin()
         is_whole = False
         try:
@@ -138,90 +138,92 @@ class Reading:
         return self._plan.targets
 
     def watched(self) -> Sequence[WatchedLog]:
-        """Where to wait for more."""
+        """The logs to watch for more records."""
         return self.partitions
 
     def drop(self) -> None:
-        """Give back what was read: the answer will be read anew."""
+        """Release what was read: the partitions will be read again."""
         release_parts([answer.records for _, answer in self._answers if isinstance(answer.records, FileSlice)])
         self._answers.clear()
         self.unconverted.clear()
 
     def _read_one(self, target: SessionPartition, *, whole_first: bool) -> PartitionData:
-        wish = target.requested
+        requested = target.requested
         partition = None
         try:
             if self._by_id:
-                partition = self._replicas.partition_by_id(target.topic_id, wish.partition)
+                partition = self._replicas.partition_by_id(target.topic_id, requested.partition)
             else:
-                partition = self._replicas.partition(target.topic, wish.partition)
+                partition = self._replicas.partition(target.topic, requested.partition)
             return self._answer(partition, target, whole_first=whole_first)
         except BrokerError as error:
             self.urgent = True
-            # A topic that a session knew by name, and that is gone now, is no unknown id to its reader.
+            # For a topic that the session knew by name and that was deleted, the client knows the id.
             was_known = error.code == ErrorCode.UNKNOWN_TOPIC_ID and target.topic
-            answer = refused(wish.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if was_known else error.code)
-            if partition is not None and error.code in ELSEWHERE_CODES and self._version >= TELLS_THE_LEADER:
+            answer = refused(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if was_known else error.code)
+            if partition is not None and error.code in LEADER_MOVED_CODES and self._version >= NAMES_THE_LEADER:
                 answer.current_leader = leader_of(partition)
             return answer
         except StorageError:
             self.urgent = True
-            return refused(wish.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            return refused(requested.partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _answer(self, partition: Partition, target: SessionPartition, *, whole_first: bool) -> PartitionData:
-        wish = target.requested
-        epoch, serves = max(wish.current_leader_epoch, -1), self._version >= SERVED_BY_FOLLOWERS
+        requested = target.requested
+        epoch, serves = max(requested.current_leader_epoch, -1), self._version >= SERVED_BY_FOLLOWERS
         leader = partition.require_leader_or_follower(epoch) if serves else partition.require_leader(epoch)
         log = partition.log
         self.partitions.append(partition)
-        answer = found(partition, leader, wish.partition)
-        if self._preference is not None and leader is not None and wish.fetch_offset >= log.log_start_offset:
-            preferred = self._preference(leader, wish.fetch_offset)
+        answer = found(partition, leader, requested.partition)
+        if self._preference is not None and leader is not None and requested.fetch_offset >= log.log_start_offset:
+            preferred = self._preference(leader, requested.fetch_offset)
             if preferred is not None:
                 answer.preferred_read_replica = preferred
-                self.urgent = True  # What is asked for may be there already.
+                self.urgent = True  # The preferred replica may have the records already.
                 return answer
-        if wish.last_fetched_epoch >= 0 and self._diverges(log, target, answer):
+        if requested.last_fetched_epoch >= 0 and self._diverges(log, target, answer):
             return answer
-        allowed = self._allowed(wish.partition_max_bytes)
-        piece = partition.read(wish.fetch_offset, allowed, whole_first=whole_first, committed_only=self._committed_only)
+        allowed = self._allowed(requested.partition_max_bytes)
+        piece = partition.read(
+            requested.fetch_offset, allowed, whole_first=whole_first, committed_only=self._committed_only
+        )
         if piece is not None:
             if self._version >= 3 and not whole_first and not begins_whole(piece):
                 piece.release()  # From version 3 on, a batch that does not fit is left for the next fetch.
             elif self._version < FIRST_OF_FORMAT_2:
                 check_allowed(partition, piece)
                 answer.records = piece
-                self.unconverted.append(Unconverted(answer, piece, wish.fetch_offset, allowed))
+                self.unconverted.append(Unconverted(answer, piece, requested.fetch_offset, allowed))
             else:
                 answer.records = piece
         if self._committed_only and answer.records:
             answer.aborted_transactions = [
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in log.aborted_transactions(wish.fetch_offset, answer.last_stable_offset)
+                for aborted in log.aborted_transactions(requested.fetch_offset, answer.last_stable_offset)
             ]
         return answer
 
     def _allowed(self, partition_bytes_max: int) -> int:
-        """What the next partition may add."""
+        """How many bytes the next partition may add."""
         return max(min(partition_bytes_max, self.bytes_max - self.size), 0)
 
     def _diverges(self, log: Log, target: SessionPartition, answer: PartitionData) -> bool:
-        """Tell a reader whose last epoch ended elsewhere in our log where the two part (KIP-595's check)."""
-        wish = target.requested
+        """Whether the reader's log diverges from this one (KIP-595); its row says where."""
+        requested = target.requested
         position = FetchPosition(
-            Offset(wish.fetch_offset), LeaderEpoch(wish.current_leader_epoch), wish.last_fetched_epoch
+            Offset(requested.fetch_offset), LeaderEpoch(requested.current_leader_epoch), requested.last_fetched_epoch
         )
-        return self._parts(find_divergence(position, log.epochs, Offset(log.log_end_offset)), answer)
+        return self._set_divergence(find_divergence(position, log.epochs, Offset(log.log_end_offset)), answer)
 
-    def _parts(self, parted: EpochEnd | None, answer: PartitionData) -> bool:
-        if parted is None:
+    def _set_divergence(self, divergence: EpochEnd | None, answer: PartitionData) -> bool:
+        if divergence is None:
             return False
-        answer.diverging_epoch = EpochEndOffset(epoch=parted.epoch, end_offset=parted.end_offset)
+        answer.diverging_epoch = EpochEndOffset(epoch=divergence.epoch, end_offset=divergence.end_offset)
         self.urgent = True
         return True
 
     def response(self) -> FetchResponse:
-        """The answer to what was read last; a session's incremental one holds only what is news."""
+        """The response to the last pass; in an incremental session only rows with news."""
         session = self._plan.session
         response = FetchResponse(session_id=session.number if session is not None else 0)
         topic: FetchableTopicResponse | None = None
@@ -235,7 +237,7 @@ class Reading:
         return response
 
     def _is_news(self, target: SessionPartition, answer: PartitionData) -> bool:
-        """Whether a session's reader must hear of this partition; remembers what it is told."""
+        """Whether a session's response needs this row; remembers what is sent."""
         session = self._plan.session
         assert session is not None
         has_records = bool(answer.records)

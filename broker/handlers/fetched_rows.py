@@ -1,26 +1,24 @@
-"""Rows of an answer to Fetch, and the bytes in them."""
+"""Rows of the response to Fetch, and the bytes in them."""
 
 from __future__ import annotations
-
-import struct
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.common import LeaderIdAndEpoch
 from sordini.protocol.messages.fetch import PartitionData
+from sordini.protocol.records.batch import LENGTH_PREFIX
+from sordini.protocol.records.peek import SIZE_FIELD_BYTES, SIZE_POSITION, batch_bytes
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
 from sordini.storage.file_slice import FileSlice
 
-NOWHERE_CODES = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-BATCH_PREFIX_BYTES = 12
-BATCH_LENGTH = struct.Struct(">i")
+UNKNOWN_TOPIC_CODES = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 def found(partition: Partition, leader: Leader | None, index: int) -> PartitionData:
-    """The answer for one partition, but for its records; without a leader it is a follower's.
+    """The row of one partition, without records; `leader` is None on a follower.
 
-    A follower's watermark is behind the leader's until it fetches again: what lies between that and its end is there
-    and not told of, and what lies beyond its end is out of range, upon which a consumer asks the leader again.
+    A follower's watermark is behind the leader's until its next fetch: records above it are not served yet. An offset
+    beyond its log end is out of range, and the consumer goes back to the leader.
     """
     log = partition.log
     high_watermark = log.high_watermark if leader is None else leader.high_watermark
@@ -35,7 +33,7 @@ def found(partition: Partition, leader: Leader | None, index: int) -> PartitionD
 
 
 def leader_of(partition: Partition) -> LeaderIdAndEpoch | None:
-    """Who leads a partition of which there is a copy here, as far as its leader has been told to this broker."""
+    """The leader of a partition with a replica here, as far as this broker knows it."""
     if partition.leader is not None:
         return LeaderIdAndEpoch(leader_id=partition.leader.broker_id, leader_epoch=partition.leader_epoch)
     if partition.follower is not None:
@@ -44,19 +42,18 @@ def leader_of(partition: Partition) -> LeaderIdAndEpoch | None:
 
 
 def refused(partition: int, code: ErrorCode) -> PartitionData:
-    """The answer for a partition from which nothing can be read."""
+    """The row of a partition that cannot be read."""
     return PartitionData(
         partition_index=partition,
         error_code=code,
         high_watermark=-1,
-        aborted_transactions=[] if code in NOWHERE_CODES else None,
+        aborted_transactions=[] if code in UNKNOWN_TOPIC_CODES else None,
         records=None if code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE else b"",
     )
 
 
 def begins_whole(piece: FileSlice) -> bool:
-    """Whether the first batch of a slice is all there: its length stands behind its base offset."""
-    if piece.size < BATCH_PREFIX_BYTES:
+    """Whether a slice contains its first batch as a whole."""
+    if piece.size < LENGTH_PREFIX:
         return False
-    (length,) = BATCH_LENGTH.unpack(piece.file.read_at(piece.position + 8, BATCH_LENGTH.size))
-    return bool(BATCH_PREFIX_BYTES + length <= piece.size)
+    return batch_bytes(piece.file.read_at(piece.position + SIZE_POSITION, SIZE_FIELD_BYTES)) <= piece.size

@@ -1,4 +1,4 @@
-"""InitProducerId: numbers under which producers count their batches, so that none is appended twice (KIP-98)."""
+"""InitProducerId: producer ids for idempotent producers (KIP-98)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sordini.protocol.messages.init_producer_id import InitProducerIdRequest, In
 
 
 class ProducerIds(Protocol):
-    """Where fresh producer ids come from."""
+    """Allocates producer ids."""
 
     def at_once(self) -> int | None:
-        """An id that is at hand; None when there is none."""
+        """The next id of the current block; None when the block is used up."""
 
     async def next(self) -> int:
-        """An id that nobody else has or had."""
+        """A new id, unique in the cluster."""
 
 
 class ProducerIdHandler:
-    """Serves idempotent producers; transactional ids have no coordinator here."""
+    """Serves idempotent producers; this broker coordinates no transactions."""
 
     def __init__(
         self, producer_ids: ProducerIds, later: RespondLater, coordinates_transactions: Callable[[], bool]
@@ -40,20 +40,20 @@ class ProducerIdHandler:
     def handle(self, call: Call) -> InitProducerIdResponse | DelayedResponse:
         request: InitProducerIdRequest = call.body
         if (request.producer_id == -1) != (request.producer_epoch == -1):
-            raise BrokerError(ErrorCode.INVALID_REQUEST, "producer id and epoch come together or not at all")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "producer id and producer epoch must be set together")
         if request.transactional_id is not None:
             if not request.transactional_id:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "a transactional id may not be empty")
             if self._coordinates_transactions():
                 raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "another broker coordinates it")
-            # Every client gives up at this code, and repeats the request after COORDINATOR_NOT_AVAILABLE.
+            # Every client gives up at this code, and retries after COORDINATOR_NOT_AVAILABLE.
             raise BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
         producer_id = self._producer_ids.at_once()
         if producer_id is None:
-            return self._later(call, self._give())
+            return self._later(call, self._allocate())
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
-    async def _give(self) -> InitProducerIdResponse:
+    async def _allocate(self) -> InitProducerIdResponse:
         return InitProducerIdResponse(producer_id=await self._producer_ids.next(), producer_epoch=0)
 
     @staticmethod

@@ -1,7 +1,6 @@
-"""What lies in each log directory, how large it is and how much room is left (DescribeLogDirs), and what should lie
-elsewhere (AlterReplicaLogDirs).
+"""DescribeLogDirs (the logs of each directory, their sizes and the free space) and AlterReplicaLogDirs.
 
-Replicas are not moved between directories: a future replica, as Apache Kafka calls the copy under way, is never made.
+Replicas are not moved between directories, so there are no future replicas.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ BYTES_UNKNOWN = -1
 
 
 class LogDirsHandler:
-    """Asks the store."""
+    """Serves both from the log manager."""
 
     def __init__(self, logs: LogManager, log: EventLog) -> None:
         self._logs = logs
@@ -70,8 +69,8 @@ class LogDirsHandler:
         request: AlterReplicaLogDirsRequest = call.body
         online = {_absolute(survey.path): survey.is_online for survey in self._logs.describe_log_dirs()}
         stay: list[TopicPartition] = []
-        response = yield from _altered(request, lambda path, name: self._judged(online, path, name, stay))
-        if stay:  # One line for a request, however many it names.
+        response = yield from _altered(request, lambda path, name: self._code_for(online, path, name, stay))
+        if stay:  # One line for each request.
             self._log.warning(
                 "replicas not moved",
                 partitions=len(stay),
@@ -80,10 +79,10 @@ class LogDirsHandler:
             )
         return response
 
-    def _judged(
+    def _code_for(
         self, online: Mapping[str, bool], path: str, name: TopicPartition, stay: list[TopicPartition]
     ) -> ErrorCode:
-        """What becomes of a partition that is to be in a directory; one that stays in another goes into `stay`."""
+        """The error code for a partition that is to be in a directory; one that is in another is added to `stay`."""
         if path not in online:
             return ErrorCode.LOG_DIR_NOT_FOUND
         if not online[path]:
@@ -148,7 +147,7 @@ def _topics(logs: Iterable[Log]) -> Work[list[DescribeLogDirsTopic]]:
     for log in sorted(logs, key=lambda log: log.topic_partition):
         name, index = log.topic_partition
         topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
-        # A log is never behind the high watermark that it knows, and none is being copied between directories.
+        # Offset lag is 0: there are no future replicas.
         topic.partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=log.size))
         yield 1
     return list(topics.values())

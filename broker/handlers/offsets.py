@@ -1,6 +1,6 @@
-"""ListOffsets and OffsetForLeaderEpoch: where a log begins, ends, and how far an epoch reached.
+"""ListOffsets and OffsetForLeaderEpoch: where a log begins and ends, and where an epoch ended.
 
-Clients are told of what is committed, followers of all that is there; who asks as a follower must be one.
+Clients get committed offsets, followers the log end; a request of a follower must come from a broker.
 """
 
 from __future__ import annotations
@@ -47,32 +47,32 @@ OLDEST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 READ_COMMITTED = 1
 
-ROWS_LOOKED_AT_PER_STEP = 10
-"""Of those that are only counted."""
+ROWS_CHECKED_PER_STEP = 10
+"""Of rows that are only checked for duplicates."""
 
 
 class _Range(NamedTuple):
-    """How far a log counts for who asks."""
+    """How far the client may see the log."""
 
     leader: Leader
     end: Offset
     is_late: bool
-    """The watermark of the leader epoch is not known yet."""
+    """The high watermark is not known yet in this leader epoch (KIP-207)."""
 
 
 class _Slow(NamedTuple):
-    """A look-up that takes long, and where its answer goes."""
+    """A lookup that takes long, and where its row of the response goes."""
 
     topic: str
-    wish: ListOffsetsPartition
+    row: ListOffsetsPartition
     answered: ListOffsetsTopicResponse
     number: int
 
 
 class OffsetsHandler:
-    """Looks offsets up; reads index files and, for a timestamp, one batch.
+    """Looks up offsets; reads index files and, for a timestamp, one batch.
 
-    A look-up by time that takes long goes on in a coroutine: there a child process reads the batches.
+    A lookup by timestamp that takes long continues in a coroutine, where a child process decodes the batches.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class OffsetsHandler:
         jobs: JobQueue,
         check_broker: Callable[[Call], None] | None = None,
     ) -> None:
-        """`check_broker` raises BrokerError for a call that does not come from a broker; without it, none does."""
+        """`check_broker` raises BrokerError for a call that is not a broker's; None: there are no other brokers."""
         self._replicas = replicas
         self._later = later
         self._jobs = jobs
@@ -97,7 +97,7 @@ class OffsetsHandler:
     def _check(self, call: Call) -> None:
         if call.body.replica_id >= 0:
             if self._check_broker is None:
-                raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "nobody is served as a follower here")
+                raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "fetches of followers are not served here")
             self._check_broker(call)
 
     def list_offsets(self, call: Call) -> Work[ListOffsetsResponse | DelayedResponse]:
@@ -106,9 +106,9 @@ class OffsetsHandler:
         seen: set[tuple[str, int]] = set()
         twice: set[tuple[str, int]] = set()
         for topic in request.topics:
-            for wish in topic.partitions:
-                (twice if (topic.name, wish.partition_index) in seen else seen).add((topic.name, wish.partition_index))
-            yield 1 + len(topic.partitions) // ROWS_LOOKED_AT_PER_STEP
+            for row in topic.partitions:
+                (twice if (topic.name, row.partition_index) in seen else seen).add((topic.name, row.partition_index))
+            yield 1 + len(topic.partitions) // ROWS_CHECKED_PER_STEP
         response = ListOffsetsResponse()
         slow: list[_Slow] = []
         budget = WorkBudget()
@@ -116,79 +116,79 @@ class OffsetsHandler:
             answered = ListOffsetsTopicResponse(name=topic.name)
             response.topics.append(answered)
             yield 1
-            for wish in topic.partitions:
+            for row in topic.partitions:
                 yield 1
                 try:
-                    if (topic.name, wish.partition_index) in twice:
-                        raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
-                    answered.partitions.append(self._list_one(call, topic.name, wish, budget))
+                    if (topic.name, row.partition_index) in twice:
+                        raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition is named twice")
+                    answered.partitions.append(self._list_one(call, topic.name, row, budget))
                 except BudgetExceeded:
-                    slow.append(_Slow(topic.name, wish, answered, len(answered.partitions)))
-                    answered.partitions.append(_unlisted(wish.partition_index, ErrorCode.NONE))
+                    slow.append(_Slow(topic.name, row, answered, len(answered.partitions)))
+                    answered.partitions.append(_unlisted(row.partition_index, ErrorCode.NONE))
                 except BrokerError as error:
-                    answered.partitions.append(_unlisted(wish.partition_index, error.code))
+                    answered.partitions.append(_unlisted(row.partition_index, error.code))
                 except StorageError:
-                    answered.partitions.append(_unlisted(wish.partition_index, ErrorCode.KAFKA_STORAGE_ERROR))
+                    answered.partitions.append(_unlisted(row.partition_index, ErrorCode.KAFKA_STORAGE_ERROR))
         return self._later(call, self._list_slowly(call, response, slow)) if slow else response
 
     async def _list_slowly(self, call: Call, response: ListOffsetsResponse, slow: list[_Slow]) -> ListOffsetsResponse:
         allowance = CpuAllowance(0)
-        for topic, wish, answered, number in slow:
+        for topic, row, answered, number in slow:
             try:
-                answered.partitions[number] = await self._search_one(call, topic, wish, allowance)
+                answered.partitions[number] = await self._search_one(call, topic, row, allowance)
             except BrokerError as error:
                 code = _not_available(call.version).code if error.code == RETRY else error.code
-                answered.partitions[number] = _unlisted(wish.partition_index, code)
+                answered.partitions[number] = _unlisted(row.partition_index, code)
             except StorageError:
-                answered.partitions[number] = _unlisted(wish.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
+                answered.partitions[number] = _unlisted(row.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
         return response
 
     def _list_one(
-        self, call: Call, topic: str, wish: ListOffsetsPartition, budget: WorkBudget
+        self, call: Call, topic: str, row: ListOffsetsPartition, budget: WorkBudget
     ) -> ListOffsetsPartitionResponse:
-        if wish.timestamp < 0 and not _is_served(wish.timestamp, call.version):
-            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {wish.timestamp} has no meaning here")
-        partition = self._replicas.partition(topic, wish.partition_index)
-        range_ = self._range(call, partition, wish)
-        if range_.is_late and wish.timestamp == LATEST:
+        if row.timestamp < 0 and not _is_served(row.timestamp, call.version):
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {row.timestamp} is not supported")
+        partition = self._replicas.partition(topic, row.partition_index)
+        range_ = self._range(call, partition, row)
+        if range_.is_late and row.timestamp == LATEST:
             raise _not_available(call.version)
         if call.version == 0:
-            answer = ListOffsetsPartitionResponse(partition_index=wish.partition_index)
-            answer.old_style_offsets = _old_style(partition.log, wish.timestamp, range_.end, wish.max_num_offsets)
+            answer = ListOffsetsPartitionResponse(partition_index=row.partition_index)
+            answer.old_style_offsets = _old_style(partition.log, row.timestamp, range_.end, row.max_num_offsets)
             return answer
-        if partition.settings.rules.magic == 0 and wish.timestamp not in (LATEST, EARLIEST):
-            raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message format 0 has no times")
-        found = _look_up(partition.log, wish.timestamp, range_.end, range_.leader.leader_epoch, budget)
-        return _listed(call, wish, range_, found)
+        if partition.settings.rules.magic == 0 and row.timestamp not in (LATEST, EARLIEST):
+            raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message format 0 has no timestamps")
+        found = _lookup(partition.log, row.timestamp, range_.end, range_.leader.leader_epoch, budget)
+        return _listed(call, row, range_, found)
 
-    def _range(self, call: Call, partition: Partition, wish: ListOffsetsPartition) -> _Range:
-        """How far the log counts for who asks; raises BrokerError where this broker does not lead."""
-        leader = partition.require_leader(wish.current_leader_epoch)
+    def _range(self, call: Call, partition: Partition, row: ListOffsetsPartition) -> _Range:
+        """How far the client may see the log; raises BrokerError where this broker does not lead."""
+        leader = partition.require_leader(row.current_leader_epoch)
         if call.body.replica_id >= 0:
             return _Range(leader, Offset(partition.log.log_end_offset), is_late=False)
         end = partition.readable_end(committed_only=call.body.isolation_level == READ_COMMITTED)
-        # A leader that has just been elected may not know yet how far its followers are. What it would tell now
-        # could lie before what another leader has told already (KIP-207).
+        # A new leader does not know its followers' log ends yet: its watermark may be below the one that the leader
+        # before it returned (KIP-207).
         return _Range(leader, end, is_late=leader.high_watermark < leader.epoch_start_offset)
 
     async def _search_one(
-        self, call: Call, topic: str, wish: ListOffsetsPartition, allowance: CpuAllowance
+        self, call: Call, topic: str, row: ListOffsetsPartition, allowance: CpuAllowance
     ) -> ListOffsetsPartitionResponse:
-        """As `_list_one`, for a look-up by time that takes long."""
-        partition = self._replicas.partition(topic, wish.partition_index)
-        range_ = self._range(call, partition, wish)
+        """As `_list_one`, for a lookup by timestamp that takes long."""
+        partition = self._replicas.partition(topic, row.partition_index)
+        range_ = self._range(call, partition, row)
 
         async def search(batch: bytes, timestamp: int, offset: int) -> tuple[int, int] | None:
             outcome = await self._jobs.run(SearchJob(batch, timestamp, offset), allowance, call.peer.address)
             assert isinstance(outcome, Found)
             return outcome.record
 
-        timestamp = None if wish.timestamp == MAX_TIMESTAMP else wish.timestamp
+        timestamp = None if row.timestamp == MAX_TIMESTAMP else row.timestamp
         found = await search_log(partition.log, timestamp, range_.end, search)
-        # Another leader may have been elected meanwhile, and the log have been cut.
-        if self._range(call, partition, wish).leader is not range_.leader:
+        # Another leader may have been elected meanwhile, and the log been truncated.
+        if self._range(call, partition, row).leader is not range_.leader:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.name} has another leader epoch")
-        return _listed(call, wish, range_, found)
+        return _listed(call, row, range_, found)
 
     def offset_for_leader_epoch(self, call: Call) -> Work[OffsetForLeaderEpochResponse]:
         request: OffsetForLeaderEpochRequest = call.body
@@ -198,26 +198,27 @@ class OffsetsHandler:
             answered = OffsetForLeaderTopicResult(topic=topic.topic)
             response.topics.append(answered)
             yield 1
-            for wish in topic.partitions:
+            for row in topic.partitions:
                 yield 1
                 try:
-                    answered.partitions.append(self._epoch_of_one(topic.topic, wish))
+                    answered.partitions.append(self._epoch_of_one(topic.topic, row))
                 except BrokerError as error:
-                    answered.partitions.append(EpochEndOffset(partition=wish.partition, error_code=error.code))
+                    answered.partitions.append(EpochEndOffset(partition=row.partition, error_code=error.code))
         return response
 
-    def _epoch_of_one(self, topic: str, wish: OffsetForLeaderPartition) -> EpochEndOffset:
-        partition = self._replicas.partition(topic, wish.partition)
-        partition.require_leader(wish.current_leader_epoch)
-        epoch, end_offset = partition.log.epochs.end_offset(wish.leader_epoch, partition.log.log_end_offset)
-        return EpochEndOffset(partition=wish.partition, leader_epoch=epoch, end_offset=end_offset)
+    def _epoch_of_one(self, topic: str, row: OffsetForLeaderPartition) -> EpochEndOffset:
+        partition = self._replicas.partition(topic, row.partition)
+        partition.require_leader(row.current_leader_epoch)
+        epoch, end_offset = partition.log.epochs.end_offset(row.leader_epoch, partition.log.log_end_offset)
+        return EpochEndOffset(partition=row.partition, leader_epoch=epoch, end_offset=end_offset)
 
     @staticmethod
     def list_error_response(request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
         return ListOffsetsResponse(
             topics=[
                 ListOffsetsTopicResponse(
-                    name=topic.name, partitions=[_unlisted(wish.partition_index, code) for wish in topic.partitions]
+                    name=topic.name,
+                    partitions=[_unlisted(row.partition_index, code) for row in topic.partitions],
                 )
                 for topic in request.topics
             ]
@@ -229,7 +230,7 @@ class OffsetsHandler:
             topics=[
                 OffsetForLeaderTopicResult(
                     topic=topic.topic,
-                    partitions=[EpochEndOffset(partition=wish.partition, error_code=code) for wish in topic.partitions],
+                    partitions=[EpochEndOffset(partition=row.partition, error_code=code) for row in topic.partitions],
                 )
                 for topic in request.topics
             ]
@@ -248,21 +249,17 @@ def _is_served(timestamp: int, version: int) -> bool:
 
 
 def _listed(
-    call: Call, wish: ListOffsetsPartition, range_: _Range, found: tuple[int, int, int] | None
+    call: Call, row: ListOffsetsPartition, range_: _Range, found: tuple[int, int, int] | None
 ) -> ListOffsetsPartitionResponse:
-    answer = ListOffsetsPartitionResponse(partition_index=wish.partition_index)
-    if (
-        range_.is_late
-        and wish.timestamp not in (EARLIEST, EARLIEST_LOCAL)
-        and (found is None or found[1] >= range_.end)
-    ):
+    answer = ListOffsetsPartitionResponse(partition_index=row.partition_index)
+    if range_.is_late and row.timestamp not in (EARLIEST, EARLIEST_LOCAL) and (found is None or found[1] >= range_.end):
         raise _not_available(call.version)
     if found is not None:
         answer.timestamp, answer.offset, answer.leader_epoch = found
     return answer
 
 
-def _look_up(log: Log, timestamp: int, end: int, leader_epoch: int, budget: WorkBudget) -> tuple[int, int, int] | None:
+def _lookup(log: Log, timestamp: int, end: int, leader_epoch: int, budget: WorkBudget) -> tuple[int, int, int] | None:
     """The timestamp, offset and leader epoch to answer with; None when no record matches."""
     if timestamp == LATEST:
         return (-1, end, leader_epoch)
@@ -278,7 +275,7 @@ def _look_up(log: Log, timestamp: int, end: int, leader_epoch: int, budget: Work
 
 
 def _old_style(log: Log, timestamp: int, end: int, count_max: int) -> list[int]:
-    """Version 0's answer: first offsets of segments last written by `timestamp`, newest first, the end before them."""
+    """The result of version 0: base offsets of segments last written by `timestamp`, newest first, after the end."""
     segments = [segment for segment in log.segments.all() if segment.base <= end]
     starts = [max(segment.base, log.log_start_offset) for segment in segments]
     times = [log.log_dir.disk.modified_ms(segment.handle.path) for segment in segments]

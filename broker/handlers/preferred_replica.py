@@ -1,7 +1,7 @@
-"""Reading from the closest replica (KIP-392): leaders send consumers to a copy in the consumer's own rack.
+"""Fetching from the closest replica (KIP-392): leaders refer consumers to a replica in the consumer's rack.
 
-Off unless `replica.selector.class` is set. Who is chosen is `replication/replica_selector.py`'s business; here is what that must
-know of the cluster: which brokers live, in which racks, and on which listeners they can be reached.
+Off unless `replica.selector.class` is set. `replication/replica_selector.py` chooses the replica; this module gives it
+the live brokers of each rack, by the listeners on which they can be reached.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from sordini.replication.replica_selector import preferred_read_replica
 
 
 class RackAwareReplicaSelector:
-    """What each fetch prefers."""
+    """Chooses the preferred read replica for fetches; the name is that of Apache Kafka's selector."""
 
     def __init__(self, metadata: MetadataCache) -> None:
         self._metadata = metadata
-        self._near: dict[tuple[str, str], frozenset[BrokerId]] = {}
+        self._same_rack: dict[tuple[str, str], frozenset[BrokerId]] = {}
         self._epoch = -1
 
     def __call__(self, call: Call) -> Callable[[Leader, int], BrokerId | None]:
-        """Where the reader of a fetch, who stands in the rack that it names, had better read."""
+        """The choice for the client of a fetch, by the rack that the fetch names."""
         request: FetchRequest = call.body
-        near = self._brokers_in(request.rack_id, call.peer.listener)
-        return lambda leader, fetch_offset: preferred_read_replica(leader, Offset(fetch_offset), near)
+        same_rack = self._brokers_in(request.rack_id, call.peer.listener)
+        return lambda leader, fetch_offset: preferred_read_replica(leader, Offset(fetch_offset), same_rack)
 
     def _brokers_in(self, rack: str, listener: str) -> frozenset[BrokerId]:
-        """The living brokers of a rack that a client of this listener can reach."""
+        """The live brokers of a rack that have this listener."""
         metadata = self._metadata
         if self._epoch != metadata.epoch:
             self._epoch = metadata.epoch
-            by_place: dict[tuple[str, str], set[BrokerId]] = {}
+            by_rack: dict[tuple[str, str], set[BrokerId]] = {}
             for broker in metadata.brokers.values():
                 for name in broker.endpoints if broker.rack is not None else ():
-                    by_place.setdefault((broker.rack or "", name), set()).add(broker.broker_id)
-            self._near = {place: frozenset(brokers) for place, brokers in by_place.items()}
-        return self._near.get((rack, listener), frozenset())
+                    by_rack.setdefault((broker.rack or "", name), set()).add(broker.broker_id)
+            self._same_rack = {key: frozenset(brokers) for key, brokers in by_rack.items()}
+        return self._same_rack.get((rack, listener), frozenset())

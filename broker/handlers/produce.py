@@ -1,18 +1,21 @@
-"""Produce: record batches from clients to the ends of logs.
+"""Produce: append record batches of clients.
 
-A request is checked and appended at once, within a `WorkBudget`. Where that is spent, the rest of it goes on in a
-coroutine: records that have to be opened are checked by a child process (`record_jobs`), and between others the loop
-serves other clients. Until all of it is appended no request of that connection starts, so appends stay in order.
+A request is validated and appended at once, within a `WorkBudget`. When that is spent, a coroutine does the rest:
+records that must be decompressed or decoded are validated by a child process (`record_jobs`), and between partitions
+the loop serves other clients. No other request of the connection starts before all is appended, so appends stay in
+order.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Final
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, RespondLater, Route
+from sordini.broker.handlers.acknowledging import respond_when_finished
 from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.record_jobs.queue import RETRY, CpuAllowance, JobQueue
@@ -27,22 +30,20 @@ from sordini.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, read_header
 from sordini.protocol.records.jobs import CheckJob
 from sordini.protocol.records.legacy_validation import OffsetMessages, Storable, WrongBaseOffset
+from sordini.protocol.records.peek import first_header, is_transactional
 from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
 from sordini.protocol.records.work_budget import INLINE_STEPS, BudgetExceeded, WorkBudget
 from sordini.protocol.types import TopicId
-from sordini.replication.acks import CallLater, PartitionAppend, answer_when_committed, committed
+from sordini.replication.acks import PartitionAppend, UnfinishedAppends, finish_appends
 from sordini.replication.partition import Partition
+from sordini.replication.ports import CallLater
 from sordini.replication.refused_batches import RefusedBatches
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 
 ADMIN_CLIENT_ID = "__admin_client"
-BATCH_MAGIC = 16
-BATCH_ATTRIBUTES = 22  # The low byte of the two.
-TRANSACTIONAL_BIT = 0x10
 
 BEFORE_THE_LOG = frozenset(
     {
@@ -57,21 +58,21 @@ BEFORE_THE_LOG = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""RefusedBatches that say nothing of the log, as Apache Kafka tells them."""
+"""Errors that are answered without the log start offset, as by Apache Kafka."""
 
 PARTITION_STEPS: Final = 20
-"""What each partition of a request that names several is charged, whatever its records are."""
+"""The cost of each partition in a request with more than one, whatever its records are."""
 ROW_STEPS: Final = 1_000
-"""What each partition may take on the loop once a request has taken too long: records that take more are a job."""
+"""What one partition may cost on the loop once a request has cost too much; records that cost more become a job."""
 ROWS_PER_SLICE: Final = 10
 CHECKS_MAX: Final = 5
-"""So often a record set is checked anew because the topic, its configuration or the log's end changed meanwhile."""
+"""How often records are validated again because the topic, its configuration or the log end changed meanwhile."""
 
 Checked = CheckedBatches | OffsetMessages
 
 
 class ProduceHandler:
-    """Appends what producers send. Every partition has an error code of its own; one failing disturbs no other."""
+    """Appends the batches of produce requests. Each partition has its own error code."""
 
     def __init__(
         self,
@@ -83,19 +84,19 @@ class ProduceHandler:
         jobs: JobQueue,
         doubt: Doubt = NO_DOUBT,
     ) -> None:
-        """`has_coordinators` tells whether brokers of this cluster coordinate transactions; while there is `doubt`
-        whether this broker still leads, writes with acks=0 and acks=1 are refused.
+        """`has_coordinators`: whether brokers of this cluster coordinate transactions. While there is `doubt` whether
+        this broker still leads, produce requests with acks=0 and acks=1 are refused.
         """
         self._doubt = doubt
         self._has_coordinators = has_coordinators
         self._replicas = replicas
         self._clock = clock
         self._later = later
-        self._refusals = RefusedBatches()
+        self._refused_batches = RefusedBatches()
         self._call_later = call_later
         self._jobs = jobs
         self._budget = WorkBudget()
-        """Of the request that is served; one object for all, since each is served in one go."""
+        """Of the current request; one object for all requests, since each is handled without an await."""
 
     def route(self) -> Route:
         return Route(ApiKey.PRODUCE, self.handle, self.error_response)
@@ -110,13 +111,13 @@ class ProduceHandler:
                 raise WireError("produce with acks=0 was refused: another broker may lead by now")
             return self.error_response(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         topics = request.topic_data
-        several = len(topics) != 1 or len(topics[0].partition_data) > 1
-        if several and _names_one_twice(request):
+        has_many = len(topics) != 1 or len(topics[0].partition_data) > 1
+        if has_many and _has_duplicates(request):
             if acks == 0:
                 raise WireError("produce with acks=0 names a partition twice")
             return self.error_response(request, ErrorCode.INVALID_REQUEST)
         now_ms = self._clock.now_ms()
-        written: list[PartitionAppend] = []
+        appends: list[PartitionAppend] = []
         response = ProduceResponse()
         refused = 0
         budget = self._budget
@@ -128,30 +129,24 @@ class ProduceHandler:
                 answered = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
                 response.responses.append(answered)
                 for data in topic.partition_data:
-                    if several:
+                    if has_many:
                         budget.spend(PARTITION_STEPS)
-                    answer = self._append(call, topic, data, now_ms, written)
+                    answer = self._append(call, topic, data, now_ms, appends)
                     refused += answer.error_code != 0
                     answered.partition_responses.append(answer)
         except BudgetExceeded:
-            return self._go_on(call, response, written)
-        needs_flush = False
-        for partition, *_ in written:
-            if partition.has_delayed_operations:
-                partition.notify_purgatory()
-            needs_flush = needs_flush or partition.log.needs_flush
+            return self._continue_later(call, response, appends)
+        unfinished = finish_appends(appends, all_replicas=acks == -1)
         if refused > 1:
             _bound_record_errors(response)
         if acks == 0 and refused:
-            # There is no answer that could carry the error: a closed connection is how Kafka tells it.
+            # There is no response that could carry the error: like Apache Kafka, close the connection.
             raise WireError(f"produce with acks=0 was refused for {refused} partitions")
-        if needs_flush:
-            return self._later(call, self._flush(call, written, response if acks else None))
-        if acks == -1:
-            waiting = [part for part in written if not part.is_committed]
-            if waiting:
-                return answer_when_committed(call, response, waiting, self._call_later, request.timeout_ms)
-        return response if acks else None
+        if unfinished is None:
+            return response if acks else None
+        if acks == 0:
+            return self._later(call, self._flush_unacknowledged(unfinished))
+        return respond_when_finished(call, response, unfinished, self._later, self._call_later, request.timeout_ms)
 
     def _append(
         self,
@@ -159,12 +154,12 @@ class ProduceHandler:
         topic: TopicProduceData,
         data: PartitionProduceData,
         now_ms: int,
-        written: list[PartitionAppend],
+        appends: list[PartitionAppend],
         checked: Checked | BrokerError | None = None,
     ) -> PartitionProduceResponse:
-        """Append what one partition was sent; `checked` is what checking it came to, where that was done before.
+        """Append the records for one partition; `checked` is the result of their validation, if that is done.
 
-        Raises BudgetExceeded where it was not, and WrongBaseOffset where it was done for another end of the log.
+        Raises BudgetExceeded when it takes too long, and WrongBaseOffset when it was done for another log end offset.
         """
         partition: Partition | None = None
         try:
@@ -175,8 +170,8 @@ class ProduceHandler:
             if partition.is_internal and call.client_id != ADMIN_CLIENT_ID:
                 raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not produce to internal topics")
             if data.records is None:
-                raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request must bring records")
-            if _is_transactional(data.records):
+                raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request must have records")
+            if is_transactional(data.records):
                 self._check_transaction(call.body)
             ready: Storable
             if checked is None:
@@ -190,37 +185,37 @@ class ProduceHandler:
             appended = partition.append(ready, now_ms, all_replicas=call.body.acks == -1)
         except (BrokerError, StorageError) as problem:
             error = problem if isinstance(problem, BrokerError) else _storage_error(problem)
-            if (header := _first_header(data.records)) is not None:
-                # By what the request calls it: a broker that has just started may not know the partition yet.
+            if (header := first_header(data.records)) is not None:
+                # As the request names it: a broker that has just started may not know the partition yet.
                 name = topic.topic_id if call.version >= 13 else topic.name
                 error = self._refused_batches.error_for((name, data.index), header, error, self._clock.monotonic_ms())
             return _refused(data.index, error, partition)
-        if not ready.batches:  # Old clients may send an empty message set: nothing was written anywhere.
+        if not ready.batches:  # Old clients may send an empty message set: nothing was appended.
             return PartitionProduceResponse(index=data.index, base_offset=-1)
-        # A duplicate, too, is answered only when it is flushed: its first answer may never have been sent.
+        # A duplicate, too, is answered only when it is flushed: its first response may never have been sent.
         answer = PartitionProduceResponse(
             index=data.index,
             base_offset=appended.base_offset,
             log_append_time_ms=appended.append_time_ms,
             log_start_offset=appended.log_start_offset,
         )
-        written.append(PartitionAppend(partition, partition.require_leader(), appended.end_offset, answer))
+        appends.append(PartitionAppend(partition, partition.require_leader(), appended.end_offset, answer))
         return answer
 
-    def _go_on(self, call: Call, response: ProduceResponse, written: list[PartitionAppend]) -> DelayedResponse:
-        """Append the partitions that are not answered yet, without keeping the loop."""
+    def _continue_later(self, call: Call, response: ProduceResponse, appends: list[PartitionAppend]) -> DelayedResponse:
+        """Append the remaining partitions in a coroutine, without blocking the loop."""
 
         def unblock_pipeline() -> None:
             pending.unblock_pipeline()
 
-        pending = self._later(call, self._append_rest(call, response, written, unblock_pipeline), blocks_pipeline=True)
+        pending = self._later(call, self._append_rest(call, response, appends, unblock_pipeline), blocks_pipeline=True)
         return pending
 
     async def _append_rest(
         self,
         call: Call,
         response: ProduceResponse,
-        written: list[PartitionAppend],
+        appends: list[PartitionAppend],
         unblock_pipeline: Callable[[], None],
     ) -> ProduceResponse | None:
         request: ProduceRequest = call.body
@@ -232,38 +227,44 @@ class ProduceHandler:
             if topic is not current:
                 answered, current = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id), topic
                 response.responses.append(answered)
-            answered.partition_responses.append(await self._append_slowly(call, topic, data, written, allowance))
+            answered.partition_responses.append(await self._append_slowly(call, topic, data, appends, allowance))
             if number % ROWS_PER_SLICE == 0:
-                _tell_waiters(written)
+                finish_appends(appends, all_replicas=False)
                 await asyncio.sleep(0)
-        _tell_waiters(written)
+        unfinished = finish_appends(appends, all_replicas=request.acks == -1)
         refused = sum(answer.error_code != 0 for topic in response.responses for answer in topic.partition_responses)
         _bound_record_errors(response)
         if request.acks == 0 and refused:
             raise WireError(f"produce with acks=0 was refused for {refused} partitions")
         unblock_pipeline()
-        return await self._flush(call, written, response if request.acks else None)
+        if request.acks == 0:
+            if unfinished is not None:
+                await self._flush_unacknowledged(unfinished)
+            return None
+        if unfinished is not None:
+            await unfinished.wait(self._call_later, request.timeout_ms)
+        return response
 
     async def _append_slowly(
         self,
         call: Call,
         topic: TopicProduceData,
         data: PartitionProduceData,
-        written: list[PartitionAppend],
+        appends: list[PartitionAppend],
         allowance: CpuAllowance,
     ) -> PartitionProduceResponse:
-        """As `_append`, records that take long being checked by a child process."""
+        """As `_append`, but records that take too long are validated by a child process."""
         checked: Checked | BrokerError | None = None
         now_ms = self._clock.now_ms()
         for _ in range(CHECKS_MAX):
             self._budget.left = ROW_STEPS
             try:
-                return self._append(call, topic, data, now_ms, written, checked)
+                return self._append(call, topic, data, now_ms, appends, checked)
             except (BudgetExceeded, WrongBaseOffset):
-                _tell_waiters(written)
+                finish_appends(appends, all_replicas=False)
                 now_ms = self._clock.now_ms()
                 checked = await self._check(call, topic, data, now_ms, allowance)
-        return self._append(call, topic, data, now_ms, written, BrokerError(RETRY, "the topic changes all the time"))
+        return self._append(call, topic, data, now_ms, appends, BrokerError(RETRY, "the topic keeps changing"))
 
     async def _check(
         self,
@@ -273,7 +274,7 @@ class ProduceHandler:
         now_ms: int,
         allowance: CpuAllowance,
     ) -> Checked | BrokerError | None:
-        """Have a record set checked, or learn why it is refused. None: what it was checked for has changed."""
+        """Have records validated; the result or the error. None: the topic has changed meanwhile."""
         assert data.records is not None
         try:
             partition = self._partition(call, topic, data)
@@ -292,32 +293,23 @@ class ProduceHandler:
         return self._replicas.partition(topic.name, data.index)
 
     def _check_transaction(self, request: ProduceRequest) -> None:
-        """Refuse transactional batches where nobody could ever end the transaction."""
+        """Refuse transactional batches where no coordinator could ever end the transaction."""
         if request.transactional_id is None:
             raise BrokerError(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch needs a transactional id"
             )
         if not self._has_coordinators():
-            # The retriable code that producers of every age understand (KIP-890).
-            raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, "no coordinator is there to verify the transaction with")
+            # The retriable code that producers of all versions understand (KIP-890).
+            raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, "no transaction coordinator can verify the transaction")
 
-    async def _flush(
-        self, call: Call, written: list[PartitionAppend], response: ProduceResponse | None
-    ) -> ProduceResponse | None:
-        try:
-            # Together: the syncs of one request wait for one another only where the disk makes them.
-            await asyncio.gather(*(part.partition.log.flush_if_due() for part in written))
-        except (BrokerError, StorageError) as error:
-            if response is None:
-                return None  # acks=0: nobody waits to hear of it.
-            raise _storage_error(error) from error
-        if call.body.acks == -1:
-            await committed(written, self._call_later, call.body.timeout_ms)
-        return response
+    async def _flush_unacknowledged(self, unfinished: UnfinishedAppends) -> None:
+        """Flush after acks=0; there is no response that could carry an error."""
+        with contextlib.suppress(BrokerError):
+            await unfinished.wait(self._call_later, 0)
 
     @staticmethod
     def error_response(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
-        """The same code for every partition asked for."""
+        """The same code for every partition of the request."""
         return ProduceResponse(
             responses=[
                 TopicProduceResponse(
@@ -333,8 +325,8 @@ class ProduceHandler:
         )
 
 
-def _names_one_twice(request: ProduceRequest) -> bool:
-    """Whether two batches are for one partition, of which Apache Kafka drops the first without a word."""
+def _has_duplicates(request: ProduceRequest) -> bool:
+    """Whether a partition is named twice: Apache Kafka silently drops the first one's records."""
     seen: set[tuple[str, bytes, int]] = set()
     count = 0
     for topic in request.topic_data:
@@ -345,7 +337,7 @@ def _names_one_twice(request: ProduceRequest) -> bool:
 
 
 def _bound_record_errors(response: ProduceResponse) -> None:
-    """List no more records in an answer than in that for one partition; the messages say how many are wrong."""
+    """List no more invalid records in a response than for one partition; the error messages have the counts."""
     left = RecordsRefused.LISTED_MAX
     for topic in response.responses:
         for answer in topic.partition_responses:
@@ -354,39 +346,18 @@ def _bound_record_errors(response: ProduceResponse) -> None:
                 left -= len(answer.record_errors)
 
 
-def _tell_waiters(written: list[PartitionAppend]) -> None:
-    """Wake the consumers that wait for what was appended since the last time."""
-    for partition, *_ in written:
-        if partition.has_delayed_operations:
-            partition.notify_purgatory()
-
-
-def _is_transactional(records: memoryview) -> bool:
-    """Whether a batch, looked at before anything of it is appended (CVE-2018-17196), says so."""
-    if len(records) <= BATCH_ATTRIBUTES:
-        return False
-    return records[BATCH_ATTRIBUTES] & TRANSACTIONAL_BIT != 0 and records[BATCH_MAGIC] == 2
-
-
-def _first_header(records: memoryview | None) -> BatchHeader | None:
-    """The header of the first batch, if there is one; messages of the older formats have none."""
-    if records is None or len(records) < HEADER_SIZE or records[BATCH_MAGIC] != CURRENT_MAGIC:
-        return None
-    return read_header(records)
-
-
 def _storage_error(problem: Exception) -> BrokerError:
     return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
 
 
 def _refused(index: int, error: BrokerError, partition: Partition | None) -> PartitionProduceResponse:
-    """One partition's error; where the log was looked at, its start is told with it."""
-    looked_at = partition is not None and error.code not in BEFORE_THE_LOG
+    """One partition's error, with the log start offset if the error is about the log."""
+    has_log_start = partition is not None and error.code not in BEFORE_THE_LOG
     return PartitionProduceResponse(
         index=index,
         error_code=error.code,
         base_offset=-1,
-        log_start_offset=partition.log.log_start_offset if partition is not None and looked_at else -1,
+        log_start_offset=partition.log.log_start_offset if partition is not None and has_log_start else -1,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=why)
             for batch_index, why in (error.records if isinstance(error, RecordsRefused) else ())

@@ -1,8 +1,8 @@
-"""DeleteRecords and DescribeProducers: what a partition's leader does to, and knows of, what was produced.
+"""DeleteRecords and DescribeProducers.
 
-Nothing waits: the log's start moves in the leader's memory, where every reader looks, and no other replica has to
-follow. On the disk it is with the next checkpoint of log starts, and at a clean stop: as with Apache Kafka, a broker
-that is killed before that may show deleted records again.
+DeleteRecords advances the log start offset in the leader's memory and waits for no other replica. The offset reaches
+the disk with the next checkpoint of log start offsets, and at a clean stop: as with Apache Kafka, after a kill before
+that deleted records may be readable again.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from sordini.replication.replica_set import ReplicaSet
 HIGH_WATERMARK = -1
 NO_OFFSET = -1
 DELETION_STEPS = 5
-"""A log whose start moves may drop segments, which are renamed."""
+"""Advancing the log start may delete segments, which are renamed."""
 
 
 class RecordsHandler:
-    """Asks the partitions held here."""
+    """Serves both from the partitions that this broker leads."""
 
     def __init__(self, replicas: ReplicaSet) -> None:
         self._replicas = replicas
@@ -49,7 +49,7 @@ class RecordsHandler:
 
     def delete(self, call: Call) -> Work[DeleteRecordsResponse]:
         request: DeleteRecordsRequest = call.body
-        # A partition that is named twice is answered once, for what was asked last.
+        # A partition that is named twice is answered once, for its last offset.
         offsets: dict[str, dict[int, int]] = {}
         for topic in request.topics:
             asked = offsets.setdefault(topic.name, {})
@@ -140,10 +140,10 @@ class RecordsHandler:
 
 
 def _delete_below(partition: Partition, before: int | None) -> int:
-    """Drop the records below an offset, or below the high watermark; where the log then starts.
+    """Delete the records below an offset, or below the high watermark; the new log start offset.
 
-    Raises BrokerError: INVALID_TOPIC_EXCEPTION for a topic of the broker's own, POLICY_VIOLATION for one that is only
-    compacted, OFFSET_OUT_OF_RANGE for an offset that no reader could have come to.
+    Raises BrokerError: INVALID_TOPIC_EXCEPTION for an internal topic, POLICY_VIOLATION for one that is only
+    compacted, OFFSET_OUT_OF_RANGE for an offset above the high watermark.
     """
     high_watermark = partition.require_leader().high_watermark
     topic = partition.name.topic
@@ -153,7 +153,7 @@ def _delete_below(partition: Partition, before: int | None) -> int:
         raise BrokerError(ErrorCode.POLICY_VIOLATION, f"the cleanup.policy of {topic} is not delete")
     end = high_watermark if before is None else before
     if not 0 <= end <= high_watermark:
-        raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition.name} can be cut from 0 to {high_watermark}")
+        raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition.name} can be deleted up to {high_watermark}")
     partition.log.advance_log_start(end)
     return partition.log.log_start_offset
 

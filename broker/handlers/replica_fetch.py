@@ -1,17 +1,16 @@
-"""Fetches of followers: what such a fetch tells the leader, and what it may read.
+"""Fetches of followers: how they update the leader's state, and what they may read.
 
-A follower's fetch says that it has everything below its offset. That is noted before anything is read, so that the
-answer carries the high watermark that follows from the question: the fetch after the one that brought the last
-records is answered with a watermark past them (or waits, when there is nothing else to tell; the watermark alone is
-no reason to answer, as with Apache Kafka, where it would double the number of fetches).
+A follower's fetch offset means that it has everything below. The leader records that before it reads, so that the
+response has the resulting high watermark: the fetch after the one that brought the last records returns a watermark
+past them, or waits in the purgatory (a new watermark alone does not complete it, as in Apache Kafka: that would double
+the number of fetches).
 
-Followers read to the end of the log, wait at its tail, and are told where their logs part from this one. They are
-served on the listener that brokers use among themselves only (CVE-2018-1288), and as replicas only of what they were
-assigned.
+Followers read up to the log end offset, wait there, and learn where their logs diverge. They are served on the
+inter-broker listener only (CVE-2018-1288), and only partitions of which they are assigned replicas.
 
-A follower's session may have thousands of partitions of which one has news. Those that had none when they were looked
-at last, and to whose logs nothing was appended since, are passed over with one comparison (0.1 us instead of 15); that
-their follower still has everything is noted when all are looked at, twice in a second at most.
+A follower's session may have thousands of partitions, few of them with news. An idle one, to whose log nothing was
+appended since the last pass, is skipped with one comparison (0.1 us instead of 15); a full pass, twice per second at
+most, records that its follower is still caught up.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from sordini.replication.purgatory import WatchedLog
 from sordini.replication.replica_quota import ReplicaQuota
 from sordini.replication.replica_set import ReplicaSet
 
-LOOK_MS = 500
-"""How long partitions without news may be passed over: as long as an idle follower's fetch waits by default."""
+FULL_SCAN_MS = 500
+"""How long idle partitions may be skipped: as long as an idle follower's fetch waits by default."""
 
 
 class Quiet(NamedTuple):
-    """A partition of which the follower has and knows everything, while it has this leader and this end."""
+    """A partition without news for the follower, as long as it has this term and this log end offset."""
 
     partition: Partition
     leader: Leader
@@ -49,23 +48,32 @@ class ReplicaFetches(NamedTuple):
     """Serves the fetches of other brokers."""
 
     check: Callable[[Call], None]
-    """Raises BrokerError for a call that does not come from a broker."""
+    """Raises BrokerError for a call that is not a broker's."""
     quota: ReplicaQuota
-    """What leaders here may send to followers that are not in sync (KIP-73)."""
+    """The quota for sending to followers that are not in sync (KIP-73)."""
     privileged: bool = True
-    """Their fetch sessions displace those of consumers, where there are other brokers at all (KIP-227)."""
+    """Their fetch sessions evict those of consumers, where there are other brokers (KIP-227)."""
 
     def reading(
         self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int, now_ms: int
     ) -> FollowerFetchReading:
-        """How such a fetch reads; `now_ms`, on the monotonic clock, is when it came."""
+        """How such a fetch reads; `now_ms`, on the monotonic clock, is when it was received."""
         return FollowerFetchReading(replicas, call, plan, self.quota, bytes_max=bytes_max, now_ms=now_ms)
 
 
 class FollowerFetchReading(Reading):
-    """One pass over the partitions of a follower's fetch. Only the first says how far the follower has come."""
+    """One pass over the partitions of a follower's fetch. Only the first pass updates the follower's state."""
 
-    __slots__ = ("_broker_epoch", "_came_ms", "_is_first", "_looks_at_all", "_quiet", "_quota", "_replica_id", "_sent")
+    __slots__ = (
+        "_broker_epoch",
+        "_is_first",
+        "_is_full_scan",
+        "_quiet",
+        "_quota",
+        "_received_ms",
+        "_replica_id",
+        "_sent",
+    )
 
     def __init__(
         self, replicas: ReplicaSet, call: Call, plan: FetchPlan, quota: ReplicaQuota, *, bytes_max: int, now_ms: int
@@ -76,29 +84,29 @@ class FollowerFetchReading(Reading):
         self._replica_id = BrokerId(request.replica_id if state is None else state.replica_id)
         self._broker_epoch = -1 if state is None else state.replica_epoch
         self._quota = quota
-        self._came_ms = now_ms
+        self._received_ms = now_ms
         self._is_first = True
         self._sent: list[tuple[TopicPartition, int]] = []
         self._quiet: list[tuple[SessionPartition, Quiet]] = []
         session = plan.session
-        self._looks_at_all = session is None or now_ms - session.full_scan_ms >= LOOK_MS
-        if session is not None and self._looks_at_all:
+        self._is_full_scan = session is None or now_ms - session.full_scan_ms >= FULL_SCAN_MS
+        if session is not None and self._is_full_scan:
             session.full_scan_ms = now_ms
 
     def read(self) -> None:
         self._sent.clear()
         self._quiet.clear()
         super().read()
-        self._is_first = self._looks_at_all = False
+        self._is_first = self._is_full_scan = False
 
     def read_in_steps(self) -> Work[None]:
         self._sent.clear()
         self._quiet.clear()
         yield from super().read_in_steps()
-        self._is_first = self._looks_at_all = False
+        self._is_first = self._is_full_scan = False
 
     def _targets(self) -> Iterable[SessionPartition]:
-        if self._looks_at_all:
+        if self._is_full_scan:
             return self._plan.targets
         news = []
         for target in self._plan.targets:
@@ -106,7 +114,7 @@ class FollowerFetchReading(Reading):
             if type(quiet) is Quiet:
                 partition, leader, log_end_offset = quiet
                 if partition.leader is leader and partition.log.log_end_offset == log_end_offset:
-                    self.partitions.append(partition)  # To be waited for.
+                    self.partitions.append(partition)  # Watched by the delayed fetch.
                     continue
                 target.quiet = None
             news.append(target)
@@ -116,26 +124,26 @@ class FollowerFetchReading(Reading):
         return [partition.log_end_waiters for partition in self.partitions]
 
     def _answer(self, partition: Partition, target: SessionPartition, *, whole_first: bool) -> PartitionData:
-        wish = target.requested
-        epoch = LeaderEpoch(max(wish.current_leader_epoch, -1))
-        parted = None
+        requested = target.requested
+        epoch = LeaderEpoch(max(requested.current_leader_epoch, -1))
+        divergence = None
         if self._is_first:
-            parted = partition.update_follower_fetch_state(
+            divergence = partition.update_follower_fetch_state(
                 self._replica_id,
-                FetchPosition(Offset(wish.fetch_offset), epoch, wish.last_fetched_epoch),
-                self._came_ms,
-                log_start_offset=wish.log_start_offset,
+                FetchPosition(Offset(requested.fetch_offset), epoch, requested.last_fetched_epoch),
+                self._received_ms,
+                log_start_offset=requested.log_start_offset,
                 broker_epoch=self._broker_epoch,
             )
         leader = partition.require_leader(epoch)
         self.partitions.append(partition)
-        answer = found(partition, leader, wish.partition)
-        if self._parts(parted, answer):
+        answer = found(partition, leader, requested.partition)
+        if self._set_divergence(divergence, answer):
             return answer
-        if self._replica_id not in leader.isr and self._quota.is_throttled(partition.name, self._came_ms):
+        if self._replica_id not in leader.isr and self._quota.is_throttled(partition.name, self._received_ms):
             return answer
         piece = partition.read_replica(
-            wish.fetch_offset, self._allowed(wish.partition_max_bytes), whole_first=whole_first
+            requested.fetch_offset, self._allowed(requested.partition_max_bytes), whole_first=whole_first
         )
         if piece is not None:
             if whole_first or begins_whole(piece):
@@ -143,13 +151,13 @@ class FollowerFetchReading(Reading):
                 self._sent.append((partition.name, piece.size))
             else:
                 piece.release()
-        elif wish.fetch_offset == partition.log.log_end_offset == leader.high_watermark:
-            self._quiet.append((target, Quiet(partition, leader, wish.fetch_offset)))
+        elif requested.fetch_offset == partition.log.log_end_offset == leader.high_watermark:
+            self._quiet.append((target, Quiet(partition, leader, requested.fetch_offset)))
         return answer
 
     def response(self) -> FetchResponse:
         for name, size in self._sent:
-            self._quota.record(name, size, self._came_ms)
+            self._quota.record(name, size, self._received_ms)
         for target, quiet in self._quiet:
-            target.quiet = quiet  # With this answer it is told all that there is to tell.
+            target.quiet = quiet  # This response has all of its news.
         return super().response()

@@ -1,12 +1,12 @@
-"""WriteTxnMarkers: a transaction's coordinator has a leader write how the transaction ended (KIP-98)."""
+"""WriteTxnMarkers: append the control batches that end transactions, for their coordinators (KIP-98)."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, RespondLater, Route
+from sordini.broker.handlers.acknowledging import respond_when_finished
 from sordini.broker.handlers.request_checks import InterBrokerGuard
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
@@ -23,26 +23,26 @@ from sordini.protocol.messages.write_txn_markers import (
 from sordini.protocol.records.batch import CURRENT_MAGIC, read_header
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.records.produce_validation import CheckedBatches
-from sordini.replication.acks import CallLater, PartitionAppend, answer_when_committed, committed
+from sordini.replication.acks import PartitionAppend, finish_appends
 from sordini.replication.partition import Partition
+from sordini.replication.ports import CallLater
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 
 TIMEOUT_MS: Final = 30_000
-"""How long the in-sync replicas may take to get a marker; `request.timeout.ms` of Apache Kafka. The coordinator asks
-again."""
+"""How long a marker may take to be committed; `request.timeout.ms` of Apache Kafka. The coordinator retries."""
 
 
 MARKER_STEPS: Final = 25
-"""What it takes to write one."""
+"""The cost of appending one."""
 
 
 class MarkersHandler:
-    """Appends markers as a leader; each is answered once all in-sync replicas have it.
+    """Appends markers as a leader; each is answered when it is committed.
 
-    A marker that comes again, since its answer was lost, is written again: it ends nothing any more. A broker that is
-    alone has no coordinator to listen to. There a marker is an operator's, who ends a transaction that another broker's
-    log came with (KIP-664): it is written where such a transaction is open, and refused elsewhere.
+    A retried marker is appended again, and has no effect. On a broker without a cluster there is no coordinator: an
+    operator sends a marker to end a transaction in a log of another broker's (KIP-664). It is appended where such a
+    transaction is open, and refused elsewhere.
     """
 
     def __init__(
@@ -61,23 +61,19 @@ class MarkersHandler:
         self._brokers.check_listener(call)
         request: WriteTxnMarkersRequest = call.body
         now_ms = self._clock.now_ms()
-        written: list[PartitionAppend] = []
+        appends: list[PartitionAppend] = []
         response = WriteTxnMarkersResponse()
         try:
             for marker in request.markers:
-                response.markers.append((yield from self._end(marker, now_ms, written)))
-        finally:  # What was written before the connection died is written.
-            for partition, *_ in written:
-                partition.notify_purgatory()
-        if any(part.partition.log.needs_flush for part in written):
-            return self._later(call, self._flush(written, response))
-        waiting = [part for part in written if not part.is_committed]
-        if waiting:
-            return answer_when_committed(call, response, waiting, self._call_later, TIMEOUT_MS)
-        return response
+                response.markers.append((yield from self._end(marker, now_ms, appends)))
+        finally:  # Also when the connection closes half-way: what is appended is appended.
+            unfinished = finish_appends(appends, all_replicas=True)
+        if unfinished is None:
+            return response
+        return respond_when_finished(call, response, unfinished, self._later, self._call_later, TIMEOUT_MS)
 
     def _end(
-        self, marker: WritableTxnMarker, now_ms: int, written: list[PartitionAppend]
+        self, marker: WritableTxnMarker, now_ms: int, appends: list[PartitionAppend]
     ) -> Work[WritableTxnMarkerResult]:
         result = WritableTxnMarkerResult(producer_id=marker.producer_id)
         yield 1
@@ -93,28 +89,17 @@ class MarkersHandler:
                     partition = self._replicas.partition(topic.name, index)
                     if not self._brokers.is_clustered:
                         partition.log.producers.check_open(marker.producer_id)
-                    written.append(
-                        PartitionAppend(partition, partition.require_leader(), _write(partition, marker, now_ms), row)
-                    )
+                    end_offset = _append(partition, marker, now_ms)
+                    appends.append(PartitionAppend(partition, partition.require_leader(), end_offset, row))
                 except BrokerError as error:
                     row.error_code = error.code
                 except StorageError:
                     row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
 
-    async def _flush(
-        self, written: list[PartitionAppend], response: WriteTxnMarkersResponse
-    ) -> WriteTxnMarkersResponse:
-        try:
-            await asyncio.gather(*(part.partition.log.flush_if_due() for part in written))
-        except (BrokerError, StorageError) as error:
-            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        await committed(written, self._call_later, TIMEOUT_MS)
-        return response
-
     @staticmethod
     def error_response(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
-        """The same code for every partition named."""
+        """The same code for every partition of the request."""
         return WriteTxnMarkersResponse(
             markers=[
                 WritableTxnMarkerResult(
@@ -135,8 +120,8 @@ class MarkersHandler:
         )
 
 
-def _write(partition: Partition, marker: WritableTxnMarker, now_ms: int) -> int:
-    """Append one marker; where the log ends behind it.
+def _append(partition: Partition, marker: WritableTxnMarker, now_ms: int) -> int:
+    """Append one marker; the log end offset after it.
 
     Raises StorageError and BrokerError: not the leader, too few in-sync replicas, a producer or a coordinator that is
     fenced, a topic whose format has no transactions.

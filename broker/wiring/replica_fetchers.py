@@ -8,7 +8,7 @@ from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.wiring.deps import Runtime
 from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.fetching.messages import FetchSettings
-from sordini.replication.fetching.replica_fetcher import Surroundings
+from sordini.replication.fetching.replica_fetcher import FetcherDeps
 from sordini.replication.inter_broker import versions_for
 from sordini.replication.ports import Links
 from sordini.replication.replica_quota import ReplicaQuota
@@ -32,7 +32,7 @@ def wire_fetchers(
     """Fetchers whose number follows num.replica.fetchers."""
     config = dynamic.config
     protocol = config.inter_broker_protocol_version
-    deps = Surroundings(
+    deps = FetcherDeps(
         local.broker_id,
         local.epoch,
         versions_for(protocol.release, protocol.step),

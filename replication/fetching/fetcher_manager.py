@@ -1,84 +1,80 @@
-"""The fetchers of a broker: `num.replica.fetchers` for each leader, made and ended as partitions come and go.
+"""The fetchers of a broker: `num.replica.fetchers` for each leader, started and stopped as partitions come and go.
 
-Which of a leader's fetchers has a partition follows from its name alone, so a partition that is followed anew in
-another term of the same leader stays where it is, and so does its place in the leader's fetch session.
+Which of a leader's fetchers has a partition follows from the partition's name alone. So a partition in a new term of
+the same leader stays with its fetcher, and in the leader's fetch session.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.fetching.replica_fetcher import FetcherDeps, ReplicaFetcher
 from sordini.replication.partition import Partition
-from sordini.replication.ports import Links
-
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
+from sordini.replication.ports import Links, Spawn
 
 
 class ReplicaFetcherManager:
-    """Fetches what this broker follows: the port `Fetching`."""
+    """Fetches the partitions that this broker follows: the port `FetcherManager`."""
 
-    def __init__(self, around: FetcherDeps, links: Links, spawn: Spawn, *, per_leader: int = 1) -> None:
-        """`spawn` owns the tasks; `per_leader` is num.replica.fetchers."""
-        self._around = around
+    def __init__(self, deps: FetcherDeps, links: Links, spawn: Spawn, *, per_leader: int = 1) -> None:
+        """`per_leader` is num.replica.fetchers."""
+        self._deps = deps
         self._links = links
         self._spawn = spawn
         self._per_leader = per_leader
-        self._loops: dict[tuple[BrokerId, int], ReplicaFetcher] = {}
-        self._places: dict[TopicPartition, ReplicaFetcher] = {}
+        self._fetchers: dict[tuple[BrokerId, int], ReplicaFetcher] = {}
+        self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
 
     def __len__(self) -> int:
-        """How many fetchers there are."""
-        return len(self._loops)
+        """The number of fetchers."""
+        return len(self._fetchers)
 
-    def follow(self, partition: Partition) -> None:
-        """Fetch this partition from its leader (`partition.follower` says who), from now on."""
+    def add_partition(self, partition: Partition) -> None:
+        """Fetch this partition from its leader (`partition.follower`)."""
         follower = partition.follower
-        assert follower is not None, f"{partition.name} follows nobody"
-        key = follower.leader_id, fetcher_of(partition.name, self._per_leader)
-        loop = self._loops.get(key)
-        old = self._places.get(partition.name)
-        if old is not None and old is not loop:
+        assert follower is not None, f"{partition.name} has no leader to fetch from"
+        key = follower.leader_id, fetcher_number(partition.name, self._per_leader)
+        fetcher = self._fetchers.get(key)
+        old = self._fetcher_of.get(partition.name)
+        if old is not None and old is not fetcher:
             old.remove(partition.name)
-        if loop is None:
-            loop = self._begin(*key)
-        self._places[partition.name] = loop
-        loop.add(partition)
+        if fetcher is None:
+            fetcher = self._start(*key)
+        self._fetcher_of[partition.name] = fetcher
+        fetcher.add(partition)
 
-    def unfollow(self, partition: Partition) -> None:
-        """Fetch it no longer; harmless for one that is not fetched."""
-        loop = self._places.get(partition.name)
-        if loop is not None:
-            loop.remove(partition.name, partition)
-            if not loop.fetches(partition.name):
-                del self._places[partition.name]
+    def remove_partition(self, partition: Partition) -> None:
+        """Stop fetching this partition, if it is fetched."""
+        fetcher = self._fetcher_of.get(partition.name)
+        if fetcher is not None:
+            fetcher.remove(partition.name, partition)
+            if not fetcher.fetches(partition.name):
+                del self._fetcher_of[partition.name]
 
     def resize(self, per_leader: int) -> None:
-        """num.replica.fetchers has changed: deal the partitions out anew."""
+        """num.replica.fetchers has changed: distribute the partitions again."""
         if per_leader == self._per_leader:
             return
         self._per_leader = per_leader
-        for loop in list(self._loops.values()):
-            for partition in loop.partitions:
+        for fetcher in list(self._fetchers.values()):
+            for partition in fetcher.partitions:
                 if partition.follower is None:
-                    self.unfollow(partition)
+                    self.remove_partition(partition)
                 else:
-                    self.follow(partition)
+                    self.add_partition(partition)
 
-    def _begin(self, leader_id: BrokerId, number: int) -> ReplicaFetcher:
-        link = self._links.link(leader_id, f"broker-{self._around.broker_id}-fetcher-{number}")
+    def _start(self, leader_id: BrokerId, number: int) -> ReplicaFetcher:
+        link = self._links.link(leader_id, f"broker-{self._deps.broker_id}-fetcher-{number}")
 
-        def ended() -> None:
-            del self._loops[leader_id, number]
+        def on_done() -> None:
+            del self._fetchers[leader_id, number]
 
-        loop = self._loops[leader_id, number] = ReplicaFetcher(leader_id, link, self._around, ended)
-        self._spawn(loop.run())
-        return loop
+        fetcher = self._fetchers[leader_id, number] = ReplicaFetcher(leader_id, link, self._deps, on_done)
+        self._spawn(fetcher.run())
+        return fetcher
 
 
-def fetcher_of(name: TopicPartition, count: int) -> int:
-    """Which of a leader's fetchers a partition belongs to: the same in every life of the broker."""
+def fetcher_number(name: TopicPartition, count: int) -> int:
+    """Which of a leader's fetchers has a partition; the same after every restart."""
     return zlib.crc32(f"{name.topic}-{name.partition}".encode()) % count

@@ -1,4 +1,4 @@
-"""What a follower says to its leader, as messages: Fetch, OffsetForLeaderEpoch and ListOffsets. Pure.
+"""The requests of a follower: Fetch, OffsetForLeaderEpoch and ListOffsets. Pure.
 
 Version 15 of Fetch moved the follower's id into a tagged field, beside its broker epoch (KIP-903).
 """
@@ -31,7 +31,7 @@ REPLICA_STATE_VERSION = 15
 
 
 class FetchSettings(NamedTuple):
-    """How a follower fetches; the keys of Apache Kafka's are in the order of the fields.
+    """How a follower fetches. The keys, in the order of the fields:
 
     replica.fetch.wait.max.ms, replica.fetch.min.bytes, replica.fetch.max.bytes (of one partition),
     replica.fetch.response.max.bytes, replica.fetch.backoff.ms, replica.socket.timeout.ms.
@@ -46,89 +46,89 @@ class FetchSettings(NamedTuple):
 
 
 def fetch_request(
-    delta: SessionRequest, replica_id: BrokerId, broker_epoch: int, settings: FetchSettings
+    session_request: SessionRequest, replica_id: BrokerId, broker_epoch: int, settings: FetchSettings
 ) -> FetchRequest:
-    """One request of a session; the long poll's bounds are the settings'."""
+    """One request of a session; a request that closes the session does not wait for records."""
     request = FetchRequest(
-        max_wait_ms=settings.wait_max_ms if delta.epoch >= 0 else 0,
+        max_wait_ms=settings.wait_max_ms if session_request.epoch >= 0 else 0,
         min_bytes=settings.bytes_min,
         max_bytes=settings.response_bytes_max,
-        session_id=delta.number,
-        session_epoch=delta.epoch,
+        session_id=session_request.session_id,
+        session_epoch=session_request.epoch,
     )
-    if delta.version < REPLICA_STATE_VERSION:
+    if session_request.version < REPLICA_STATE_VERSION:
         request.replica_id = replica_id
     else:
         request.replica_state = ReplicaState(replica_id=replica_id, replica_epoch=broker_epoch)
-    if delta.wanted:
-        request.topics = _topics(delta.wanted, settings.partition_bytes_max)
-    if delta.forgotten:
-        request.forgotten_topics_data = _forgotten(delta.forgotten)
+    if session_request.to_send:
+        request.topics = _topics(session_request.to_send, settings.partition_bytes_max)
+    if session_request.to_forget:
+        request.forgotten_topics_data = _forgotten(session_request.to_forget)
     return request
 
 
-def _topics(wanted: Iterable[tuple[TopicIdPartition, FetchState]], bytes_max: int) -> list[FetchTopic]:
+def _topics(to_send: Iterable[tuple[TopicIdPartition, FetchState]], bytes_max: int) -> list[FetchTopic]:
     topics: dict[tuple[str, bytes], FetchTopic] = {}
-    for place, wish in wanted:
-        key = place.topic, place.topic_id
+    for partition, state in to_send:
+        key = partition.topic, partition.topic_id
         topic = topics.get(key)
         if topic is None:
-            topic = topics[key] = FetchTopic(topic=place.topic, topic_id=place.topic_id, partitions=[])
+            topic = topics[key] = FetchTopic(topic=partition.topic, topic_id=partition.topic_id, partitions=[])
         topic.partitions.append(
             FetchPartition(
-                partition=place.partition,
-                current_leader_epoch=wish.leader_epoch,
-                fetch_offset=wish.fetch_offset,
-                last_fetched_epoch=wish.last_fetched_epoch,
-                log_start_offset=wish.log_start_offset,
+                partition=partition.partition,
+                current_leader_epoch=state.leader_epoch,
+                fetch_offset=state.fetch_offset,
+                last_fetched_epoch=state.last_fetched_epoch,
+                log_start_offset=state.log_start_offset,
                 partition_max_bytes=bytes_max,
             )
         )
     return list(topics.values())
 
 
-def _forgotten(places: Iterable[TopicIdPartition]) -> list[ForgottenTopic]:
+def _forgotten(partitions: Iterable[TopicIdPartition]) -> list[ForgottenTopic]:
     topics: dict[tuple[str, bytes], ForgottenTopic] = {}
-    for place in places:
-        key = place.topic, place.topic_id
+    for partition in partitions:
+        key = partition.topic, partition.topic_id
         topic = topics.get(key)
         if topic is None:
-            topic = topics[key] = ForgottenTopic(topic=place.topic, topic_id=place.topic_id, partitions=[])
-        topic.partitions.append(place.partition)
+            topic = topics[key] = ForgottenTopic(topic=partition.topic, topic_id=partition.topic_id, partitions=[])
+        topic.partitions.append(partition.partition)
     return list(topics.values())
 
 
-def epochs_request(
-    questions: Iterable[tuple[TopicIdPartition, EpochEndRequest]], replica_id: BrokerId
+def epoch_ends_request(
+    requests: Iterable[tuple[TopicIdPartition, EpochEndRequest]], replica_id: BrokerId
 ) -> OffsetForLeaderEpochRequest:
     """Where did these epochs end?"""
     topics: dict[str, list[OffsetForLeaderPartition]] = {}
-    for place, question in questions:
-        topics.setdefault(place.topic, []).append(
+    for partition, request in requests:
+        topics.setdefault(partition.topic, []).append(
             OffsetForLeaderPartition(
-                partition=place.partition,
-                current_leader_epoch=question.leader_epoch,
-                leader_epoch=question.requested_epoch,
+                partition=partition.partition,
+                current_leader_epoch=request.leader_epoch,
+                leader_epoch=request.requested_epoch,
             )
         )
     return OffsetForLeaderEpochRequest(
         replica_id=replica_id,
-        topics=[OffsetForLeaderTopic(topic=topic, partitions=asked) for topic, asked in topics.items()],
+        topics=[OffsetForLeaderTopic(topic=topic, partitions=rows) for topic, rows in topics.items()],
     )
 
 
 def offsets_request(
-    places: Iterable[tuple[TopicIdPartition, LeaderEpoch]], timestamp: int, replica_id: BrokerId
+    partitions: Iterable[tuple[TopicIdPartition, LeaderEpoch]], timestamp: int, replica_id: BrokerId
 ) -> ListOffsetsRequest:
-    """Where do these logs begin (EARLIEST) or end (LATEST), as the leader of this epoch has it?"""
+    """Where do these logs begin (EARLIEST) or end (LATEST), in the leader epoch given for each?"""
     topics: dict[str, list[ListOffsetsPartition]] = {}
-    for place, leader_epoch in places:
-        topics.setdefault(place.topic, []).append(
+    for partition, leader_epoch in partitions:
+        topics.setdefault(partition.topic, []).append(
             ListOffsetsPartition(
-                partition_index=place.partition, current_leader_epoch=leader_epoch, timestamp=timestamp
+                partition_index=partition.partition, current_leader_epoch=leader_epoch, timestamp=timestamp
             )
         )
     return ListOffsetsRequest(
         replica_id=replica_id,
-        topics=[ListOffsetsTopic(name=topic, partitions=asked) for topic, asked in topics.items()],
+        topics=[ListOffsetsTopic(name=topic, partitions=rows) for topic, rows in topics.items()],
     )

@@ -1,15 +1,15 @@
-"""A fetch session as the one who asks keeps it (KIP-227): name every partition once, then only what changed.
+"""The follower's side of an incremental fetch session (KIP-227): name each partition once, then only what changed.
 
-Pure. `want` and `forget` say what is wanted now; `next_request` says what of it the leader has not been told, and
-counts it as told. An answer, a refusal or a broken connection is reported back, and moves the session on:
+Pure. `add` and `remove` keep the partitions to fetch; `next_request` returns those that the leader does not know yet.
+The response, an error or a lost connection is reported back, and moves the session on:
 
-    number 0, epoch 0      everything is named, and the leader may open a session
-    number n, epoch k > 0  what changed since epoch k - 1 is named
-    number n, epoch 0      everything is named again; the leader drops session n and may open another
-    number n, epoch -1     the session is over
+    id 0, epoch 0      full request; the leader may open a session
+    id n, epoch k > 0  incremental: what changed since epoch k - 1
+    id n, epoch 0      full request; the leader drops session n and may open another
+    id n, epoch -1     closes the session
 
-A session lives on one way of naming topics. As long as a single partition's topic has no id, all are named by name,
-in version 12 at most (KIP-516).
+A session names all topics by id, or all by name: while one partition's topic has no id, all are named by name, in
+version 12 at most (KIP-516).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ FETCH_SESSION_ERRORS = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""A session is not, or no longer, what we think: begin anew."""
+"""The two ends of a session disagree: the next request is a full one."""
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition as requests name it."""
+    """A partition with both names of its topic."""
 
     topic: str
     topic_id: TopicId
@@ -45,7 +45,7 @@ class TopicIdPartition(NamedTuple):
 
 
 class FetchState(NamedTuple):
-    """What is asked of one partition. Its epochs are -1 where they are unknown."""
+    """What is requested of one partition. Epochs are -1 where they are unknown."""
 
     fetch_offset: Offset
     leader_epoch: LeaderEpoch
@@ -54,113 +54,122 @@ class FetchState(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """One request: the session it belongs to, and what the leader must be told."""
+    """One request of a session."""
 
     version: int
-    number: int
+    session_id: int
     epoch: int
-    wanted: list[tuple[TopicIdPartition, FetchState]]
-    forgotten: list[TopicIdPartition]
+    to_send: list[tuple[TopicIdPartition, FetchState]]
+    to_forget: list[TopicIdPartition]
 
 
 class FetchSessionHandler:
-    """What is wanted of one leader, and how much of it the leader knows."""
+    """The partitions fetched from one leader, and which of them the leader knows."""
 
-    __slots__ = ("_changed", "_epoch", "_nameless_count", "_number", "_told", "_version", "_version_max", "_wanted")
+    __slots__ = (
+        "_changed",
+        "_epoch",
+        "_partitions",
+        "_sent",
+        "_session_id",
+        "_version",
+        "_version_max",
+        "_without_id_count",
+    )
 
     def __init__(self, version_max: int) -> None:
-        """`version_max` is the version of Fetch that the brokers' protocol setting asks for."""
+        """`version_max` is the version of Fetch under the brokers' protocol setting."""
         self._version_max = version_max
         self._version = version_max
-        self._number = NO_SESSION
+        self._session_id = NO_SESSION
         self._epoch = FIRST_EPOCH
-        self._wanted: dict[TopicIdPartition, FetchState] = {}
-        self._told: dict[TopicIdPartition, FetchState] = {}
+        self._partitions: dict[TopicIdPartition, FetchState] = {}
+        self._sent: dict[TopicIdPartition, FetchState] = {}
         self._changed: dict[TopicIdPartition, None] = {}
-        self._nameless_count = 0
+        self._without_id_count = 0
 
     def __len__(self) -> int:
-        """How many partitions are wanted."""
-        return len(self._wanted)
+        """How many partitions are fetched."""
+        return len(self._partitions)
 
     @property
     def is_open(self) -> bool:
-        """Whether the leader may be keeping a session for us."""
-        return self._number != NO_SESSION
+        """Whether the leader may have a session for this follower."""
+        return self._session_id != NO_SESSION
 
-    def want(self, place: TopicIdPartition, wish: FetchState) -> None:
-        """Fetch this partition, and from here."""
-        if self._wanted.get(place) is None and place.topic_id == NO_TOPIC_ID:
-            self._nameless_count += 1
-        self._wanted[place] = wish
-        self._changed[place] = None
+    def add(self, partition: TopicIdPartition, state: FetchState) -> None:
+        """Fetch this partition with this state."""
+        if self._partitions.get(partition) is None and partition.topic_id == NO_TOPIC_ID:
+            self._without_id_count += 1
+        self._partitions[partition] = state
+        self._changed[partition] = None
 
-    def forget(self, place: TopicIdPartition) -> None:
-        """Fetch this partition no longer; harmless for one that is not wanted."""
-        if self._wanted.pop(place, None) is not None:
-            if place.topic_id == NO_TOPIC_ID:
-                self._nameless_count -= 1
-            self._changed[place] = None
+    def remove(self, partition: TopicIdPartition) -> None:
+        """Stop fetching this partition, if it is fetched."""
+        if self._partitions.pop(partition, None) is not None:
+            if partition.topic_id == NO_TOPIC_ID:
+                self._without_id_count -= 1
+            self._changed[partition] = None
 
     def next_request(self) -> SessionRequest:
-        """What to ask now; from here on it counts as told."""
-        version = min(self._version_max, NAMES_VERSION_MAX) if self._nameless_count else self._version_max
+        """The next request; its content is taken as known to the leader from here on."""
+        version = min(self._version_max, NAMES_VERSION_MAX) if self._without_id_count else self._version_max
         if version != self._version:
             self._version = version
             self._epoch = FIRST_EPOCH
         if self._epoch == FIRST_EPOCH:
             self._changed.clear()
-            self._told = dict(self._wanted)
-            return SessionRequest(version, self._number, FIRST_EPOCH, list(self._wanted.items()), [])
-        wanted, forgotten = [], []
-        told = self._told
-        for place in self._changed:
-            wish = self._wanted.get(place)
-            if wish is None:
-                if told.pop(place, None) is not None:
-                    forgotten.append(place)
-            elif told.get(place) != wish:
-                told[place] = wish
-                wanted.append((place, wish))
+            self._sent = dict(self._partitions)
+            return SessionRequest(version, self._session_id, FIRST_EPOCH, list(self._partitions.items()), [])
+        to_send, to_forget = [], []
+        sent = self._sent
+        for partition in self._changed:
+            state = self._partitions.get(partition)
+            if state is None:
+                if sent.pop(partition, None) is not None:
+                    to_forget.append(partition)
+            elif sent.get(partition) != state:
+                sent[partition] = state
+                to_send.append((partition, state))
         self._changed.clear()
-        return SessionRequest(version, self._number, self._epoch, wanted, forgotten)
+        return SessionRequest(version, self._session_id, self._epoch, to_send, to_forget)
 
-    def answered(self, number: int, served_count: int) -> bool:
-        """The last request was answered for so many partitions; `number` is the session's from now on, 0 for none.
+    def on_response(self, session_id: int, partitions_count: int) -> bool:
+        """The response to the last request had this session id (0 for none) and this many partitions.
 
-        False when everything was named and the answer does not have everything: what is in it can be taken, but the
-        leader and we do not speak of the same partitions, so all are named again.
+        False when a full request's response lacks partitions. What it has can be used, but the leader and the follower
+        disagree on the partitions, so the next request is a full one, too.
         """
-        self._number = number
-        if self._epoch == FIRST_EPOCH and served_count < len(self._told):
+        self._session_id = session_id
+        if self._epoch == FIRST_EPOCH and partitions_count < len(self._sent):
             return False
-        if number == NO_SESSION:
+        if session_id == NO_SESSION:
             self._epoch = FIRST_EPOCH
         else:
             self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
         return True
 
-    def give_way(self, place: TopicIdPartition) -> None:
-        """It got records: where everything is named each time, others come before it."""
-        if self._number == NO_SESSION:
-            wish = self._wanted.pop(place, None)
-            if wish is not None:
-                self._wanted[place] = wish
+    def move_to_end(self, partition: TopicIdPartition) -> None:
+        """Fetch this partition last: it got records, and without a session the leader serves in request order."""
+        if self._session_id == NO_SESSION:
+            state = self._partitions.pop(partition, None)
+            if state is not None:
+                self._partitions[partition] = state
 
-    def refused(self, code: int) -> None:
-        """The whole request was refused: everything is named in the next one."""
+    def on_error(self, code: int) -> None:
+        """The last request was refused as a whole: the next one is a full one."""
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-            self._number = NO_SESSION
+            self._session_id = NO_SESSION
         self._epoch = FIRST_EPOCH
 
-    def lost(self) -> None:
-        """Whether the last request was carried out is not known: the next one names everything.
+    def connection_lost(self) -> None:
+        """The outcome of the last request is unknown: the next one is a full one.
 
-        It names the old session, too, so that the leader need not keep that one until it is stale.
+        It carries the old session's id, so that the leader drops that session at once.
         """
         self._epoch = FIRST_EPOCH
 
-    def closing(self) -> SessionRequest:
-        """The request that ends the session, without wanting anything; the next one begins anew."""
-        number, self._number, self._epoch = self._number, NO_SESSION, FIRST_EPOCH
-        return SessionRequest(self._version, number, LAST_EPOCH, [], [])
+    def close(self) -> SessionRequest:
+        """The request that closes the session. The next one is a full one."""
+        session_id, self._session_id, self._epoch = self._session_id, NO_SESSION, FIRST_EPOCH
+        return SessionRequest(self._version, session_id, LAST_EPOCH, [], [])

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from tests.model import planted_bugs, variants
 from tests.model.explore import Explored, explore
 from tests.model.rules import SCOPES, Rules
-from tests.model.trace_text import told
+from tests.model.trace_text import reported
 
 PROCESSES_MAX = 2
 
@@ -86,7 +86,7 @@ def _scopes(found: Iterable[Timed]) -> int:
             f"{seconds:.0f} s, {explored.worlds / seconds:,.0f}/s, {mebibytes} MiB: {outcome}"
         )
         if explored.broken:
-            _say(told(explored.way, explored.broken))
+            _say(reported(explored.way, explored.broken))
         wrong += bool(explored.broken) or not explored.is_whole
     _say(f"together: {worlds:,} distinct worlds up to the names of the replicas")
     return wrong
@@ -97,7 +97,7 @@ def _variants(found: Iterable[Timed]) -> int:
     for name, explored, seconds, _ in found:
         _say(f"\n{name}: {_found(explored, seconds)}")
         if explored.broken:
-            _say(told(explored.way, explored.broken))
+            _say(reported(explored.way, explored.broken))
         missed += not explored.broken
     return missed
 

@@ -16,8 +16,8 @@ from tests.model import invariants
 from tests.model.explore import Explored, explore
 from tests.model.rules import ASKED_QUESTIONS, ELECTIONS, OUTAGES, PROPOSALS, QUESTIONS, RESTARTS, Did, Rules, Scope
 from tests.model.state import (
-    EVERYBODY,
-    NOBODY,
+    ALL_REPLICAS,
+    NO_LEADER,
     NONE,
     Answer,
     Ask,
@@ -156,7 +156,7 @@ class AFollowersWatermarkIsTheEndOfItsLog(Rules):
 class FetchesOfAnOlderEpochCount(Rules):
     """A fetch of an earlier epoch in which the same broker led is answered and counted."""
 
-    def is_heard(self, ask: Ask, copy: Copy) -> bool:
+    def is_answered(self, ask: Ask, copy: Copy) -> bool:
         return ask.leader_epoch <= copy.epoch
 
     def is_over(self, epoch: int, epoch_of_leader: int) -> bool:
@@ -167,7 +167,7 @@ class FetchesOfAnOlderEpochCount(Rules):
 class AFencedFollowerIsServed(Rules):
     """A fetch of another epoch counts for nothing, but it is answered with records."""
 
-    def is_heard(self, ask: Ask, copy: Copy) -> bool:
+    def is_answered(self, ask: Ask, copy: Copy) -> bool:
         return True
 
     def is_over(self, epoch: int, epoch_of_leader: int) -> bool:
@@ -201,7 +201,7 @@ class CommandsOutliveARegistration(Rules):
     """Whoever registers anew is not told what is so now, but takes what was sent to it before."""
 
     def restarted(self, copy: Copy, me: int, shared: Shared) -> Iterator[Copy]:
-        yield copy._replace(epoch=NONE, role=Following(NOBODY, must_ask=False))
+        yield copy._replace(epoch=NONE, role=Following(NO_LEADER, needs_epoch_end=False))
 
     def is_stale(self, epoch: int, epoch_min: int) -> bool:
         return False
@@ -303,7 +303,7 @@ class AnybodyIsElected(Rules):
     """The controller elects from all replicas, with the leader alone in sync."""
 
     def electable(self, isr: int) -> Iterator[tuple[int, int]]:
-        for leader in members(EVERYBODY):
+        for leader in members(ALL_REPLICAS):
             yield leader, 1 << leader
 
 
@@ -337,8 +337,8 @@ class ALeaderShrinksItsSetWithoutTheStore(Rules):
 class ASessionThatEndsRefusesWhatWasProposed(Rules):
     """Who registers anew forgets what it asked for, although that may have been granted before."""
 
-    def registered_anew(self, copy: Copy, me: int, shared: Shared) -> Copy:
-        after, role = super().registered_anew(copy, me, shared), copy.role
+    def registered_again(self, copy: Copy, me: int, shared: Shared) -> Copy:
+        after, role = super().registered_again(copy, me, shared), copy.role
         if after != copy or not isinstance(role, Leading) or not role.proposed:
             return after
         leader = self.leader_of(copy, me)

@@ -22,14 +22,14 @@ from sordini.replication.follower import (
     FetchPosition,
     Follower,
     find_divergence,
+    follower_high_watermark,
     start_when_out_of_range,
-    watermark,
 )
 from sordini.replication.leader import NEVER_MS, IsrProposal, Leader, Term
 from sordini.storage.epoch_cache import UNDEFINED_EPOCH, EpochCache
 from tests.model.state import (
-    EVERYBODY,
-    NOBODY,
+    ALL_REPLICAS,
+    NO_LEADER,
     NONE,
     REPLICAS,
     Answer,
@@ -147,14 +147,14 @@ class Rules:
         follower = self.follower_type(
             BrokerId(role.leader), LeaderEpoch(copy.epoch), truncates_before_fetch=self.scope.truncates_before_fetch
         )
-        follower._must_ask = role.must_ask
+        follower._needs_epoch_end = role.needs_epoch_end
         return follower
 
     # The controller, and its command.
 
     def electable(self, isr: int) -> Iterator[tuple[int, int]]:
         """Every (leader, in-sync set) after this set: anybody of it, with all of the others or some."""
-        for left in range(1, EVERYBODY + 1):
+        for left in range(1, ALL_REPLICAS + 1):
             if not left & ~isr:
                 for leader in members(left):
                     yield leader, left
@@ -173,7 +173,7 @@ class Rules:
 
     def commanded(self, copy: Copy, me: int, epoch: int, command: Command) -> Copy:
         if command.leader != me:
-            role = Following(command.leader, must_ask=self.scope.truncates_before_fetch)
+            role = Following(command.leader, needs_epoch_end=self.scope.truncates_before_fetch)
             return self.cut_when_commanded(copy._replace(epoch=epoch, role=role))
         epochs = EpochCache(copy.entries)
         epochs.assign(epoch, len(copy.log))
@@ -198,10 +198,10 @@ class Rules:
     def restarted(self, copy: Copy, me: int, shared: Shared) -> Iterator[Copy]:
         """A replica that registered anew, with its log and a watermark that was noted some time ago."""
         for noted in range(copy.high_watermark + 1):
-            fresh = copy._replace(epoch=NONE, high_watermark=noted, role=Following(NOBODY, must_ask=False))
+            fresh = copy._replace(epoch=NONE, high_watermark=noted, role=Following(NO_LEADER, needs_epoch_end=False))
             yield self.commanded(fresh, me, shared.epoch, Command(shared.leader, shared.isr))
 
-    def registered_anew(self, copy: Copy, me: int, shared: Shared) -> Copy:
+    def registered_again(self, copy: Copy, me: int, shared: Shared) -> Copy:
         """A replica whose session ended while it was cut off: it keeps its role unless the state node is past it."""
         if not self.accepts(shared.epoch, copy):
             return copy
@@ -253,7 +253,7 @@ class Rules:
     def asks(self, copy: Copy) -> Ask | None:
         role = copy.role
         assert isinstance(role, Following)
-        question = self.follower_of(copy).next(EpochCache(copy.entries), Offset(len(copy.log)))
+        question = self.follower_of(copy).next_request(EpochCache(copy.entries), Offset(len(copy.log)))
         if question is None:
             return None
         if isinstance(question, EpochEndRequest):
@@ -263,7 +263,7 @@ class Rules:
         )  # Fetch below version 12 has no field.
         return Ask(role.leader, question.leader_epoch, question.fetch_offset, epoch, is_fetch=True)
 
-    def is_heard(self, ask: Ask, copy: Copy) -> bool:
+    def is_answered(self, ask: Ask, copy: Copy) -> bool:
         """Whether a leader answers a question with anything but an error: only in its own epoch."""
         return ask.leader_epoch == copy.epoch
 
@@ -325,7 +325,7 @@ class Rules:
             epochs, end = EpochCache(copy.entries), Offset(len(copy.log))
             follower = self.follower_of(copy)
             cut = follower.truncation_offset(EpochEnd(*answer.diverging), epochs, end, Offset(copy.high_watermark))
-            return self.cut(copy, cut)._replace(role=role._replace(must_ask=follower._must_ask))
+            return self.cut(copy, cut)._replace(role=role._replace(needs_epoch_end=follower._needs_epoch_end))
         if answer.fetch_offset != len(copy.log):
             return copy  # The log has moved on.
         epochs, log = EpochCache(copy.entries), copy.log
@@ -333,11 +333,11 @@ class Rules:
             epochs.assign(epoch, len(log))
             log = (*log, epoch)
         high_watermark = self.watermark(copy.high_watermark, answer.high_watermark, len(log))
-        asked = role._replace(must_ask=False)
+        asked = role._replace(needs_epoch_end=False)
         return copy._replace(log=log, entries=tuple(epochs.entries), high_watermark=high_watermark, role=asked)
 
     def watermark(self, own: int, leaders: int, log_end_offset: int) -> int:
-        return watermark(Offset(own), Offset(leaders), Offset(log_end_offset))
+        return follower_high_watermark(Offset(own), Offset(leaders), Offset(log_end_offset))
 
     def cut(self, copy: Copy, end_offset: int) -> Copy:
         """Cut the log, and always the epoch cache: it may hold an epoch that never had a record."""

@@ -13,7 +13,7 @@ from typing import Any
 from tests.model import invariants
 from tests.model.rules import Did, Rules
 from tests.model.state import (
-    NOBODY,
+    NO_LEADER,
     RENAMINGS,
     REPLICAS,
     Answer,
@@ -193,7 +193,7 @@ class Space:
                 if self.rules.scope.is_isr_at_once and self.copies.proposed[after]:
                     yield did, _put(numbered, me, *self._at_once(after, me, shared))
                 else:
-                    yield did, _put(numbered, me, after, self._heard(shared, did))
+                    yield did, _put(numbered, me, after, self._answered_by(shared, did))
             if is_cut:
                 yield from self._returns(numbered, me)
             else:
@@ -222,7 +222,7 @@ class Space:
         yield ("finds its session", me), _put(numbered, me, number, shared)
         key = (number, me, shared)
         if key not in self._registered:
-            after = self.rules.registered_anew(self.copies.values[number], me, self.shares.values[shared])
+            after = self.rules.registered_again(self.copies.values[number], me, self.shares.values[shared])
             self._registered[key] = self._copied(number, after)
         yield ("registers anew", me), self._tidied(_put(numbered, me, self._registered[key], shared))
 
@@ -230,12 +230,12 @@ class Space:
         """A leader that has proposed, once it has its answer, and the state node then."""
         granted = self._grant(number, me, shared)
         after, shared_after = granted or (number, shared)
-        told, did = next(
+        reported, did = next(
             (after, did)
             for did, after in self._alone_steps(after, me)
             if did[0] in ("hears of the grant", "is refused")
         )
-        return told, self._heard(shared_after, did)
+        return reported, self._answered_by(shared_after, did)
 
     def _elections(self, shared: int) -> list[tuple[Did, int]]:
         found = self._elected.get(shared)
@@ -257,7 +257,7 @@ class Space:
             if isinstance(copy.role, Leading):
                 for did, after in self.rules.leads(copy, me):
                     found.append((did, self._copied(number, after)))
-            elif not self.rules.scope.is_exchange_at_once and copy.under_way is None and copy.role.leader != NOBODY:
+            elif not self.rules.scope.is_exchange_at_once and copy.under_way is None and copy.role.leader != NO_LEADER:
                 ask = self.rules.asks(copy)
                 if ask is not None:
                     found.append((("asks", me, ask), self._copied(number, copy._replace(under_way=ask))))
@@ -270,7 +270,7 @@ class Space:
                     found.append((("takes the answer", me, answer), self._copied(number, after)))
         return found
 
-    def _heard(self, shared: int, did: Did) -> int:
+    def _answered_by(self, shared: int, did: Did) -> int:
         """A leader that hears of its grant knows the newest version again; older leaders' answers say nothing of it."""
         if did[0] != "hears of the grant":
             return shared
@@ -309,9 +309,9 @@ class Space:
         found = self._restarted.get(key)
         if found is None:
             node: Shared = self.shares.values[shared]
-            told = self.shares.number(node._replace(version=0)) if node.leader == me else shared
+            reported = self.shares.number(node._replace(version=0)) if node.leader == me else shared
             found = self._restarted[key] = [
-                (("restarts", me, after.high_watermark), self.copies.number(after), told)
+                (("restarts", me, after.high_watermark), self.copies.number(after), reported)
                 for after in self.rules.restarted(self.copies.values[number], me, node)
             ]
         return found
@@ -329,7 +329,7 @@ class Space:
             if rules.scope.is_exchange_at_once:
                 ask = rules.asks(copy) if isinstance(copy.role, Following) and copy.role.leader == other else None
             is_asked = isinstance(ask, Ask) and ask.leader == other and isinstance(leader.role, Leading)
-            if is_asked and rules.is_heard(ask, leader):
+            if is_asked and rules.is_answered(ask, leader):
                 for answer, leader_after in rules.answers(leader, other, ask, me):
                     if rules.scope.is_exchange_at_once:
                         after = rules.takes(copy, answer)
@@ -371,10 +371,10 @@ class Space:
         role, ask = copy.role, copy.under_way
         if (
             isinstance(role, Following)
-            and role.leader != NOBODY
+            and role.leader != NO_LEADER
             and self.rules.is_over(copy.epoch, epochs[role.leader])
         ):
-            copy = copy._replace(role=role._replace(leader=NOBODY))
+            copy = copy._replace(role=role._replace(leader=NO_LEADER))
         if isinstance(ask, Ask) and self.rules.is_over(ask.leader_epoch, epochs[ask.leader]):
             copy = copy._replace(under_way=None)
         return self.copies.number(copy)

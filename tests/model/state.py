@@ -1,6 +1,6 @@
 """What a world of the model is: three copies of one partition, what the coordination store says, what was sent.
 
-Everything is a tuple of small numbers, so that worlds can be compared, counted and told. Sets of replicas are bit
+Everything is a tuple of small numbers, so that worlds can be compared, counted and reported. Sets of replicas are bit
 masks. A record is known by its epoch and its offset: an epoch has one leader, which writes each offset once, so two
 records of one epoch at one offset are the same record, and its value would say nothing more.
 
@@ -15,8 +15,8 @@ from itertools import permutations
 from typing import NamedTuple
 
 REPLICAS = (0, 1, 2)
-NOBODY = -1
-EVERYBODY = 0b111
+NO_LEADER = -1
+ALL_REPLICAS = 0b111
 NONE = -1
 """Of an epoch or an end offset: unknown."""
 
@@ -43,8 +43,8 @@ class Leading(NamedTuple):
 
 class Following(NamedTuple):
     leader: int
-    """NOBODY also when the leader's term is over: it will not answer any more."""
-    must_ask: bool
+    """NO_LEADER also when the leader's term is over: it will not answer any more."""
+    needs_epoch_end: bool
 
 
 class Ask(NamedTuple):
@@ -121,8 +121,8 @@ def mask_of(replicas: object) -> int:
 
 def start() -> World:
     """A new partition: the first leader is named and everybody is in sync, but nobody has heard of it."""
-    empty = Copy((), (), 0, NONE, Following(NOBODY, must_ask=False), None)
-    return World((empty, empty, empty), Shared(0, 0, EVERYBODY, 0, (Command(0, EVERYBODY),)))
+    empty = Copy((), (), 0, NONE, Following(NO_LEADER, needs_epoch_end=False), None)
+    return World((empty, empty, empty), Shared(0, 0, ALL_REPLICAS, 0, (Command(0, ALL_REPLICAS),)))
 
 
 def _renamed_mask(mask: int, renaming: tuple[int, ...]) -> int:
@@ -130,7 +130,7 @@ def _renamed_mask(mask: int, renaming: tuple[int, ...]) -> int:
 
 
 def _renamed_id(replica: int, renaming: tuple[int, ...]) -> int:
-    return NOBODY if replica == NOBODY else renaming[replica]
+    return NO_LEADER if replica == NO_LEADER else renaming[replica]
 
 
 def renamed_copy(copy: Copy, renaming: tuple[int, ...]) -> Copy:
@@ -176,7 +176,7 @@ def looks(copy: Copy) -> object:
             role.epoch_start,
         )
     else:
-        known = (role.leader == NOBODY, role.must_ask)
+        known = (role.leader == NO_LEADER, role.needs_epoch_end)
     if isinstance(under_way, Ask):
         under_way = under_way._replace(leader=0)
     return (copy[:4], known, under_way)

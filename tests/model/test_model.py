@@ -9,7 +9,7 @@ from tests.model.explore import explore
 from tests.model.rules import SCOPES, Rules, Scope
 from tests.model.space import Space
 from tests.model.state import RENAMINGS, World, renamed_copy, renamed_shared, start
-from tests.model.trace_text import told
+from tests.model.trace_text import reported
 
 SLICE = 3_000
 SMALL = Scope("small", epochs=2, records=1, is_isr_at_once=False, is_exchange_at_once=False)
@@ -34,13 +34,13 @@ QUICK = [
 @pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: scope.name)
 def test_no_world_near_the_start_breaks_a_law(scope: Scope) -> None:
     explored = explore(Rules(scope), SLICE)
-    assert not explored.broken, told(explored.way, explored.broken)
+    assert not explored.broken, reported(explored.way, explored.broken)
     assert explored.worlds >= SLICE
 
 
 def test_no_world_of_one_epoch_with_everything_in_flight_breaks_a_law() -> None:
     explored = explore(Rules(SMALL._replace(epochs=1)))
-    assert not explored.broken, told(explored.way, explored.broken)
+    assert not explored.broken, reported(explored.way, explored.broken)
     assert explored.is_whole
     assert explored.worlds > 1_000
 
@@ -59,7 +59,7 @@ def test_of_worlds_that_differ_by_the_names_of_replicas_one_is_explored() -> Non
 def test_truncation_to_the_high_watermark_loses_what_was_committed() -> None:
     explored = variants.found("truncation to the high watermark")
     assert explored.broken == invariants.STRONG
-    story = told(explored.way, explored.broken)
+    story = reported(explored.way, explored.broken)
     assert story.splitlines()[1].startswith("  0. A new partition")
     assert story.endswith("Broken: strong in-sync consistency.")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.model.rules import Did
-from tests.model.state import EVERYBODY, NOBODY, NONE, Answer, Ask, Copy, Following, Leading, World, members
+from tests.model.state import ALL_REPLICAS, NO_LEADER, NONE, Answer, Ask, Copy, Following, Leading, World, members
 
 NAMES = "ABC"
 
 
-def told(way: list[tuple[Did, World]], broken: str) -> str:
+def reported(way: list[tuple[Did, World]], broken: str) -> str:
     """One line for what was done and one for the world after it, at every step."""
     lines = ["Every copy as [epochs of its records], `|` where its high watermark is."]
     for number, (did, world) in enumerate(way):
@@ -101,7 +101,7 @@ def _log(copy: Copy) -> Iterator[str]:
 def _role(copy: Copy) -> str:
     role = copy.role
     if isinstance(role, Following):
-        follows = "idle" if role.leader == NOBODY else f"follows {NAMES[role.leader]}"
+        follows = "idle" if role.leader == NO_LEADER else f"follows {NAMES[role.leader]}"
         return f"{follows} in {copy.epoch}" if copy.epoch != NONE else "new"
     assert isinstance(role, Leading)
     proposed = f"+?{_set(role.proposed)}" if role.proposed else ""
@@ -109,4 +109,4 @@ def _role(copy: Copy) -> str:
 
 
 def _set(mask: int) -> str:
-    return "all" if mask == EVERYBODY else "".join(NAMES[member] for member in members(mask))
+    return "all" if mask == ALL_REPLICAS else "".join(NAMES[member] for member in members(mask))

@@ -44,7 +44,7 @@ class FencesNothing(Rules):
     one of its epoch, or the leader counts what its follower will cut again.
     """
 
-    def is_heard(self, ask: Ask, copy: Copy) -> bool:
+    def is_answered(self, ask: Ask, copy: Copy) -> bool:
         return True
 
     def is_over(self, epoch: int, epoch_of_leader: int) -> bool:

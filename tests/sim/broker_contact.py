@@ -20,7 +20,7 @@ class Hearing:
     def __init__(self, loop: SimLoop, history: GroupHistory) -> None:
         self._loop = loop
         self._history = history
-        self._heard = 0.0
+        self._answered_by = 0.0
         self._tried = 0.0
         self._longest_silence_s = 0.0
         self._written = NEVER
@@ -28,13 +28,13 @@ class Hearing:
     def tries(self) -> None:
         """A connection is asked for, or a request is sent."""
         now = self._loop.time()
-        self._longest_silence_s = max(self._longest_silence_s, now - max(self._tried, self._heard))
+        self._longest_silence_s = max(self._longest_silence_s, now - max(self._tried, self._answered_by))
         self._tried = now
 
-    def is_heard(self, began: float) -> None:
+    def is_answered(self, began: float) -> None:
         """What was sent then has been answered."""
-        if began > self._heard:
-            self._heard = began
+        if began > self._answered_by:
+            self._answered_by = began
             self._longest_silence_s = self._tried - began
 
     def is_heard_waiting(self, connection: Connection, began: float) -> None:
@@ -43,7 +43,7 @@ class Hearing:
         held_up_until = max(connection.socket.inward.stalled_until, connection.asleep_until)
         paused = any(pause.ended >= began for pause in self._history.pauses)
         is_prompt = now > held_up_until + UNDISTURBED_S and not paused
-        self.is_heard(max(began, now - UNDISTURBED_S) if is_prompt else began)
+        self.is_answered(max(began, now - UNDISTURBED_S) if is_prompt else began)
 
     def is_written(self) -> None:
         """A generation with this id is known to be written down from now on."""
@@ -55,5 +55,5 @@ class Hearing:
     def is_expelled(self, connection: Connection, group_id: str, member_id: str, began: float) -> None:
         """What was sent then was answered with UNKNOWN_MEMBER_ID."""
         spoke, now = max(began, connection.socket.outward.stalled_until), self._loop.time()
-        expelled = Expelled(group_id, member_id, self._heard, spoke, now, self._written, self._longest_silence_s)
+        expelled = Expelled(group_id, member_id, self._answered_by, spoke, now, self._written, self._longest_silence_s)
         self._history.expelled.append(expelled)

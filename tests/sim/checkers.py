@@ -54,7 +54,7 @@ class Lives:
         return sum(1 for when, _ in self._cuts.get(partition, ()) if when <= at)
 
     def spans_restart(self, began: float, ended: float) -> bool:
-        """Whether it cannot be told in which life a call was served: an answer may be read after its sender died."""
+        """Whether it cannot be reported in which life a call was served: an answer may be read after its sender died."""
         return any(began <= at <= ended for at in self._restarts)
 
     def is_lost(self, partition: TopicPartition, offset: int, at: float) -> bool:

@@ -70,7 +70,7 @@ class Consumer:
         self._random = random.Random(f"{name} {seed}")
         self._session_id = 0
         self._session_epoch = 0
-        self._told: dict[TopicPartition, int] = {}
+        self._reported: dict[TopicPartition, int] = {}
         self._resets = dict.fromkeys(topics, 1)
         self.positions = dict.fromkeys(sorted(topics), 0)
         self.high_watermarks = dict.fromkeys(sorted(topics), -1)
@@ -142,12 +142,12 @@ class Consumer:
         rules = self._rules
         in_session = rules.incremental and self._session_epoch > 0
         if not in_session:
-            self._told.clear()
+            self._reported.clear()
         topics: dict[str, FetchTopic] = {}
         for partition, position in self.positions.items():
-            if self._told.get(partition) == position:
+            if self._reported.get(partition) == position:
                 continue
-            self._told[partition] = position
+            self._reported[partition] = position
             topic = topics.get(partition.topic)
             if topic is None:
                 by_id = rules.version >= 13
@@ -175,7 +175,7 @@ class Consumer:
     async def _take(self, connection: Connection, partition: TopicPartition, data: PartitionData, began: float) -> None:
         code = ErrorCode(data.error_code)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            # Told of only when it is known where the log begins; nothing of the old session is then ever read.
+            # ReportedState of only when it is known where the log begins; nothing of the old session is then ever read.
             earliest = await self._end(connection, partition, EARLIEST)
             asked, self.positions[partition] = self.positions[partition], earliest
             self._resets[partition] += 1

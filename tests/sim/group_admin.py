@@ -94,7 +94,7 @@ class GroupAdmin:
             self._grow,
             self._delete_records,
             self._alter,
-            self._make_anew,
+            self._rebuild,
         ]
         while True:
             await asyncio.sleep(self._random.expovariate(1 / gap_s))
@@ -201,8 +201,8 @@ class GroupAdmin:
         produced = await self._ask(
             connection, ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=2_000, topic_data=[data])
         )
-        told = produced.responses[0].partition_responses[0]
-        if told.error_code:
+        reported = produced.responses[0].partition_responses[0]
+        if reported.error_code:
             return
         partition = DeleteRecordsPartition(partition_index=0, offset=-1)
         topic = DeleteRecordsTopic(name=GROWING_TOPIC, partitions=[partition])
@@ -210,9 +210,9 @@ class GroupAdmin:
         answer = await self._ask(connection, ApiKey.DELETE_RECORDS, 2, request)
         deleted = answer.topics[0].partitions[0]
         self._check("DeleteRecords", deleted.error_code, FINE_OF_TOPICS)
-        if not deleted.error_code and deleted.low_watermark <= told.base_offset:
+        if not deleted.error_code and deleted.low_watermark <= reported.base_offset:
             self._history.strange.append(
-                f"records deleted up to @{deleted.low_watermark}, @{told.base_offset} was there"
+                f"records deleted up to @{deleted.low_watermark}, @{reported.base_offset} was there"
             )
 
     async def _alter(self, connection: Connection) -> None:
@@ -227,7 +227,7 @@ class GroupAdmin:
         answer = await self._ask(connection, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
         self._check("IncrementalAlterConfigs", answer.responses[0].error_code, FINE_OF_TOPICS)
 
-    async def _make_anew(self, connection: Connection) -> None:
+    async def _rebuild(self, connection: Connection) -> None:
         """Delete a topic, whose offsets go with it, and make it again."""
         began = self._loop.time()
         outcome: Outcome = "info"

@@ -21,7 +21,7 @@ import itertools
 from collections.abc import Iterator
 
 from sordini.protocol.types import TopicPartition
-from tests.sim.group_history import FOREVER, Commit, Expelled, Forgetting, Joined, Key, Synced, Told
+from tests.sim.group_history import FOREVER, Commit, Expelled, Forgetting, Joined, Key, ReportedState, Synced
 from tests.sim.history import History, Restart
 
 SESSION_S = 10.0
@@ -62,7 +62,7 @@ class _Write:
 
 def stale_offsets(history: History) -> Iterator[str]:
     writes = _writes(history)
-    reads = sorted([*history.groups.told, *_found_on_disk(history, writes)], key=lambda read: read.ended)
+    reads = sorted([*history.groups.reported, *_found_on_disk(history, writes)], key=lambda read: read.ended)
     for read in reads:
         key = read.group_id, read.partition
         of_key = writes.get(key, [_NOTHING])
@@ -82,7 +82,7 @@ def stale_offsets(history: History) -> Iterator[str]:
 _NOTHING = _Write(None, 0.0, 0.0, 0.0)
 
 
-def _see(seen: _Write, writes: list[_Write], read: Told) -> None:
+def _see(seen: _Write, writes: list[_Write], read: ReportedState) -> None:
     seen.known = min(seen.known, read.ended)
     for write in writes:
         if write is not seen and write.latest <= read.began:
@@ -100,7 +100,7 @@ def _last(writes: list[_Write], at: float) -> str | None:
 def _writes(history: History) -> dict[Key, list[_Write]]:
     """Every write of every offset; each begins with nothing, as they all do."""
     groups = history.groups
-    keys = {(each.group_id, each.partition): None for each in [*groups.commits, *groups.told]}
+    keys = {(each.group_id, each.partition): None for each in [*groups.commits, *groups.reported]}
     writes = {key: [dataclasses.replace(_NOTHING)] for key in keys}
     for commit in groups.commits:
         if commit.outcome != "no":
@@ -140,12 +140,12 @@ def _is_hindered(history: History, began: float, ended: float) -> bool:
     )
 
 
-def _found_on_disk(history: History, keys: dict[Key, list[_Write]]) -> Iterator[Told]:
+def _found_on_disk(history: History, keys: dict[Key, list[_Write]]) -> Iterator[ReportedState]:
     for restart in history.restarts:
         if restart.kind != "power" or history.groups.is_durable:
             for group_id, partition in keys:
                 note, offset = restart.offsets.get((group_id, partition), (None, -1))
-                yield Told(group_id, partition, note, offset, restart.back, restart.back)
+                yield ReportedState(group_id, partition, note, offset, restart.back, restart.back)
 
 
 # G2.

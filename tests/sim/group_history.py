@@ -46,7 +46,7 @@ class Forgetting(NamedTuple):
         return self.group_id is None or self.group_id == group_id
 
 
-class Told(NamedTuple):
+class ReportedState(NamedTuple):
     """An OffsetFetch's answer; None where nothing is committed."""
 
     group_id: str
@@ -90,7 +90,7 @@ class Left(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Who is a member, as the leader or an administrator is told."""
+    """Who is a member, as the leader or an administrator is reported."""
 
     group_id: str
     member_ids: frozenset[str]
@@ -136,7 +136,7 @@ class GroupHistory:
 
     commits: list[Commit] = dataclasses.field(default_factory=list)
     forgettings: list[Forgetting] = dataclasses.field(default_factory=list)
-    told: list[Told] = dataclasses.field(default_factory=list)
+    reported: list[ReportedState] = dataclasses.field(default_factory=list)
     joined: list[Joined] = dataclasses.field(default_factory=list)
     synced: list[Synced] = dataclasses.field(default_factory=list)
     left: list[Left] = dataclasses.field(default_factory=list)

@@ -197,7 +197,7 @@ class Member:
         code = ErrorCode(answer.error_code)
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
-            self._hearing.is_heard(began)
+            self._hearing.is_answered(began)
             return None
         if code:
             self._refused("JoinGroup", connection, code, began)
@@ -310,7 +310,7 @@ class Member:
         answer = await self._ask(connection, ApiKey.HEARTBEAT, 4, request, ANSWER_S)
         code = ErrorCode(answer.error_code)
         if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self._hearing.is_heard(began)
+            self._hearing.is_answered(began)
         if code == ErrorCode.REBALANCE_IN_PROGRESS and self._random.random() < 0.3:
             await self._commit(connection)  # What is done already, before the partitions may go to others.
         if code:
@@ -323,7 +323,7 @@ class Member:
         version = max(self.rules.commit_version, 7) if self.rules.instance_id is not None else self.rules.commit_version
         code = await self._offsets.commit(connection, version, self._who(), sorted(self.assignment))
         if not code:
-            self._hearing.is_heard(began)
+            self._hearing.is_answered(began)
         elif code in (*LOST, *AGAIN):
             self._refused("OffsetCommit", connection, code, began)
 

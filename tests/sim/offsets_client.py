@@ -23,7 +23,7 @@ from sordini.protocol.messages.offset_fetch import (
 from sordini.protocol.types import TopicPartition
 from tests.sim.client import Connection
 from tests.sim.group_client import TIMEOUT_S, TryAgain
-from tests.sim.group_history import Commit, GroupHistory, Outcome, Told
+from tests.sim.group_history import Commit, GroupHistory, Outcome, ReportedState
 from tests.support.simulated_network import Address, SimNetwork
 
 LATER = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
@@ -108,15 +108,15 @@ class OffsetsClient:
             self._strange("OffsetFetch", code)
         for topic in group.topics:
             for partition in topic.partitions:
-                self._told(topic.name, partition, began)
+                self._reported(topic.name, partition, began)
 
-    def _told(self, topic: str, partition: Any, began: float) -> None:
+    def _reported(self, topic: str, partition: Any, began: float) -> None:
         if partition.error_code:
             if partition.error_code not in LATER:
                 self._strange("OffsetFetch", partition.error_code)
             return
         is_there = partition.committed_offset >= 0
-        told = Told(
+        reported = ReportedState(
             self._group_id,
             TopicPartition(topic, partition.partition_index),
             partition.metadata if is_there else None,
@@ -124,8 +124,8 @@ class OffsetsClient:
             began,
             self._loop.time(),
         )
-        self._trace.note(self._name, "told", *told[1:4])
-        self._history.told.append(told)
+        self._trace.note(self._name, "told", *reported[1:4])
+        self._history.reported.append(reported)
 
     def _note(self) -> str:
         self._count += 1

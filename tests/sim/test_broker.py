@@ -46,8 +46,8 @@ def test_the_same_seed_does_the_same_again_and_in_another_process_with_other_has
     first, second = (run_seed(scenario(SEED_RUN_AGAIN), SimBroker) for _ in range(2))
     assert first.digest == second.digest, f"seed {SEED_RUN_AGAIN}"
     assert first.steps == second.steps
-    told = _digest_in_a_process(hash_seed="1")
-    assert told.split() == [str(SEED_RUN_AGAIN), first.digest], f"seed {SEED_RUN_AGAIN}"
+    reported = _digest_in_a_process(hash_seed="1")
+    assert reported.split() == [str(SEED_RUN_AGAIN), first.digest], f"seed {SEED_RUN_AGAIN}"
 
 
 def _digest_in_a_process(hash_seed: str) -> str:

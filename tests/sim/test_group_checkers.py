@@ -4,7 +4,18 @@ import pytest
 
 from sordini.protocol.types import TopicPartition
 from tests.sim.group_checkers import check_groups
-from tests.sim.group_history import Commit, Expelled, Forgetting, Joined, Left, Listed, Pause, Synced, Told, Unanswered
+from tests.sim.group_history import (
+    Commit,
+    Expelled,
+    Forgetting,
+    Joined,
+    Left,
+    Listed,
+    Pause,
+    ReportedState,
+    Synced,
+    Unanswered,
+)
 from tests.sim.history import History, Restart
 
 TP = TopicPartition("t", 0)
@@ -17,9 +28,9 @@ def _commit(number: int, began: float, **changes: object) -> Commit:
     return commit._replace(**changes)
 
 
-def _told(number: int | None, at: float) -> Told:
+def _reported(number: int | None, at: float) -> ReportedState:
     note, offset = (None, -1) if number is None else (f"a-{number}@{number * 10}", number * 10)
-    return Told("g", TP, note, offset, at, at + 0.1)
+    return ReportedState("g", TP, note, offset, at, at + 0.1)
 
 
 def _joined(member: str, generation: int, at: float, *, leads: bool = False) -> Joined:
@@ -42,7 +53,7 @@ def _history(*restarts: Restart) -> History:
     groups.joined = [_joined("a", 1, 1.0, leads=True), _joined("b", 1, 1.0), _joined("a", 2, 8.0, leads=True)]
     groups.synced = [_synced("a", 1, 2.0, TP), _synced("b", 1, 2.0, OTHER), _synced("a", 2, 9.0, TP, OTHER)]
     groups.commits = [_commit(1, 3.0), _commit(2, 4.0), _commit(3, 10.0, generation_id=2)]
-    groups.told = [_told(None, 2.5), _told(1, 3.5), _told(2, 9.5), _told(3, 11.0)]
+    groups.reported = [_reported(None, 2.5), _reported(1, 3.5), _reported(2, 9.5), _reported(3, 11.0)]
     return history
 
 
@@ -60,32 +71,32 @@ def test_a_commit_whose_answer_was_lost_may_count_or_not():
     for number in (2, 9):
         history = _history()
         history.groups.commits.append(_commit(9, 4.5, outcome="info"))
-        history.groups.told[2] = _told(number, 9.5)
+        history.groups.reported[2] = _reported(number, 9.5)
         assert check_groups(history) == []
 
 
 def test_a_commit_that_was_seen_once_is_not_undone():
     history = _history()
     history.groups.commits.append(_commit(9, 4.5, outcome="info"))
-    history.groups.told[2:2] = [_told(9, 6.0)]
+    history.groups.reported[2:2] = [_reported(9, 6.0)]
     assert _codes(history) == {"G1"}
 
 
 def test_a_power_loss_may_take_commits_that_were_not_flushed_and_nothing_else_may():
     lost = _history(_restart("power", 5.0, 1))
-    lost.groups.told[2] = _told(1, 7.0)
+    lost.groups.reported[2] = _reported(1, 7.0)
     assert check_groups(lost) == []
     lost.groups.is_durable = True
     assert _codes(lost) == {"G1"}
     killed = _history(_restart("kill", 5.0, 1))
-    killed.groups.told[2] = _told(1, 7.0)
+    killed.groups.reported[2] = _reported(1, 7.0)
     assert _codes(killed) == {"G1"}
 
 
 def test_what_did_not_count_when_its_process_died_never_does():
     history = _history(_restart("kill", 5.0, 2))
     history.groups.commits.append(_commit(9, 4.5, outcome="info"))
-    history.groups.told[2] = _told(9, 9.5)
+    history.groups.reported[2] = _reported(9, 9.5)
     assert _codes(history) == {"G1"}
 
 
@@ -93,11 +104,11 @@ def test_deleted_offsets_are_gone_and_those_of_a_deleted_topic_go_within_a_while
     history = _history()
     history.groups.forgettings = [Forgetting("g", None, 6.0, 6.1, "ok")]
     assert _codes(history) == {"G1"}
-    history.groups.told[2] = _told(None, 9.5)
+    history.groups.reported[2] = _reported(None, 9.5)
     assert check_groups(history) == []
     history.groups.forgettings = [Forgetting(None, frozenset([TP]), 6.0, 6.1, "info", 9.0)]
     assert check_groups(history) == []
-    history.groups.told[3] = _told(None, 11.0)
+    history.groups.reported[3] = _reported(None, 11.0)
     assert _codes(history) == {"G1"}
 
 
@@ -124,24 +135,24 @@ def test_a_generation_that_was_not_written_down_may_come_again_after_a_restart()
 
 
 def _lost_commit(history: History) -> None:
-    history.groups.told[2] = _told(1, 9.5)
+    history.groups.reported[2] = _reported(1, 9.5)
 
 
 def _forgotten(history: History) -> None:
-    history.groups.told[2] = _told(None, 9.5)
+    history.groups.reported[2] = _reported(None, 9.5)
 
 
 def _never_committed(history: History) -> None:
-    history.groups.told[2] = _told(7, 9.5)
+    history.groups.reported[2] = _reported(7, 9.5)
 
 
 def _refused_and_read(history: History) -> None:
     history.groups.commits.append(_commit(7, 5.0, outcome="no"))
-    history.groups.told[2] = _told(7, 9.5)
+    history.groups.reported[2] = _reported(7, 9.5)
 
 
 def _other_offset(history: History) -> None:
-    history.groups.told[2] = history.groups.told[2]._replace(offset=21)
+    history.groups.reported[2] = history.groups.reported[2]._replace(offset=21)
 
 
 def _not_on_the_disk(history: History) -> None:
@@ -184,7 +195,7 @@ def _generation_is_shared_over_a_kill(history: History) -> None:
 
 def _past_generation_commits(history: History) -> None:
     history.groups.commits.append(_commit(4, 10.5))
-    history.groups.told[3] = _told(4, 11.0)
+    history.groups.reported[3] = _reported(4, 11.0)
 
 
 def _gone_member_commits(history: History) -> None:

@@ -58,7 +58,7 @@ def a_partition(
     """A partition with an empty log, led by broker 1."""
     log = logs_on(ForgetfulDisk()).create(NAME, TOPIC_ID, settings.log)
     partition = Partition(NAME, TOPIC_ID, log, settings, peers)
-    partition.lead(
+    partition.become_leader(
         ME, Term(LeaderEpoch(epoch), tuple(in_sync), tuple(BrokerId(number) for number in range(1, replicas + 1))), 0
     )
     return partition

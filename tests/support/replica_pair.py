@@ -34,8 +34,7 @@ from sordini.replication.partition import Partition
 from sordini.replication.partition_deps import Peers
 from sordini.replication.ports import Unreachable
 from sordini.replication.replica_quota import ReplicaQuota
-from sordini.replication.replica_set import FetcherDeps as SetSurroundings
-from sordini.replication.replica_set import ReplicaSet
+from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
 from sordini.storage.log_config import LogConfig
 from tests.support.builders import a_batch
 from tests.support.fake_ports import ListLog
@@ -159,15 +158,16 @@ class LeaderSide:
         self.broker_id = broker_id
         self.log = ListLog()
         self.topics: dict[TopicId, str] = {}
-        around = SetSurroundings(
+        deps = ReplicaSetDeps(
             settings_of=lambda _: SETTINGS,
             exists=lambda topic, _: topic in self.topics.values(),
             name_of=self.topics.get,
             now_ms=clock.now_ms,
             monotonic_ms=clock.monotonic_ms,
+            log=self.log,
             peers=Peers(),
         )
-        self.replicas = ReplicaSet(broker_id, logs_on(ForgetfulDisk()), around)
+        self.replicas = ReplicaSet(broker_id, logs_on(ForgetfulDisk()), deps)
         self._numbers = itertools.count(1)
         self.sessions = FetchSessions(100, lambda: next(self._numbers), self.topics.get)
         self.dispatcher = Dispatcher(asyncio.get_running_loop().create_task, self.log)
@@ -211,7 +211,7 @@ class Pair:
         self.leader = LeaderSide(LEADER, self.clock, quota=leader_quota)
         self.wire = Wire({LEADER: self.leader})
         self.versions = versions or versions_for((3, 9), 0)
-        around = FetcherDeps(
+        deps = FetcherDeps(
             FOLLOWER,
             lambda: 4711,
             self.versions,
@@ -220,19 +220,20 @@ class Pair:
             self.clock,
             self.log,
         )
-        self.fetchers = ReplicaFetcherManager(around, self.wire, self._spawn, per_leader=per_leader)
+        self.fetchers = ReplicaFetcherManager(deps, self.wire, self._spawn, per_leader=per_leader)
         config = LogConfig() if flush_messages is None else LogConfig(flush_messages=flush_messages)
-        set_around = SetSurroundings(
+        set_deps = ReplicaSetDeps(
             settings_of=lambda _: SETTINGS._replace(log=config),
             exists=lambda topic, _: topic in self.leader.topics.values(),
             name_of=self.leader.topics.get,
             now_ms=self.clock.now_ms,
             monotonic_ms=self.clock.monotonic_ms,
-            fetching=self.fetchers,
+            log=self.log,
+            fetchers=self.fetchers,
             truncates_before_fetch=not self.versions.truncates_on_fetch,
         )
         self.disk = ForgetfulDisk()
-        self.replicas = ReplicaSet(FOLLOWER, logs_on(self.disk), set_around)
+        self.replicas = ReplicaSet(FOLLOWER, logs_on(self.disk), set_deps)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -16,7 +16,7 @@ from tests.sim.cluster.campaign import campaign, report, search
 from tests.sim.cluster.planted_bugs import BUGS
 from tests.sim.cluster.scenario import ClusterVerdict, cluster_scenario, run_cluster_seed
 
-TOLD_MAX = 10
+REPORTED_MAX = 10
 """So many findings are printed in full."""
 
 
@@ -49,7 +49,7 @@ def main() -> int:
             sys.stdout.write(f"{verdict.seed} {verdict.digest}\n")
         if verdict.findings:
             bad += 1
-            if bad <= TOLD_MAX:
+            if bad <= REPORTED_MAX:
                 sys.stdout.write(f"{verdict.text()}\n")
                 sys.stdout.flush()
             if arguments.until_finding:
@@ -71,10 +71,10 @@ def _planted(which: str, processes: int) -> int:
     for bug, (found, seconds) in zip(bugs, search([bug.name for bug in bugs], processes), strict=True):
         missed += found is None
         if found is None:
-            told = f"not found in {bug.seeds_max} seeds"
+            reported = f"not found in {bug.seeds_max} seeds"
         else:
-            told = f"seed {found.seed}, number {bug.seeds.index(found.seed) + 1}: {found.findings[0][:150]}"
-        sys.stdout.write(f"{bug.name}: {told} ({seconds:.1f} s)\n")
+            reported = f"seed {found.seed}, number {bug.seeds.index(found.seed) + 1}: {found.findings[0][:150]}"
+        sys.stdout.write(f"{bug.name}: {reported} ({seconds:.1f} s)\n")
         sys.stdout.flush()
     return 1 if missed else 0
 

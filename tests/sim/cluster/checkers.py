@@ -65,7 +65,7 @@ def check(evidence: Evidence) -> list[str]:
         *divergence(evidence.final),
         *epochs_fall([*evidence.images, *evidence.final]),
         *two_leaders([*evidence.images, *evidence.final]),
-        *epochs_of_nobody([*evidence.images, *evidence.final], evidence.elected),
+        *epochs_without_leader([*evidence.images, *evidence.final], evidence.elected),
         *epoch_caches(evidence.final),
         *phantoms(history, evidence.final),
     ]
@@ -196,7 +196,7 @@ def two_leaders(images: Iterable[Image]) -> Iterator[str]:
                 )
 
 
-def epochs_of_nobody(images: Iterable[Image], elected: Collection[tuple[TopicPartition, int]]) -> Iterator[str]:
+def epochs_without_leader(images: Iterable[Image], elected: Collection[tuple[TopicPartition, int]]) -> Iterator[str]:
     for image in images:
         for batch in image.batches:
             if (image.partition, batch.leader_epoch) not in elected:

@@ -121,20 +121,20 @@ class Observer:
         loop = self._network.loop
         while loop.time() < until:
             await asyncio.sleep(self._random.uniform(0.05, 0.35))
-            told = self._random.choice(self._states.all() or [None])
-            if told is None or told.state.leader is None:
+            reported = self._random.choice(self._states.all() or [None])
+            if reported is None or reported.state.leader is None:
                 continue
-            address, is_latest, began = self._addresses[told.state.leader], self._random.random() < 0.5, loop.time()
+            address, is_latest, began = self._addresses[reported.state.leader], self._random.random() < 0.5, loop.time()
             ask = self._latest if is_latest else self._fetch
             try:
                 async with asyncio.timeout(1.0):
-                    found = await ask(await self._connect(address), told.partition, told.state.leader_epoch)
+                    found = await ask(await self._connect(address), reported.partition, reported.state.leader_epoch)
             except (OSError, TimeoutError):
                 self._drop(address)
                 continue
             if found is not None:
-                epoch = told.state.leader_epoch
-                self.marks.append(Mark(told.partition, address, epoch, is_latest, found, began, loop.time()))
+                epoch = reported.state.leader_epoch
+                self.marks.append(Mark(reported.partition, address, epoch, is_latest, found, began, loop.time()))
         for address in list(self._connections):
             self._drop(address)
 

@@ -40,7 +40,7 @@ class Sender(NamedTuple):
     controller_epoch: int
 
 
-class Told(NamedTuple):
+class ReportedState(NamedTuple):
     """One partition's state, its node's version, and its copies."""
 
     partition: TopicPartition
@@ -52,13 +52,13 @@ class Told(NamedTuple):
 def leader_and_isr(
     sender: Sender,
     broker_epoch: int,
-    told: Sequence[Told],
+    reported: Sequence[ReportedState],
     ids: Mapping[str, TopicId],
     addresses: Mapping[int, Address],
     *,
     is_new: bool,
 ) -> LeaderAndIsrRequest:
-    leaders = sorted({each.state.leader for each in told if each.state.leader in addresses})
+    leaders = sorted({each.state.leader for each in reported if each.state.leader in addresses})
     return LeaderAndIsrRequest(
         controller_id=sender.controller_id,
         controller_epoch=sender.controller_epoch,
@@ -81,7 +81,7 @@ def leader_and_isr(
                     for each in of_topic
                 ],
             )
-            for topic, of_topic in _by_topic(told)
+            for topic, of_topic in _by_topic(reported)
         ],
         live_leaders=[
             LeaderAndIsrLiveLeader(broker_id=leader, host_name=addresses[leader][0], port=addresses[leader][1])
@@ -93,7 +93,7 @@ def leader_and_isr(
 def update_metadata(
     sender: Sender,
     broker_epoch: int,
-    told: Sequence[Told],
+    reported: Sequence[ReportedState],
     ids: Mapping[str, TopicId],
     addresses: Mapping[int, Address],
 ) -> UpdateMetadataRequest:
@@ -119,7 +119,7 @@ def update_metadata(
                     for each in of_topic
                 ],
             )
-            for topic, of_topic in _by_topic(told)
+            for topic, of_topic in _by_topic(reported)
         ],
         live_brokers=[
             UpdateMetadataBroker(
@@ -132,7 +132,7 @@ def update_metadata(
     )
 
 
-def stop_replica(sender: Sender, broker_epoch: int, told: Sequence[Told]) -> StopReplicaRequest:
+def stop_replica(sender: Sender, broker_epoch: int, reported: Sequence[ReportedState]) -> StopReplicaRequest:
     """Stop following these and keep their logs."""
     return StopReplicaRequest(
         controller_id=sender.controller_id,
@@ -150,13 +150,13 @@ def stop_replica(sender: Sender, broker_epoch: int, told: Sequence[Told]) -> Sto
                     for each in of_topic
                 ],
             )
-            for topic, of_topic in _by_topic(told)
+            for topic, of_topic in _by_topic(reported)
         ],
     )
 
 
-def _by_topic(told: Iterable[Told]) -> list[tuple[str, list[Any]]]:
-    topics: dict[str, list[Told]] = {}
-    for each in told:
+def _by_topic(reported: Iterable[ReportedState]) -> list[tuple[str, list[Any]]]:
+    topics: dict[str, list[ReportedState]] = {}
+    for each in reported:
         topics.setdefault(each.partition.topic, []).append(each)
     return sorted(topics.items())

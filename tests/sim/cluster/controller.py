@@ -16,7 +16,7 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import Broker, PartitionState
 from sordini.replication.inter_broker import InterBrokerVersions
-from tests.sim.cluster.commands import Sender, Told, leader_and_isr, stop_replica, update_metadata
+from tests.sim.cluster.commands import ReportedState, Sender, leader_and_isr, stop_replica, update_metadata
 from tests.sim.cluster.delivery import Command, Delivery, Roughness
 from tests.sim.cluster.network import ClusterNetwork
 from tests.sim.cluster.states import States
@@ -96,12 +96,13 @@ class ScriptedController:
         self.whims.gap_mean = self.whims.newcomer_chance = 0.0
         self.whims.look_max = 0.1
         self.roughness.smooth()
-        self._reign()
+        self._term()
 
     def is_settled(self) -> bool:
-        """Whether every partition is led, all its copies are in sync, and everybody was told."""
+        """Whether every partition is led, all its copies are in sync, and everybody was reported."""
         return all(
-            told.state.leader is not None and set(told.state.isr) == set(told.replicas) for told in self.states.all()
+            reported.state.leader is not None and set(reported.state.isr) == set(reported.replicas)
+            for reported in self.states.all()
         ) and all(delivery.is_idle() for delivery in self._deliveries.values())
 
     def live(self) -> dict[int, Broker]:
@@ -133,93 +134,99 @@ class ScriptedController:
         # Newcomers learn all; others that the set of brokers changed.
         for number in self._known:
             self._tell_metadata_to(number, everything if number in came else [])
-        changed: list[Told] = []
-        for told in everything:
-            leader = told.state.leader
+        changed: list[ReportedState] = []
+        for reported in everything:
+            leader = reported.state.leader
             if leader is None or leader not in self._known or leader in gone:
-                elected = self._elect(told)
-            elif set(gone) & set(told.state.isr) and self._random.random() < self.whims.drops_dead_chance:
-                kept = tuple(member for member in told.state.isr if member in self._known)
-                elected = self._change(told, leader, kept)
+                elected = self._elect(reported)
+            elif set(gone) & set(reported.state.isr) and self._random.random() < self.whims.drops_dead_chance:
+                kept = tuple(member for member in reported.state.isr if member in self._known)
+                elected = self._change(reported, leader, kept)
             else:
                 elected = None
             if elected is not None:
                 changed.append(elected)
         self._command(changed)
-        done = {told.partition for told in changed}
+        done = {reported.partition for reported in changed}
         for number in came:
-            rest = [told for told in self.states.all() if told.partition not in done and number in told.replicas]
+            rest = [
+                reported
+                for reported in self.states.all()
+                if reported.partition not in done and number in reported.replicas
+            ]
             self._lead_and_follow(number, rest)
 
     # Deciding.
 
-    def _elect(self, told: Told, avoid: int = -1) -> Told | None:
+    def _elect(self, reported: ReportedState, avoid: int = -1) -> ReportedState | None:
         """A leader out of those in sync and alive; nobody when there is none. None when that is how it is."""
-        able = [member for member in told.state.isr if member in self._known and member not in self.shutting_down]
+        able = [member for member in reported.state.isr if member in self._known and member not in self.shutting_down]
         others = [member for member in able if member != avoid]
         if others:
-            kept = tuple(member for member in told.state.isr if member in self._known)
-            return self._change(told, self._random.choice(others), kept)
-        if able or told.state.leader is None:
+            kept = tuple(member for member in reported.state.isr if member in self._known)
+            return self._change(reported, self._random.choice(others), kept)
+        if able or reported.state.leader is None:
             return None
-        return self._change(told, None, told.state.isr)
+        return self._change(reported, None, reported.state.isr)
 
-    def _change(self, told: Told, leader: BrokerId | None, isr: tuple[BrokerId, ...]) -> Told:
-        assert isr, f"nobody would be in sync in {told.partition}"
-        epoch = LeaderEpoch(told.state.leader_epoch + 1)
-        changed = self.states.change(told, PartitionState(leader, epoch, isr, self._epoch))
-        self._trace.note("controller: elected", told.partition, leader, epoch, *isr)
+    def _change(self, reported: ReportedState, leader: BrokerId | None, isr: tuple[BrokerId, ...]) -> ReportedState:
+        assert isr, f"nobody would be in sync in {reported.partition}"
+        epoch = LeaderEpoch(reported.state.leader_epoch + 1)
+        changed = self.states.change(reported, PartitionState(leader, epoch, isr, self._epoch))
+        self._trace.note("controller: elected", reported.partition, leader, epoch, *isr)
         self.elections += 1
         if leader is not None:
-            self.leaders[told.partition, epoch] = leader
+            self.leaders[reported.partition, epoch] = leader
         return changed
 
     def _have_a_whim(self) -> None:
         everything = self.states.all()
-        told = self._random.choice(everything)
+        reported = self._random.choice(everything)
         kind = self._random.choice(("again", "move", "move", "swing", "swing", "reign", "resend", "stop"))
-        self._trace.note("controller: whim", kind, told.partition)
-        state = told.state
+        self._trace.note("controller: whim", kind, reported.partition)
+        state = reported.state
         if kind == "again" and state.leader in self._known:
-            self._command([self._change(told, state.leader, state.isr)])
+            self._command([self._change(reported, state.leader, state.isr)])
         elif kind == "move" and state.leader is not None:
-            moved = self._elect(told, avoid=state.leader)
+            moved = self._elect(reported, avoid=state.leader)
             self._command([] if moved is None else [moved])
         elif kind == "swing" and state.leader is not None:
-            moved = self._elect(told, avoid=state.leader)
+            moved = self._elect(reported, avoid=state.leader)
             self._command([] if moved is None else [moved])
-            self._process.spawn(self._move_back(told.partition, state.leader, self._random.uniform(0.1, 1.2)))
+            self._process.spawn(self._move_back(reported.partition, state.leader, self._random.uniform(0.1, 1.2)))
         elif kind == "reign":
-            self._reign()
+            self._term()
         elif kind == "resend":
             self._command(everything)
         elif kind == "stop":
-            self._stop_and_go_on(told)
+            self._stop_and_go_on(reported)
 
     async def _move_back(self, partition: TopicPartition, leader: BrokerId, seconds: float) -> None:
         """Who led before leads again, while those who waited for something in its former term may still wait."""
         await asyncio.sleep(seconds)
-        told = self.states.told(partition)
+        reported = self.states.reported(partition)
         is_able = leader in self._known and leader not in self.shutting_down
-        if self.whims.gap_mean and told is not None and is_able and leader in told.state.isr:
-            self._command([self._change(told, leader, told.state.isr)])
+        if self.whims.gap_mean and reported is not None and is_able and leader in reported.state.isr:
+            self._command([self._change(reported, leader, reported.state.isr)])
 
-    def _stop_and_go_on(self, told: Told) -> None:
+    def _stop_and_go_on(self, reported: ReportedState) -> None:
         """A follower is told to stop, and later, by a new election, to follow again."""
-        followers = [number for number in told.replicas if number != told.state.leader and number in self._known]
-        if not followers or told.state.leader not in self._known:
+        followers = [
+            number for number in reported.replicas if number != reported.state.leader and number in self._known
+        ]
+        if not followers or reported.state.leader not in self._known:
             return
         number = self._random.choice(followers)
-        message = stop_replica(self._sender(), self._known[number].epoch, [told])
+        message = stop_replica(self._sender(), self._known[number].epoch, [reported])
         self._deliveries[number].send(Command(ApiKey.STOP_REPLICA, self.versions.stop_replica, message))
         if self._random.random() < 0.5:
-            kept = tuple(member for member in told.state.isr if member != number)
-            told = self._change(told, told.state.leader, kept)
+            kept = tuple(member for member in reported.state.isr if member != number)
+            reported = self._change(reported, reported.state.leader, kept)
         else:
-            told = self._change(told, told.state.leader, told.state.isr)
-        self._command([told])
+            reported = self._change(reported, reported.state.leader, reported.state.isr)
+        self._command([reported])
 
-    def _reign(self) -> None:
+    def _term(self) -> None:
         """Another controller takes over, with all epochs as they are; what the old one had to say still comes."""
         self._epoch = self.states.next_controller_epoch()
         for number in list(self._deliveries):
@@ -229,7 +236,9 @@ class ScriptedController:
             self._tell_metadata_to(number, everything)
         self._command(everything)
         # As after a failover: whoever should lead and cannot is replaced.
-        self._command([elected for told in everything if told.state.leader is None and (elected := self._elect(told))])
+        self._command(
+            [elected for reported in everything if reported.state.leader is None and (elected := self._elect(reported))]
+        )
 
     def _create_all(self) -> None:
         made = []
@@ -240,13 +249,13 @@ class ScriptedController:
 
     # What others decide through this one.
 
-    def altered(self, told: Told, isr: tuple[BrokerId, ...]) -> Told:
+    def altered(self, reported: ReportedState, isr: tuple[BrokerId, ...]) -> ReportedState:
         """An in-sync set was granted."""
-        state = dataclasses.replace(told.state, isr=isr, controller_epoch=self._epoch)
-        changed = self.states.change(told, state)
-        self._trace.note("controller: in sync", told.partition, *isr)
+        state = dataclasses.replace(reported.state, isr=isr, controller_epoch=self._epoch)
+        changed = self.states.change(reported, state)
+        self._trace.note("controller: in sync", reported.partition, *isr)
         self.tell_metadata([changed])
-        newcomers = [member for member in isr if member not in told.state.isr]
+        newcomers = [member for member in isr if member not in reported.state.isr]
         if newcomers and self._random.random() < self.whims.newcomer_chance:
             self._command([self._change(changed, newcomers[0], isr)])
         return changed
@@ -255,40 +264,42 @@ class ScriptedController:
         """A broker is about to stop; what it still leads, because nobody else can."""
         self.shutting_down.add(number)
         changed, remaining = [], []
-        for told in self.states.all():
-            if told.state.leader != number:
+        for reported in self.states.all():
+            if reported.state.leader != number:
                 continue
-            kept = tuple(member for member in told.state.isr if member in self._known and member != number)
+            kept = tuple(member for member in reported.state.isr if member in self._known and member != number)
             able = [member for member in kept if member not in self.shutting_down]
             if able:
-                changed.append(self._change(told, self._random.choice(able), kept))
+                changed.append(self._change(reported, self._random.choice(able), kept))
             else:
-                remaining.append(told.partition)
+                remaining.append(reported.partition)
         self._command(changed)
         return remaining
 
     # Telling.
 
-    def tell_metadata(self, told: list[Told]) -> None:
+    def tell_metadata(self, reported: list[ReportedState]) -> None:
         for number in self._known:
-            self._tell_metadata_to(number, told)
+            self._tell_metadata_to(number, reported)
 
-    def _command(self, changed: list[Told], *, is_new: bool = False) -> None:
+    def _command(self, changed: list[ReportedState], *, is_new: bool = False) -> None:
         if not changed:
             return
         for number in self._known:
-            concerned = [told for told in changed if number in told.replicas]
+            concerned = [reported for reported in changed if number in reported.replicas]
             self._lead_and_follow(number, concerned, is_new=is_new)
             self._tell_metadata_to(number, changed)
 
-    def _lead_and_follow(self, number: int, told: list[Told], *, is_new: bool = False) -> None:
-        if told:
+    def _lead_and_follow(self, number: int, reported: list[ReportedState], *, is_new: bool = False) -> None:
+        if reported:
             epoch, addresses = self._known[number].epoch, self._addresses()
-            message = leader_and_isr(self._sender(), epoch, told, self.states.ids, addresses, is_new=is_new)
+            message = leader_and_isr(self._sender(), epoch, reported, self.states.ids, addresses, is_new=is_new)
             self._deliveries[number].send(Command(ApiKey.LEADER_AND_ISR, self.versions.leader_and_isr, message))
 
-    def _tell_metadata_to(self, number: int, told: list[Told]) -> None:
-        message = update_metadata(self._sender(), self._known[number].epoch, told, self.states.ids, self._addresses())
+    def _tell_metadata_to(self, number: int, reported: list[ReportedState]) -> None:
+        message = update_metadata(
+            self._sender(), self._known[number].epoch, reported, self.states.ids, self._addresses()
+        )
         self._deliveries[number].send(Command(ApiKey.UPDATE_METADATA, self.versions.update_metadata, message))
 
     def _addresses(self) -> dict[int, Address]:

@@ -114,32 +114,36 @@ class Grants:
     def _alter_one(self, broker_id: int, topic: str, wanted: PartitionData, version: int) -> AlteredPartitionData:
         controller = self._controller
         partition = TopicPartition(topic, wanted.partition_index)
-        told = controller.states.told(partition) if partition in controller.states.replicas else None
+        reported = controller.states.reported(partition) if partition in controller.states.replicas else None
         members = {BrokerId(number): -1 for number in wanted.new_isr}
         members |= {BrokerId(each.broker_id): each.broker_epoch for each in wanted.new_isr_with_epochs}
         isr = tuple(members)
-        if told is None:
+        if reported is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID if version >= 2 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif wanted.leader_epoch < told.state.leader_epoch:
+        elif wanted.leader_epoch < reported.state.leader_epoch:
             code = ErrorCode.FENCED_LEADER_EPOCH
-        elif wanted.leader_epoch > told.state.leader_epoch or wanted.partition_epoch > told.version:
+        elif wanted.leader_epoch > reported.state.leader_epoch or wanted.partition_epoch > reported.version:
             code = ErrorCode.NOT_CONTROLLER
-        elif told.state.leader != broker_id:
+        elif reported.state.leader != broker_id:
             code = ErrorCode.INVALID_REQUEST
-        elif set(isr) == set(told.state.isr):
-            return _altered(wanted, told.state.leader, told.state.leader_epoch, told.state.isr, told.version)
-        elif wanted.partition_epoch != told.version:
+        elif set(isr) == set(reported.state.isr):
+            return _altered(
+                wanted, reported.state.leader, reported.state.leader_epoch, reported.state.isr, reported.version
+            )
+        elif wanted.partition_epoch != reported.version:
             code = ErrorCode.INVALID_UPDATE_VERSION
-        elif not self._may_join(members, told.state.isr):
+        elif not self._may_join(members, reported.state.isr):
             code = ErrorCode.INELIGIBLE_REPLICA if version >= 2 else ErrorCode.OPERATION_NOT_ATTEMPTED
         else:
             self.granted += 1
-            told = controller.altered(told, isr)
-            return _altered(wanted, broker_id, told.state.leader_epoch, isr, told.version)
+            reported = controller.altered(reported, isr)
+            return _altered(wanted, broker_id, reported.state.leader_epoch, isr, reported.version)
         self.refused += 1
-        if version < 2 and told is not None and self.refused % 2 and code in _AS_STATE:
+        if version < 2 and reported is not None and self.refused % 2 and code in _AS_STATE:
             # So a controller of ours refuses, and one of Apache Kafka by a code.
-            return _altered(wanted, told.state.leader, told.state.leader_epoch, told.state.isr, told.version)
+            return _altered(
+                wanted, reported.state.leader, reported.state.leader_epoch, reported.state.isr, reported.version
+            )
         return AlteredPartitionData(partition_index=wanted.partition_index, error_code=code)
 
     def _may_join(self, members: dict[BrokerId, int], isr: tuple[BrokerId, ...]) -> bool:

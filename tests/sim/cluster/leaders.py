@@ -20,7 +20,7 @@ class LeaderUnknown(ConnectionError):
 
 
 class Leaders:
-    """One client's knowledge of who leads one partition. `epoch` is the highest it was told."""
+    """One client's knowledge of who leads one partition. `epoch` is the highest it was reported."""
 
     def __init__(self, network: SimNetwork, addresses: list[Address], partition: TopicPartition, name: str) -> None:
         self.epoch = -1
@@ -41,9 +41,13 @@ class Leaders:
             finally:
                 connection.close()
         brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-        for told in answer.topics[0].partitions:
-            if told.partition_index == index and told.leader_id in brokers and told.leader_epoch >= self.epoch:
-                self.epoch = told.leader_epoch
-                address: Address = brokers[told.leader_id]
+        for reported in answer.topics[0].partitions:
+            if (
+                reported.partition_index == index
+                and reported.leader_id in brokers
+                and reported.leader_epoch >= self.epoch
+            ):
+                self.epoch = reported.leader_epoch
+                address: Address = brokers[reported.leader_id]
                 return address
         raise LeaderUnknown(f"{self._partition} is led by nobody known")

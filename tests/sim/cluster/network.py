@@ -1,6 +1,6 @@
 """The simulated network between hosts: links from one host to another can be cut for a while, in one direction or both.
 
-While a direction is cut nothing arrives in it and nobody is told: TCP sends again until the link heals, so what was
+While a direction is cut nothing arrives in it and nobody is reported: TCP sends again until the link heals, so what was
 under way arrives then. A new connection needs both directions, and its caller's patience may end first.
 """
 

@@ -136,7 +136,7 @@ def _obey_any_epoch(right: Any) -> Any:
     return become
 
 
-def _take_from_anybody(right: Any) -> Any:
+def _append_from_any_leader(right: Any) -> Any:
     def take(self: Partition, _follower: Any, *answer: Any) -> int:
         taken: int = right(self, self.follower, *answer) if self.follower is not None else 0
         return taken
@@ -180,7 +180,7 @@ BUGS: tuple[Bug, ...] = (
         "consumers read to the log's end",
         Partition,
         "readable_end",
-        lambda _: lambda self, **_more: self.led() and self.log.log_end_offset,
+        lambda _: lambda self, **_more: self.require_leader() and self.log.log_end_offset,
     ),
     Bug(
         "an in-sync set changes without being granted",
@@ -198,21 +198,27 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug("a shrinking in-sync set counts before it is granted", Leader, "_propose", _shrink_at_once, seeds_max=100),
     Bug("a replica joins the in-sync set from anywhere", Leader, "may_join", _join_from_anywhere),
-    Bug("a fetch of another leader epoch is served", Partition, "led", _believe_any_epoch, seeds_max=100),
-    Bug("a new follower cuts its log at the watermark", Partition, "follow", _cut_to_the_watermark, seeds_max=100),
+    Bug("a fetch of another leader epoch is served", Partition, "require_leader", _believe_any_epoch, seeds_max=100),
+    Bug(
+        "a new follower cuts its log at the watermark",
+        Partition,
+        "become_follower",
+        _cut_to_the_watermark,
+        seeds_max=100,
+    ),
     Bug("a leader never says where logs part", partitions, "find_divergence", _never_part),
     Bug("every epoch ends at the log's end", EpochCache, "end_offset", _end_every_epoch_at_the_log_end),
-    Bug("a LeaderAndIsr of an older leader epoch is obeyed", ReplicaSet, "become", _obey_any_epoch),
+    Bug("a LeaderAndIsr of an older leader epoch is obeyed", ReplicaSet, "become_leader_or_follower", _obey_any_epoch),
     Bug("commands of the past are obeyed", CommandReceiver, "_refusal", _nothing, seeds_max=100),
     Bug(
         "records of a former leader are taken",
         Partition,
-        "take",
-        _take_from_anybody,
+        "append_fetched_records",
+        _append_from_any_leader,
         100,
         more=((ReplicaFetcher, "remove", lambda _: lambda *_arguments, **_more: False),),
     ),
-    Bug("a new leader takes its whole log for committed", Partition, "lead", _begin_as_known),
+    Bug("a new leader takes its whole log for committed", Partition, "become_leader", _begin_as_known),
     Bug("who waits for the watermark waits on in the next term", PendingCommits, "fail", _nothing, seeds_max=100),
     Bug(
         "a follower notes no producers",

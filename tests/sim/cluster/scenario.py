@@ -260,11 +260,11 @@ class _Story:
         """Read every partition from its beginning to its end, from its leader."""
         world = self._world
         for partition, topic_id in sorted(self._topics.items()):
-            told = world.states.told(partition)
-            if told is None or told.state.leader is None:
+            reported = world.states.reported(partition)
+            if reported is None or reported.state.leader is None:
                 continue
             read, began = History(), self._now()
-            address = next(node.address for node in world.nodes if node.broker_id == told.state.leader)
+            address = next(node.address for node in world.nodes if node.broker_id == reported.state.leader)
             rules = ConsumerRules(total_bytes=1 << 20, partition_bytes=1 << 20)
             reader = Consumer("final", world.network, address, {partition: topic_id}, read, rules, 0)
             give_up = began + GIVE_UP_S

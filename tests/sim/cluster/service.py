@@ -1,4 +1,4 @@
-"""The server side of an actor: accepts connections, decodes requests, and answers late, or never, as it is told."""
+"""The server side of an actor: accepts connections, decodes requests, and answers late, or never, as it is reported."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartitio
 from sordini.replication.cluster_model import Broker, Malformed, PartitionState, TopicAssignment
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Create, Delete, NoNode, Set
-from tests.sim.cluster.commands import Told
+from tests.sim.cluster.commands import ReportedState
 from tests.support.fake_zookeeper import SimZk
 
 CLUSTER = "c2ltdWxhdGlvbi4uLi4uLg"
@@ -68,7 +68,7 @@ class States:
                 found[int(name)] = broker
         return found
 
-    def told(self, partition: TopicPartition) -> Told | None:
+    def reported(self, partition: TopicPartition) -> ReportedState | None:
         """A partition's state; None before it has one."""
         try:
             data, stat = self._zk.tree.get(paths.state(partition))
@@ -76,23 +76,25 @@ class States:
             return None
         state = znodes.decode_state(partition, data)
         assert not isinstance(state, Malformed), state
-        return Told(partition, state, stat.version, self.replicas[partition])
+        return ReportedState(partition, state, stat.version, self.replicas[partition])
 
-    def all(self) -> list[Told]:
-        return [told for partition in sorted(self.replicas) if (told := self.told(partition)) is not None]
+    def all(self) -> list[ReportedState]:
+        return [state for partition in sorted(self.replicas) if (state := self.reported(partition)) is not None]
 
-    def create(self, partition: TopicPartition, leader: BrokerId, isr: tuple[BrokerId, ...], epoch: int) -> Told:
+    def create(
+        self, partition: TopicPartition, leader: BrokerId, isr: tuple[BrokerId, ...], epoch: int
+    ) -> ReportedState:
         state = PartitionState(leader, LeaderEpoch(0), isr, epoch)
         path = paths.state(partition)
         above = [Create(each) for each in paths.parents(path) if self._zk.tree.stat(each) is None]
         self._zk.write([*above, Create(path, znodes.encode_state(state))])
-        return Told(partition, state, 0, self.replicas[partition])
+        return ReportedState(partition, state, 0, self.replicas[partition])
 
-    def change(self, told: Told, state: PartitionState) -> Told:
+    def change(self, reported: ReportedState, state: PartitionState) -> ReportedState:
         """Write a new state on the one that was read; nobody can have come between."""
-        version = told.version + 1
-        self._zk.write([Set(paths.state(told.partition), znodes.encode_state(state), told.version)])
-        return told._replace(state=state, version=version)
+        version = reported.version + 1
+        self._zk.write([Set(paths.state(reported.partition), znodes.encode_state(state), reported.version)])
+        return reported._replace(state=state, version=version)
 
     def take_isr_changes(self) -> bool:
         """Whether brokers left notes that they changed in-sync sets by themselves; the notes are removed."""

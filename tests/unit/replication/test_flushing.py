@@ -25,7 +25,7 @@ def synced_every(messages: int, disk: ForgetfulDisk | None = None) -> Partition:
     config = LogConfig(flush_messages=messages, segment_bytes=2_000)
     log = logs_on(disk or ForgetfulDisk()).create(NAME, TOPIC_ID, config)
     partition = Partition(NAME, TOPIC_ID, log, SETTINGS._replace(log=config))
-    partition.lead(ME, Term(LeaderEpoch(0), (ME,), (ME,)), 0)
+    partition.become_leader(ME, Term(LeaderEpoch(0), (ME,), (ME,)), 0)
     return partition
 
 
@@ -135,7 +135,7 @@ async def test_a_new_term_does_not_commit_what_is_not_on_the_disk() -> None:
     partition = synced_every(1)
     partition.append(checked(), 0, all_replicas=False)
     partition.resign()
-    partition.lead(ME, Term(LeaderEpoch(1), (ME,), (ME,)), 0)
+    partition.become_leader(ME, Term(LeaderEpoch(1), (ME,), (ME,)), 0)
     assert readable(partition) == 0
 
 
@@ -144,7 +144,7 @@ async def test_a_sync_that_failed_leaves_the_records_uncommitted_and_the_next_ti
     logs = logs_on(disk)
     config = LogConfig(flush_messages=1)
     partition = Partition(NAME, TOPIC_ID, logs.create(NAME, TOPIC_ID, config), SETTINGS._replace(log=config))
-    partition.lead(ME, Term(LeaderEpoch(0), (ME,), (ME,)), 0)
+    partition.become_leader(ME, Term(LeaderEpoch(0), (ME,), (ME,)), 0)
     partition.append(checked(), 0, all_replicas=True)
     flush = asyncio.ensure_future(partition.log.flush_if_due())
     flush.cancel()
@@ -171,7 +171,7 @@ async def test_what_is_found_after_a_kill_is_synced_before_it_counts_again() -> 
     log = logs.get(NAME)
     assert log is not None
     again = Partition(NAME, TOPIC_ID, log, partition.settings)
-    again.lead(ME, Term(LeaderEpoch(1), (ME,), (ME,)), 0)
+    again.become_leader(ME, Term(LeaderEpoch(1), (ME,), (ME,)), 0)
     assert readable(again) == RECORDS
     for seed in range(20):
         assert found_after_a_power_cut(again, seed) == RECORDS

@@ -15,12 +15,12 @@ from sordini.replication.follower import (
     EpochEnd,
     EpochEndRequest,
     FetchPosition,
+    FetchStart,
     Follower,
     Reaction,
-    Start,
     find_divergence,
+    follower_high_watermark,
     start_when_out_of_range,
-    watermark,
 )
 from sordini.storage.epoch_cache import EpochCache
 
@@ -39,28 +39,28 @@ def a_cache(*entries: tuple[int, int]) -> EpochCache:
 
 
 def test_a_fetch_says_where_the_log_ends_which_epoch_is_believed_in_and_that_of_the_last_record() -> None:
-    assert a_follower().next(a_cache((2, 0), (5, 3)), Offset(7)) == FetchPosition(Offset(7), EPOCH, 5)
-    assert a_follower().next(a_cache(), Offset(0)) == FetchPosition(Offset(0), EPOCH, -1)
+    assert a_follower().next_request(a_cache((2, 0), (5, 3)), Offset(7)) == FetchPosition(Offset(7), EPOCH, 5)
+    assert a_follower().next_request(a_cache(), Offset(0)) == FetchPosition(Offset(0), EPOCH, -1)
 
 
 def test_by_old_protocols_a_follower_asks_where_its_last_epoch_ended_before_it_fetches() -> None:
     follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0), (5, 3))
-    assert follower.next(epochs, Offset(7)) == EpochEndRequest(EPOCH, 5)
-    assert follower.next(epochs, Offset(7)) == EpochEndRequest(EPOCH, 5)
+    assert follower.next_request(epochs, Offset(7)) == EpochEndRequest(EPOCH, 5)
+    assert follower.next_request(epochs, Offset(7)) == EpochEndRequest(EPOCH, 5)
     assert follower.truncation_offset(EpochEnd(5, 6), epochs, Offset(7), Offset(0)) == 6
-    assert follower.next(epochs, Offset(6)) == FetchPosition(Offset(6), EPOCH, 5)
+    assert follower.next_request(epochs, Offset(6)) == FetchPosition(Offset(6), EPOCH, 5)
 
 
 def test_without_an_epoch_there_is_nothing_to_ask_before_the_first_fetch() -> None:
     follower = a_follower(truncates_before_fetch=True)
-    assert follower.next(a_cache(), Offset(0)) == FetchPosition(Offset(0), EPOCH, -1)
-    assert follower.next(a_cache((9, 0)), Offset(1)) == FetchPosition(Offset(1), EPOCH, 9)
+    assert follower.next_request(a_cache(), Offset(0)) == FetchPosition(Offset(0), EPOCH, -1)
+    assert follower.next_request(a_cache((9, 0)), Offset(1)) == FetchPosition(Offset(1), EPOCH, 9)
 
 
 def test_a_follower_that_the_leader_fenced_asks_nothing_more() -> None:
     for follower in (a_follower(), a_follower(truncates_before_fetch=True)):
-        assert follower.refused(ErrorCode.FENCED_LEADER_EPOCH) is Reaction.WAIT
-        assert follower.next(a_cache((2, 0)), Offset(1)) is None
+        assert follower.on_error(ErrorCode.FENCED_LEADER_EPOCH) is Reaction.WAIT
+        assert follower.next_request(a_cache((2, 0)), Offset(1)) is None
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_a_follower_that_the_leader_fenced_asks_nothing_more() -> None:
 )
 def test_any_other_refusal_leaves_the_term_in_force(code: int, reaction: Reaction) -> None:
     follower = a_follower()
-    assert follower.refused(code) is reaction
-    assert follower.next(a_cache(), Offset(0)) is not None
+    assert follower.on_error(code) is reaction
+    assert follower.next_request(a_cache(), Offset(0)) is not None
 
 
 # Where it cuts.
@@ -93,19 +93,19 @@ def test_an_epoch_that_is_not_known_here_lays_the_one_before_it_bare_and_that_is
     follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0), (5, 3))
     assert follower.truncation_offset(EpochEnd(4, 6), epochs, Offset(7), Offset(0)) == 3
     epochs.truncate_from_end(3)
-    assert follower.next(epochs, Offset(3)) == EpochEndRequest(EPOCH, 2)
+    assert follower.next_request(epochs, Offset(3)) == EpochEndRequest(EPOCH, 2)
 
 
 def test_a_leader_that_does_not_say_of_which_epoch_it_speaks_is_asked_once() -> None:
     follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0), (5, 3))
     assert follower.truncation_offset(EpochEnd(-1, 4), epochs, Offset(7), Offset(0)) == 4
-    assert follower.next(epochs, Offset(4)) == FetchPosition(Offset(4), EPOCH, 5)
+    assert follower.next_request(epochs, Offset(4)) == FetchPosition(Offset(4), EPOCH, 5)
 
 
 def test_the_watermark_is_where_to_cut_only_for_a_leader_that_knows_no_epochs() -> None:
     follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0))
     assert follower.truncation_offset(EpochEnd(-1, -1), epochs, Offset(7), Offset(5)) == 5
-    assert follower.next(epochs, Offset(5)) == FetchPosition(Offset(5), EPOCH, 2)
+    assert follower.next_request(epochs, Offset(5)) == FetchPosition(Offset(5), EPOCH, 2)
 
 
 def test_without_epochs_here_the_leaders_end_is_where_to_cut() -> None:
@@ -170,7 +170,7 @@ def test_questions_end_with_the_log_cut_where_both_part_and_nowhere_before(
     together = in_common(own.log, leader.log)
     follower = a_follower(truncates_before_fetch=truncates_before_fetch)
     for _ in range(2 * len(own.log) + 3):
-        question = follower.next(own.epochs, Offset(len(own.log)))
+        question = follower.next_request(own.epochs, Offset(len(own.log)))
         assert question is not None
         ended: EpochEnd | None
         if isinstance(question, EpochEndRequest):
@@ -187,7 +187,9 @@ def test_questions_end_with_the_log_cut_where_both_part_and_nowhere_before(
     else:
         pytest.fail("no end of questions")
     assert own.log == leader.log[:together]
-    assert follower.next(own.epochs, Offset(together)) == FetchPosition(Offset(together), EPOCH, own.epochs.latest)
+    assert follower.next_request(own.epochs, Offset(together)) == FetchPosition(
+        Offset(together), EPOCH, own.epochs.latest
+    )
 
 
 @given(clusters())
@@ -219,22 +221,24 @@ def test_a_cut_lies_within_the_log_whatever_a_leader_says(
 
 
 def test_past_the_leaders_end_the_log_is_cut_there() -> None:
-    assert start_when_out_of_range(Offset(2), Offset(5), Offset(9)) == Start(Offset(5), begin_anew=False)
+    assert start_when_out_of_range(Offset(2), Offset(5), Offset(9)) == FetchStart(Offset(5), truncate_fully=False)
 
 
 def test_before_the_leaders_start_the_log_begins_anew() -> None:
-    assert start_when_out_of_range(Offset(6), Offset(9), Offset(4)) == Start(Offset(6), begin_anew=True)
+    assert start_when_out_of_range(Offset(6), Offset(9), Offset(4)) == FetchStart(Offset(6), truncate_fully=True)
 
 
 def test_within_the_leaders_log_it_goes_on_where_it_was() -> None:
     for end in (2, 3, 5):
-        assert start_when_out_of_range(Offset(2), Offset(5), Offset(end)) == Start(Offset(end), begin_anew=False)
+        assert start_when_out_of_range(Offset(2), Offset(5), Offset(end)) == FetchStart(
+            Offset(end), truncate_fully=False
+        )
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
 def test_the_watermark_here_never_moves_back_and_never_passes_the_log(own: int, leaders: int, end: int) -> None:
     own = min(own, end)
-    moved = watermark(Offset(own), Offset(leaders), Offset(end))
+    moved = follower_high_watermark(Offset(own), Offset(leaders), Offset(end))
     assert own <= moved <= end
     assert moved == own or moved <= leaders
     assert moved >= min(leaders, end)

@@ -242,7 +242,7 @@ def test_who_was_refused_may_join_in_its_next_life_after_a_change_of_the_cluster
     leader.fetched(SECOND, Offset(5), Offset(5), 2, broker_epoch=34)
     assert leader.may_join(SECOND)
     leader = refused_once(33)
-    leader.reconsider()
+    leader.clear_refusals()
     assert leader.may_join(SECOND)
     leader = refused_once(-1)
     leader.fetched(SECOND, Offset(5), Offset(5), 1 + LAG_MS)
@@ -258,7 +258,7 @@ def test_a_grant_of_fewer_than_were_proposed_refuses_the_others_alone() -> None:
     assert (leader.may_join(SECOND), leader.may_join(THIRD)) == (False, True)
     leader.granted(leader.expand(THIRD), (ME, THIRD), 10)
     assert (leader.isr, leader.may_join(SECOND)) == ((ME, THIRD), False)
-    leader.reconsider()
+    leader.clear_refusals()
     assert leader.may_join(SECOND)
 
 
@@ -346,7 +346,7 @@ class Course:
         self.leader = a_leader(isr, high_watermark, end)
         self.end = end
         self.now_ms = 0
-        self.told = dict.fromkeys((SECOND, THIRD), 0)
+        self.reported = dict.fromkeys((SECOND, THIRD), 0)
         self.watermark = self.leader.high_watermark
         """Up to here it came from an earlier term, at first."""
         self.check(moved=False)
@@ -358,7 +358,7 @@ class Course:
     def fetch(self, choice: int) -> None:
         broker_id = (SECOND, THIRD)[choice % 2]
         offset = min(self.end, choice // 2)
-        self.told[broker_id] = offset
+        self.reported[broker_id] = offset
         moved = self.leader.fetched(broker_id, Offset(offset), Offset(self.end), self.now_ms, broker_epoch=choice)
         self.check(moved=moved)
 
@@ -403,7 +403,7 @@ class Course:
         assert moved == (leader.high_watermark > self.watermark)
         assert self.watermark <= leader.high_watermark <= self.end
         if moved:
-            assert all(self.told[member] >= leader.high_watermark for member in leader.maximal_isr if member != ME)
+            assert all(self.reported[member] >= leader.high_watermark for member in leader.maximal_isr if member != ME)
         self.watermark = leader.high_watermark
         assert ME in leader.isr
         proposed = () if leader.proposal is None else leader.proposal.isr

@@ -48,7 +48,7 @@ def test_a_new_term_begins_at_the_high_watermark_that_was_known() -> None:
     partition = a_partition()
     partition.append(checked(), 0, all_replicas=True)
     partition.resign()
-    partition.lead(ME, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)), 0)
+    partition.become_leader(ME, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)), 0)
     assert partition.log.epochs.entries == [(0, 0), (1, 3)], "an epoch begins before its first record"
     assert partition.readable_end(committed_only=False) == 3
     partition.append(checked(), 0, all_replicas=True)
@@ -61,9 +61,9 @@ def test_a_new_term_of_ones_own_answers_those_whom_a_replica_kept_waiting_that_i
     end_offset = partition.append(checked(), 0, all_replicas=True).end_offset
     codes: list[ErrorCode] = []
     partition.pending_commits.add(Offset(end_offset), lambda _commit, code: codes.append(code))
-    partition.lead(ME, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)), 0)
+    partition.become_leader(ME, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)), 0)
     assert codes == []
-    partition.lead(ME, Term(LeaderEpoch(2), (ME,), (ME, OTHER)), 0)
+    partition.become_leader(ME, Term(LeaderEpoch(2), (ME,), (ME, OTHER)), 0)
     assert codes == [ErrorCode.NONE]
 
 
@@ -100,7 +100,7 @@ def test_without_a_term_nothing_is_served() -> None:
     partition = a_partition()
     partition.resign()
     refused = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert code_of(partition.led) == refused
+    assert code_of(partition.require_leader) == refused
     assert code_of(lambda: partition.append(checked(), 0, all_replicas=False)) == refused
     assert code_of(lambda: partition.readable_end(committed_only=False)) == refused
     assert code_of(lambda: partition.read(0, 1, whole_first=True, committed_only=False)) == refused

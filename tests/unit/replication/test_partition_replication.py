@@ -10,18 +10,19 @@ from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from sordini.replication.follower import EpochEnd, FetchPosition, Start
+from sordini.replication.follower import EpochEnd, FetchPosition, FetchStart
 from sordini.replication.leader import IsrProposal, Term
 from sordini.replication.partition import Partition
 from sordini.replication.partition_deps import Peers
 from sordini.replication.ports import IsrGrant, IsrRefusal
 from sordini.replication.purgatory import DelayedOperation
 from tests.support.builders import a_batch
+from tests.support.fake_ports import ListLog
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, OTHER, SETTINGS, TOPIC_ID, checked, logs_on
 
 THIRD = BrokerId(3)
-EVERYBODY = (ME, OTHER, THIRD)
+ALL_REPLICAS = (ME, OTHER, THIRD)
 
 
 class Asked(NamedTuple):
@@ -50,18 +51,18 @@ class Notary:
         self.answer(IsrGrant(proposal.leader_epoch, proposal.isr, proposal.partition_epoch + 1))
 
 
-def a_leader(isr: tuple[BrokerId, ...] = EVERYBODY, epoch: int = 0, **peers) -> tuple[Partition, Notary]:
+def a_leader(isr: tuple[BrokerId, ...] = ALL_REPLICAS, epoch: int = 0, **peers) -> tuple[Partition, Notary]:
     notary = Notary()
     log = logs_on(ForgetfulDisk()).create(NAME, TOPIC_ID, SETTINGS.log)
     partition = Partition(NAME, TOPIC_ID, log, SETTINGS, Peers(notary, **peers))
-    partition.lead(ME, Term(LeaderEpoch(epoch), isr, EVERYBODY), 0)
+    partition.become_leader(ME, Term(LeaderEpoch(epoch), isr, ALL_REPLICAS), 0)
     return partition, notary
 
 
 def a_follower(epoch: int = 0, leader: BrokerId = ME) -> Partition:
     log = logs_on(ForgetfulDisk()).create(NAME, TOPIC_ID, SETTINGS.log)
     partition = Partition(NAME, TOPIC_ID, log, SETTINGS)
-    partition.follow(leader, Term(LeaderEpoch(epoch), EVERYBODY, EVERYBODY))
+    partition.become_follower(leader, Term(LeaderEpoch(epoch), ALL_REPLICAS, ALL_REPLICAS))
     return partition
 
 
@@ -73,19 +74,19 @@ def code_of(action) -> ErrorCode:
 
 def fetch(leader: Partition, follower: Partition, who: BrokerId, now_ms: int = 0) -> EpochEnd | None:
     """One fetch from question to answer, as the fetch loop and the handler do it."""
-    asked = follower.next_question()
+    asked = follower.next_request()
     assert isinstance(asked, FetchPosition)
     assert follower.follower is not None
     parted = leader.update_follower_fetch_state(who, asked, now_ms)
     if parted is not None:
-        follower.cut(follower.follower, parted, 0)
+        follower.truncate_to_divergence(follower.follower, parted, 0)
         return parted
     piece = leader.read_replica(asked.fetch_offset, 1_000_000, whole_first=True)
     records = b"" if piece is None else piece.read()
-    watermark, start = leader.led().high_watermark, leader.log.log_start_offset
+    watermark, start = leader.require_leader().high_watermark, leader.log.log_start_offset
     if piece is not None:
         piece.release()
-    follower.take(follower.follower, asked.fetch_offset, memoryview(records), watermark, start, 0)
+    follower.append_fetched_records(follower.follower, asked.fetch_offset, memoryview(records), watermark, start, 0)
     return None
 
 
@@ -101,11 +102,11 @@ def test_the_watermark_rises_with_the_second_fetch_of_the_last_in_sync_replica()
     for who, follower in followers.items():
         fetch(leader, follower, who)
         assert (follower.log.log_end_offset, follower.log.high_watermark) == (3, 0)
-    assert leader.led().high_watermark == 0
+    assert leader.require_leader().high_watermark == 0
     fetch(leader, followers[OTHER], OTHER)
-    assert leader.led().high_watermark == 0, "the third has not said that it has them"
+    assert leader.require_leader().high_watermark == 0, "the third has not said that it has them"
     fetch(leader, followers[THIRD], THIRD)
-    assert leader.led().high_watermark == 3
+    assert leader.require_leader().high_watermark == 3
     assert followers[THIRD].log.high_watermark == 3, "the fetch that moved it is answered with it"
     assert followers[OTHER].log.high_watermark == 0
     fetch(leader, followers[OTHER], OTHER)
@@ -115,31 +116,31 @@ def test_the_watermark_rises_with_the_second_fetch_of_the_last_in_sync_replica()
 
 def test_waiting_producers_are_answered_when_the_watermark_has_passed_their_records() -> None:
     leader, _ = a_leader((ME, OTHER))
-    follower, told = a_follower(), []
+    follower, reported = a_follower(), []
     end = leader.append(checked(), 0, all_replicas=True).end_offset
-    leader.commits.add(Offset(end), lambda _, code: told.append(code))
+    leader.pending_commits.add(Offset(end), lambda _, code: reported.append(code))
     fetch(leader, follower, OTHER)
-    assert told == []
+    assert reported == []
     fetch(leader, follower, OTHER)
-    assert told == [ErrorCode.NONE]
+    assert reported == [ErrorCode.NONE]
 
 
 def test_what_counts_with_too_few_in_sync_is_answered_so() -> None:
     leader, notary = a_leader((ME, OTHER), lag_ms_max=100)
     leader.settings = SETTINGS._replace(min_insync_replicas=2)
-    told: list[ErrorCode] = []
+    reported: list[ErrorCode] = []
     end = leader.append(checked(), 0, all_replicas=True).end_offset
-    leader.commits.add(Offset(end), lambda _, code: told.append(code))
+    leader.pending_commits.add(Offset(end), lambda _, code: reported.append(code))
     leader.maybe_shrink_isr(101)
     notary.grant()
-    assert told == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert reported == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
     assert code_of(lambda: leader.append(checked(), 0, all_replicas=True)) == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 def test_a_parked_follower_is_woken_by_the_append_and_a_consumer_by_the_watermark() -> None:
     leader, _ = a_leader((ME, OTHER))
     follower, woken = a_follower(), []
-    DelayedOperation(1, (leader.tail,), lambda: woken.append("follower"))
+    DelayedOperation(1, (leader.log_end_waiters,), lambda: woken.append("follower"))
     DelayedOperation(1, (leader,), lambda: woken.append("consumer"))
     assert leader.has_delayed_operations
     leader.append(checked(), 0, all_replicas=True)
@@ -175,9 +176,9 @@ def test_a_fetch_of_another_epoch_is_refused_and_one_without_counts_for_nothing(
     unknown = FetchPosition(end, LeaderEpoch(5), -1)
     assert code_of(lambda: leader.update_follower_fetch_state(OTHER, unknown, 0)) == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert leader.update_follower_fetch_state(OTHER, FetchPosition(end, LeaderEpoch(-1), -1), 0) is None
-    assert leader.led().high_watermark == 0
+    assert leader.require_leader().high_watermark == 0
     assert leader.update_follower_fetch_state(OTHER, FetchPosition(end, LeaderEpoch(4), 4), 0) is None
-    assert leader.led().high_watermark == 3
+    assert leader.require_leader().high_watermark == 3
 
 
 def test_a_broker_that_holds_no_replica_is_refused() -> None:
@@ -192,11 +193,11 @@ def test_a_broker_that_holds_no_replica_is_refused() -> None:
 def test_a_follower_whose_log_parts_is_told_where_and_counts_for_nothing() -> None:
     leader, _ = a_leader((ME, OTHER), epoch=1)
     leader.append(checked(), 0, all_replicas=True)
-    leader.lead(ME, Term(LeaderEpoch(3), (ME, OTHER), EVERYBODY), 0)
+    leader.become_leader(ME, Term(LeaderEpoch(3), (ME, OTHER), ALL_REPLICAS), 0)
     leader.append(checked(), 0, all_replicas=True)
     other = FetchPosition(Offset(6), LeaderEpoch(3), 2)
     assert leader.update_follower_fetch_state(OTHER, other, 0) == EpochEnd(1, 3)
-    assert leader.led().high_watermark == 0
+    assert leader.require_leader().high_watermark == 0
 
 
 def test_a_follower_that_parted_converges_to_the_leaders_bytes() -> None:
@@ -205,17 +206,17 @@ def test_a_follower_that_parted_converges_to_the_leaders_bytes() -> None:
     follower = a_follower()
     leader.append(checked(), 0, all_replicas=True)
     fetch(leader, follower, OTHER)
-    follower.lead(OTHER, Term(LeaderEpoch(1), (OTHER,), EVERYBODY), 0)
+    follower.become_leader(OTHER, Term(LeaderEpoch(1), (OTHER,), ALL_REPLICAS), 0)
     for _ in range(3):
         follower.append(checked(a_batch(2, value=b"lost")), 0, all_replicas=False)
-    leader.lead(ME, Term(LeaderEpoch(2), (ME, OTHER), EVERYBODY), 0)
+    leader.become_leader(ME, Term(LeaderEpoch(2), (ME, OTHER), ALL_REPLICAS), 0)
     leader.append(checked(a_batch(1, value=b"kept")), 0, all_replicas=False)
-    follower.follow(ME, Term(LeaderEpoch(2), (ME, OTHER), EVERYBODY))
+    follower.become_follower(ME, Term(LeaderEpoch(2), (ME, OTHER), ALL_REPLICAS))
     answers = [fetch(leader, follower, OTHER) for _ in range(4)]
     assert answers == [EpochEnd(0, 3), None, None, None]
     assert stored(follower) == stored(leader)
     assert follower.log.epochs.entries == [(0, 0), (2, 3)]
-    assert leader.led().high_watermark == follower.log.high_watermark == 4
+    assert leader.require_leader().high_watermark == follower.log.high_watermark == 4
 
 
 @given(st.lists(st.tuples(st.sampled_from(["append", "fetch", "elect"]), st.sampled_from([0, 1, 2])), max_size=40))
@@ -234,7 +235,7 @@ def test_whoever_leads_next_all_copies_become_the_same_in_the_end(steps: list[tu
             epoch, leads = epoch + 1, who
             term = Term(LeaderEpoch(epoch), names, names)
             for name, copy in copies.items():
-                copy.lead(name, term, 0) if name == leads else copy.follow(leads, term)
+                copy.become_leader(name, term, 0) if name == leads else copy.become_follower(leads, term)
     for _ in range(3 + 2 * epoch):
         for name in names:
             if name != leads:
@@ -253,10 +254,37 @@ def test_a_replica_that_has_come_to_the_watermark_and_the_epochs_start_is_propos
     fetch(leader, follower, OTHER)
     assert [asked.proposal.isr for asked in notary.asked] == [(ME, OTHER)]
     leader.append(checked(), 0, all_replicas=True)
-    assert leader.led().high_watermark == 3, "from the proposal on the newcomer holds the watermark"
+    assert leader.require_leader().high_watermark == 3, "from the proposal on the newcomer holds the watermark"
     notary.grant()
-    assert leader.led().isr == (ME, OTHER)
-    assert leader.led().partition_epoch == 1
+    assert leader.require_leader().isr == (ME, OTHER)
+    assert leader.require_leader().partition_epoch == 1
+
+
+def test_granted_changes_of_the_in_sync_set_are_logged_by_the_leader() -> None:
+    log = ListLog()
+    leader, controller = a_leader((ME, OTHER), lag_ms_max=100, log=log)
+    follower = a_follower()
+    leader.append(checked(), 0, all_replicas=True)
+    leader.maybe_shrink_isr(101)
+    assert log.lines == [], "proposed and not granted"
+    controller.grant()
+    for _ in range(2):
+        fetch(leader, follower, OTHER, 200)
+    controller.answer(IsrRefusal.INELIGIBLE)
+    assert [event for event, _ in log.at("info")] == ["ISR shrunk"], "a refused proposal changes nothing"
+    leader.require_leader().clear_refusals()
+    fetch(leader, follower, OTHER, 200)
+    controller.grant()
+    assert log.at("info") == [
+        (
+            "ISR shrunk",
+            {"partition": "orders-0", "isr": [ME], "left": [OTHER], "partition_epoch": 1, "leader_epoch": 0},
+        ),
+        (
+            "ISR expanded",
+            {"partition": "orders-0", "isr": [ME, OTHER], "joined": [OTHER], "partition_epoch": 2, "leader_epoch": 0},
+        ),
+    ]
 
 
 def test_a_broker_that_is_not_alive_is_not_proposed() -> None:
@@ -271,15 +299,15 @@ def test_acknowledgements_do_not_wait_for_a_newcomer_whose_broker_has_gone() -> 
     leader, notary = a_leader((ME, OTHER), may_join=lambda broker_id: broker_id in alive)
     leader.update_follower_fetch_state(THIRD, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
     notary.answer(IsrRefusal.INELIGIBLE)  # It is about to stop, and fetches once more before it does.
-    leader.led().reconsider()
-    leader.led().fetched(THIRD, Offset(0), Offset(0), 0)
+    leader.require_leader().clear_refusals()
+    leader.require_leader().fetched(THIRD, Offset(0), Offset(0), 0)
     leader.append(checked(), 0, all_replicas=True)
     leader.update_follower_fetch_state(OTHER, FetchPosition(Offset(3), LeaderEpoch(0), 0), 0)
-    assert leader.led().high_watermark == 0
+    assert leader.require_leader().high_watermark == 0
     alive.remove(THIRD)
     leader.maybe_shrink_isr(0)
-    assert leader.led().high_watermark == 3
-    assert leader.led().isr == (ME, OTHER)
+    assert leader.require_leader().high_watermark == 3
+    assert leader.require_leader().isr == (ME, OTHER)
 
 
 def test_a_broker_that_has_gone_is_not_waited_for_when_its_last_fetch_is_read_late() -> None:
@@ -287,7 +315,7 @@ def test_a_broker_that_has_gone_is_not_waited_for_when_its_last_fetch_is_read_la
     leader.update_follower_fetch_state(THIRD, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
     leader.append(checked(), 0, all_replicas=True)
     leader.update_follower_fetch_state(OTHER, FetchPosition(Offset(3), LeaderEpoch(0), 0), 0)
-    assert leader.led().high_watermark == 3
+    assert leader.require_leader().high_watermark == 3
 
 
 def test_whoever_lags_leaves_only_when_that_is_granted() -> None:
@@ -296,9 +324,9 @@ def test_whoever_lags_leaves_only_when_that_is_granted() -> None:
     leader.maybe_shrink_isr(100)
     assert notary.asked == []
     leader.maybe_shrink_isr(101)
-    assert leader.led().high_watermark == 0
+    assert leader.require_leader().high_watermark == 0
     notary.grant()
-    assert (leader.led().isr, leader.led().high_watermark) == ((ME,), 3)
+    assert (leader.require_leader().isr, leader.require_leader().high_watermark) == ((ME,), 3)
 
 
 @pytest.mark.parametrize("refusal", list(IsrRefusal))
@@ -309,17 +337,17 @@ def test_a_refused_change_leaves_the_set_as_it_was_and_the_watermark_held_while_
     leader.update_follower_fetch_state(OTHER, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
     leader.append(checked(), 0, all_replicas=True)
     notary.answer(refusal)
-    assert leader.led().isr == (ME,)
-    assert leader.led().high_watermark == (3 if refusal is IsrRefusal.INELIGIBLE else 0)
+    assert leader.require_leader().isr == (ME,)
+    assert leader.require_leader().high_watermark == (3 if refusal is IsrRefusal.INELIGIBLE else 0)
 
 
 def test_an_answer_to_a_former_terms_proposal_changes_nothing() -> None:
     leader, notary = a_leader((ME,))
     leader.update_follower_fetch_state(OTHER, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
-    leader.lead(ME, Term(LeaderEpoch(1), (ME, THIRD), EVERYBODY, 7), 0)
+    leader.become_leader(ME, Term(LeaderEpoch(1), (ME, THIRD), ALL_REPLICAS, 7), 0)
     assert notary.withdrawn == [NAME]
     notary.grant()
-    assert (leader.led().isr, leader.led().partition_epoch) == ((ME, THIRD), 7)
+    assert (leader.require_leader().isr, leader.require_leader().partition_epoch) == ((ME, THIRD), 7)
 
 
 def test_a_grant_that_names_another_epoch_or_leaves_the_leader_out_is_not_believed() -> None:
@@ -327,7 +355,7 @@ def test_a_grant_that_names_another_epoch_or_leaves_the_leader_out_is_not_believ
         leader, notary = a_leader((ME,))
         leader.update_follower_fetch_state(OTHER, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
         notary.answer(grant)
-        assert (leader.led().isr, leader.led().partition_epoch) == ((ME,), 0)
+        assert (leader.require_leader().isr, leader.require_leader().partition_epoch) == ((ME,), 0)
 
 
 def test_an_answer_from_another_term_or_for_another_offset_is_thrown_away() -> None:
@@ -335,13 +363,13 @@ def test_an_answer_from_another_term_or_for_another_offset_is_thrown_away() -> N
     former = follower.follower
     assert former is not None
     sent = memoryview(a_batch(3, leader_epoch=0))
-    follower.follow(OTHER, Term(LeaderEpoch(1), EVERYBODY, EVERYBODY))
-    assert follower.take(former, 0, sent, 3, 0, 0) == 0
+    follower.become_follower(OTHER, Term(LeaderEpoch(1), ALL_REPLICAS, ALL_REPLICAS))
+    assert follower.append_fetched_records(former, 0, sent, 3, 0, 0) == 0
     assert follower.follower is not None
-    assert follower.take(follower.follower, 2, sent, 3, 0, 0) == 0
+    assert follower.append_fetched_records(follower.follower, 2, sent, 3, 0, 0) == 0
     assert (follower.log.log_end_offset, follower.log.high_watermark) == (0, 0)
-    assert follower.cut(former, EpochEnd(0, 0), 0) is None
-    follower.go_on_from(former, Start(Offset(50), begin_anew=True), 0)
+    assert follower.truncate_to_divergence(former, EpochEnd(0, 0), 0) is None
+    follower.restart_at(former, FetchStart(Offset(50), truncate_fully=True), 0)
     assert follower.log.log_end_offset == 0
 
 
@@ -349,9 +377,9 @@ def test_a_followers_watermark_never_passes_its_log_and_never_falls() -> None:
     follower = a_follower()
     term = follower.follower
     assert term is not None
-    follower.take(term, 0, memoryview(a_batch(3, leader_epoch=0)), 99, 0, 0)
+    follower.append_fetched_records(term, 0, memoryview(a_batch(3, leader_epoch=0)), 99, 0, 0)
     assert follower.log.high_watermark == 3
-    follower.take(term, 3, memoryview(b""), 1, 0, 0)
+    follower.append_fetched_records(term, 3, memoryview(b""), 1, 0, 0)
     assert follower.log.high_watermark == 3
 
 
@@ -359,7 +387,7 @@ def test_the_leaders_log_start_is_taken_up_to_what_counts_here() -> None:
     follower = a_follower()
     term = follower.follower
     assert term is not None
-    follower.take(term, 0, memoryview(a_batch(3, leader_epoch=0)), 2, 3, 0)
+    follower.append_fetched_records(term, 0, memoryview(a_batch(3, leader_epoch=0)), 2, 3, 0)
     assert follower.log.log_start_offset == 2
 
 
@@ -367,8 +395,8 @@ def test_an_empty_log_begins_where_the_leaders_first_batch_does() -> None:
     follower = a_follower()
     term = follower.follower
     assert term is not None
-    follower.go_on_from(term, Start(Offset(11), begin_anew=True), 0)
-    follower.take(term, 11, memoryview(a_batch(5, base_offset=8, leader_epoch=0)), 13, 11, 0)
+    follower.restart_at(term, FetchStart(Offset(11), truncate_fully=True), 0)
+    follower.append_fetched_records(term, 11, memoryview(a_batch(5, base_offset=8, leader_epoch=0)), 13, 11, 0)
     assert (follower.log.log_start_offset, follower.log.log_end_offset) == (11, 13)
 
 
@@ -376,20 +404,20 @@ def test_producers_that_wait_go_on_waiting_when_their_leader_begins_another_term
     None
 ):
     leader, _ = a_leader((ME, OTHER))
-    follower, told = a_follower(), []
+    follower, reported = a_follower(), []
     for _ in range(2):
         end = leader.append(checked(), 0, all_replicas=True).end_offset
-        leader.commits.add(Offset(end), lambda _, code: told.append(code))
-    leader.lead(ME, Term(LeaderEpoch(1), (ME, OTHER), EVERYBODY), 0)
-    assert told == []
-    follower.follow(ME, Term(LeaderEpoch(1), (ME, OTHER), EVERYBODY))
+        leader.pending_commits.add(Offset(end), lambda _, code: reported.append(code))
+    leader.become_leader(ME, Term(LeaderEpoch(1), (ME, OTHER), ALL_REPLICAS), 0)
+    assert reported == []
+    follower.become_follower(ME, Term(LeaderEpoch(1), (ME, OTHER), ALL_REPLICAS))
     for _ in range(2):
         fetch(leader, follower, OTHER)
-    assert told == [ErrorCode.NONE] * 2
+    assert reported == [ErrorCode.NONE] * 2
     end = leader.append(checked(), 0, all_replicas=True).end_offset
-    leader.commits.add(Offset(end), lambda _, code: told.append(code))
-    leader.follow(OTHER, Term(LeaderEpoch(2), (ME, OTHER), EVERYBODY))
-    assert told[2:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    leader.pending_commits.add(Offset(end), lambda _, code: reported.append(code))
+    leader.become_follower(OTHER, Term(LeaderEpoch(2), (ME, OTHER), ALL_REPLICAS))
+    assert reported[2:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 def test_what_waits_for_the_disk_belongs_to_the_epoch_before_and_has_to_be_fetched_to_join() -> None:
@@ -398,8 +426,8 @@ def test_what_waits_for_the_disk_belongs_to_the_epoch_before_and_has_to_be_fetch
     leader.append(checked(), 0, all_replicas=False)
     leader.log.config = leader.log.config._replace(flush_messages=1)
     leader.append(checked(), 0, all_replicas=False)
-    leader.lead(ME, Term(LeaderEpoch(1), (ME,), EVERYBODY), 0)
-    assert leader.led().epoch_start_offset == 6
+    leader.become_leader(ME, Term(LeaderEpoch(1), (ME,), ALL_REPLICAS), 0)
+    assert leader.require_leader().epoch_start_offset == 6
 
 
 @pytest.mark.parametrize("start", [0, 4])
@@ -407,10 +435,10 @@ def test_a_log_that_ends_in_the_middle_of_the_leaders_batch_takes_it_whole(start
     follower = a_follower()
     term = follower.follower
     assert term is not None
-    follower.take(term, 0, memoryview(a_batch(5, leader_epoch=0)), 4, start, 0)
+    follower.append_fetched_records(term, 0, memoryview(a_batch(5, leader_epoch=0)), 4, start, 0)
     follower.log.truncate_to(5)
-    follower.take(term, 5, memoryview(a_batch(2, base_offset=5, leader_epoch=0)), 6, start, 0)
+    follower.append_fetched_records(term, 5, memoryview(a_batch(2, base_offset=5, leader_epoch=0)), 6, start, 0)
     whole = a_batch(5, leader_epoch=0) + a_batch(9, base_offset=5, leader_epoch=0, value=b"one batch there")
-    follower.take(term, 7, memoryview(whole[len(a_batch(5)) :]), 14, start, 0)
+    follower.append_fetched_records(term, 7, memoryview(whole[len(a_batch(5)) :]), 14, start, 0)
     assert (stored(follower), follower.log.log_end_offset, follower.log.high_watermark) == (whole, 14, 14)
     assert follower.log.log_start_offset == start

@@ -1,4 +1,4 @@
-"""Appends that wait for all in-sync replicas are answered in order, once, and not before their time."""
+"""DelayedResponse appends complete in offset order, once, and not before they are committed."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from sordini.protocol.types import Offset
 from sordini.replication.pending_commits import PendingCommit, PendingCommits
 
 
-def collecting(told: list[tuple[int, ErrorCode]]):
-    def ended(commit: PendingCommit, code: ErrorCode) -> None:
-        told.append((commit.end_offset, code))
+def collect_into(done: list[tuple[int, ErrorCode]]):
+    def on_done(commit: PendingCommit, code: ErrorCode) -> None:
+        done.append((commit.end_offset, code))
 
-    return ended
+    return on_done
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "reach"]), st.integers(0, 20))))
-def test_each_is_told_once_as_soon_as_its_offset_is_reached_and_lower_ones_first(steps: list[tuple[str, int]]) -> None:
-    commits, told, waiting = PendingCommits(), [], []
+def test_each_append_completes_once_when_its_offset_is_committed_in_offset_order(steps: list[tuple[str, int]]) -> None:
+    commits, done, pending = PendingCommits(), [], []
     for kind, offset in steps:
         if kind == "add":
-            commits.add(Offset(offset), collecting(told))
-            waiting.append(offset)
+            commits.add(Offset(offset), collect_into(done))
+            pending.append(offset)
             continue
-        told.clear()
-        commits.reached(Offset(offset))
-        due = sorted(end for end in waiting if end <= offset)
-        waiting = [end for end in waiting if end > offset]
-        assert told == [(end, ErrorCode.NONE) for end in due]
-    assert len(commits) == len(waiting)
-    assert bool(commits) == bool(waiting)
+        done.clear()
+        commits.complete(Offset(offset))
+        due = sorted(end for end in pending if end <= offset)
+        pending = [end for end in pending if end > offset]
+        assert done == [(end, ErrorCode.NONE) for end in due]
+    assert len(commits) == len(pending)
+    assert bool(commits) == bool(pending)
 
 
-def test_who_withdrew_hears_nothing() -> None:
-    commits, told = PendingCommits(), []
-    commits.add(Offset(3), collecting(told)).withdraw()
-    commits.add(Offset(4), collecting(told)).withdraw()
-    commits.reached(Offset(3))
+def test_a_cancelled_append_never_completes() -> None:
+    commits, done = PendingCommits(), []
+    commits.add(Offset(3), collect_into(done)).cancel()
+    commits.add(Offset(4), collect_into(done)).cancel()
+    commits.complete(Offset(3))
     commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert told == []
+    assert done == []
     assert not commits
 
 
-def test_a_term_that_ends_tells_all_who_wait_that_nobody_knows() -> None:
-    commits, told = PendingCommits(), []
+def test_the_end_of_a_term_fails_all_pending_appends() -> None:
+    commits, done = PendingCommits(), []
     for end in (3, 9):
-        commits.add(Offset(end), collecting(told))
+        commits.add(Offset(end), collect_into(done))
     commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert told == [(3, ErrorCode.NOT_LEADER_OR_FOLLOWER), (9, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    assert done == [(3, ErrorCode.NOT_LEADER_OR_FOLLOWER), (9, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
     assert not commits

@@ -1,40 +1,40 @@
-"""Answers that wait for partitions to grow."""
+"""Operations that wait for partitions to grow."""
 
 from __future__ import annotations
 
 from sordini.replication.purgatory import DelayedOperation
 
 
-class TopicIdPartition:
-    """Something that can be waited in."""
+class WatchedPartition:
+    """A log that can be watched."""
 
     def __init__(self) -> None:
         self.purgatory: dict[DelayedOperation, None] = {}
 
 
 def test_an_operation_completes_once_enough_bytes_have_arrived_in_all_its_logs() -> None:
-    places, answers = [TopicIdPartition(), TopicIdPartition()], []
-    waiter = DelayedOperation(10, places, lambda: answers.append("done"))
-    waiter.grown(4)
+    logs, answers = [WatchedPartition(), WatchedPartition()], []
+    operation = DelayedOperation(10, logs, lambda: answers.append("done"))
+    operation.bytes_arrived(4)
     assert not answers
-    waiter.grown(6)
+    operation.bytes_arrived(6)
     assert answers == ["done"]
-    assert not any(place.purgatory for place in places)
+    assert not any(log.purgatory for log in logs)
 
 
-def test_a_waiter_that_was_answered_is_not_answered_again() -> None:
+def test_a_completed_operation_does_not_complete_again() -> None:
     answers: list[str] = []
-    waiter = DelayedOperation(1, [TopicIdPartition()], lambda: answers.append("done"))
-    waiter.wake()
-    waiter.wake()
-    waiter.grown(5)
+    operation = DelayedOperation(1, [WatchedPartition()], lambda: answers.append("done"))
+    operation.complete()
+    operation.complete()
+    operation.bytes_arrived(5)
     assert answers == ["done"]
 
 
-def test_a_waiter_that_left_is_never_answered() -> None:
-    place, answers = TopicIdPartition(), []
-    waiter = DelayedOperation(1, [place], lambda: answers.append("done"))
-    waiter.leave()
-    waiter.grown(5)
+def test_a_cancelled_operation_never_completes() -> None:
+    log, answers = WatchedPartition(), []
+    operation = DelayedOperation(1, [log], lambda: answers.append("done"))
+    operation.cancel()
+    operation.bytes_arrived(5)
     assert not answers
-    assert not place.purgatory
+    assert not log.purgatory

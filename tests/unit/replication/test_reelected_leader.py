@@ -37,10 +37,10 @@ def a_leader_with_a_waiter(replicas: ReplicaSet) -> tuple[Partition, list[ErrorC
     partition = replicas.partition(*NAME)
     partition.append(checked(), 0, all_replicas=True)
     fetched(partition)
-    told: list[ErrorCode] = []
+    reported: list[ErrorCode] = []
     end = partition.append(checked(), 0, all_replicas=True).end_offset
-    partition.pending_commits.add(Offset(end), lambda _, code: told.append(code))
-    return partition, told
+    partition.pending_commits.add(Offset(end), lambda _, code: reported.append(code))
+    return partition, reported
 
 
 def fetched(partition: Partition, epoch: int = EPOCH) -> None:
@@ -49,9 +49,9 @@ def fetched(partition: Partition, epoch: int = EPOCH) -> None:
     partition.update_follower_fetch_state(OTHER, FetchPosition(end, LeaderEpoch(epoch), -1), 0)
 
 
-def refusal(replicas: ReplicaSet, told: PartitionInfo) -> ErrorCode:
+def refusal(replicas: ReplicaSet, reported: PartitionInfo) -> ErrorCode:
     with pytest.raises(BrokerError) as refused:
-        replicas.become_leader_or_follower(told)
+        replicas.become_leader_or_follower(reported)
     return refused.value.code
 
 
@@ -59,44 +59,44 @@ def refusal(replicas: ReplicaSet, told: PartitionInfo) -> ErrorCode:
 def test_a_controller_that_repeats_the_epoch_after_a_new_registration_changes_nothing(
     replicas: ReplicaSet, isr: tuple[BrokerId, ...]
 ) -> None:
-    partition, told = a_leader_with_a_waiter(replicas)
+    partition, reported = a_leader_with_a_waiter(replicas)
     leader, committed = partition.require_leader(), partition.log.high_watermark
     assert refusal(replicas, info(EPOCH, isr=isr, version=3)) == ErrorCode.STALE_CONTROLLER_EPOCH
     assert partition.require_leader(EPOCH) is leader, "the same term, with all that it knows of its followers"
-    assert (leader.isr, leader.high_watermark, told) == ((ME, OTHER), committed, [])
+    assert (leader.isr, leader.high_watermark, reported) == ((ME, OTHER), committed, [])
     fetched(partition)
-    assert told == [ErrorCode.NONE], "who waited is answered when the record is committed"
+    assert reported == [ErrorCode.NONE], "who waited is answered when the record is committed"
 
 
 def test_a_newer_epoch_of_its_own_keeps_who_waits_and_one_of_another_leader_ends_the_waiting(
     replicas: ReplicaSet,
 ) -> None:
-    partition, told = a_leader_with_a_waiter(replicas)
+    partition, reported = a_leader_with_a_waiter(replicas)
     replicas.become_leader_or_follower(info(EPOCH + 2))
-    assert told == []
+    assert reported == []
     replicas.become_leader_or_follower(info(EPOCH + 3, OTHER))
-    assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert reported == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert partition.leader is None
 
 
 def test_a_superseded_leader_acknowledges_nothing_to_all_and_its_watermark_stays(replicas: ReplicaSet) -> None:
     """Its followers are in a newer epoch and are refused; no grant of an in-sync set comes."""
-    partition, told = a_leader_with_a_waiter(replicas)
+    partition, reported = a_leader_with_a_waiter(replicas)
     committed = partition.log.high_watermark
     for epoch in (EPOCH + 1, EPOCH + 2):
         with pytest.raises(BrokerError) as refused:
             fetched(partition, epoch)
         assert refused.value.code == ErrorCode.UNKNOWN_LEADER_EPOCH
     partition.maybe_shrink_isr(1 << 40)
-    assert (partition.log.high_watermark, told) == (committed, [])
+    assert (partition.log.high_watermark, reported) == (committed, [])
 
 
 def test_metadata_that_names_another_leader_of_a_newer_epoch_ends_the_leading_and_the_waiting(
     replicas: ReplicaSet,
 ) -> None:
-    partition, told = a_leader_with_a_waiter(replicas)
+    partition, reported = a_leader_with_a_waiter(replicas)
     replicas.resign_if_superseded(info(EPOCH + 1, THIRD)._replace(replicas=(THIRD,)))
-    assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert reported == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     with pytest.raises(BrokerError) as refused:
         partition.require_leader()
     assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -118,10 +118,10 @@ def test_metadata_that_names_another_leader_of_a_newer_epoch_ends_the_leading_an
 def test_metadata_of_no_newer_epoch_or_of_no_other_leader_ends_nothing(
     replicas: ReplicaSet, named: PartitionInfo
 ) -> None:
-    partition, told = a_leader_with_a_waiter(replicas)
+    partition, reported = a_leader_with_a_waiter(replicas)
     replicas.resign_if_superseded(named)
     assert partition.require_leader(EPOCH)
-    assert told == []
+    assert reported == []
 
 
 def test_metadata_ends_no_following(replicas: ReplicaSet) -> None:

@@ -1,4 +1,4 @@
-"""What is told of batches that come behind one that was refused."""
+"""The errors of batches that follow a refused one."""
 
 from __future__ import annotations
 
@@ -20,54 +20,56 @@ def a_header(**fields: int) -> BatchHeader:
     return read_header(memoryview(an_idempotent_batch(**fields)))
 
 
-def told(
+def code_for(
     given: RefusedBatches, error: BrokerError, header: BatchHeader, now_ms: int = 0, name: TopicPartition = NAME
 ) -> int:
-    return given.told(name, header, error, now_ms).code
+    return given.error_for(name, header, error, now_ms).code
 
 
-@pytest.mark.parametrize("code", sorted(refused_batches.PASSING))
-def test_a_gap_behind_a_refusal_that_passes_is_refused_alike(code: ErrorCode) -> None:
+@pytest.mark.parametrize("code", sorted(refused_batches.TRANSIENT))
+def test_a_gap_after_a_transient_refusal_gets_the_same_error(code: ErrorCode) -> None:
     given = RefusedBatches()
-    assert told(given, BrokerError(code, "not now"), a_header()) == code
-    assert told(given, OUT_OF_ORDER, a_header(), REFUSED_MS - 1) == code
-    why = str(given.told(NAME, a_header(), OUT_OF_ORDER, 0))
-    assert why == "8 where 3 was due; what came before it was refused: send both again"
+    assert code_for(given, BrokerError(code, "not now"), a_header()) == code
+    assert code_for(given, OUT_OF_ORDER, a_header(), REFUSED_MS - 1) == code
+    why = str(given.error_for(NAME, a_header(), OUT_OF_ORDER, 0))
+    assert why == "8 where 3 was due; an earlier batch was refused: send both again"
 
 
-def test_the_truth_is_told_when_the_first_batch_does_not_come_again() -> None:
+def test_the_gap_is_reported_when_the_first_batch_is_not_sent_again() -> None:
     given = RefusedBatches()
-    told(given, FULL, a_header())
-    assert told(given, OUT_OF_ORDER, a_header(), 20_000) == FULL.code
-    assert told(given, OUT_OF_ORDER, a_header(), REFUSED_MS) == OUT_OF_ORDER.code, "what is told alike prolongs nothing"
-    assert told(given, OUT_OF_ORDER, a_header(), 0) == OUT_OF_ORDER.code
+    code_for(given, FULL, a_header())
+    assert code_for(given, OUT_OF_ORDER, a_header(), 20_000) == FULL.code
+    assert code_for(given, OUT_OF_ORDER, a_header(), REFUSED_MS) == OUT_OF_ORDER.code, (
+        "the copied error does not extend the time"
+    )
+    assert code_for(given, OUT_OF_ORDER, a_header(), 0) == OUT_OF_ORDER.code
     assert len(given) == 0
 
 
-def test_only_the_same_producer_in_the_same_epoch_and_partition_is_meant() -> None:
+def test_only_the_same_producer_epoch_and_partition_gets_the_error_again() -> None:
     given = RefusedBatches()
-    told(given, FULL, a_header(producer_id=7))
-    assert told(given, OUT_OF_ORDER, a_header(producer_id=8)) == OUT_OF_ORDER.code
-    assert told(given, OUT_OF_ORDER, a_header(producer_id=7), name=TopicPartition("orders", 1)) == OUT_OF_ORDER.code
-    assert told(given, OUT_OF_ORDER, a_header(producer_id=7)) == FULL.code
-    assert told(given, OUT_OF_ORDER, a_header(producer_id=7, producer_epoch=1)) == OUT_OF_ORDER.code
+    code_for(given, FULL, a_header(producer_id=7))
+    assert code_for(given, OUT_OF_ORDER, a_header(producer_id=8)) == OUT_OF_ORDER.code
+    assert code_for(given, OUT_OF_ORDER, a_header(producer_id=7), name=TopicPartition("orders", 1)) == OUT_OF_ORDER.code
+    assert code_for(given, OUT_OF_ORDER, a_header(producer_id=7)) == FULL.code
+    assert code_for(given, OUT_OF_ORDER, a_header(producer_id=7, producer_epoch=1)) == OUT_OF_ORDER.code
 
 
-def test_other_errors_and_producers_without_an_id_are_told_as_they_are() -> None:
+def test_other_errors_and_those_of_producers_without_an_id_are_unchanged() -> None:
     given = RefusedBatches()
     plain = read_header(memoryview(a_batch()))
-    assert told(given, FULL, plain) == FULL.code
+    assert code_for(given, FULL, plain) == FULL.code
     assert len(given) == 0
-    told(given, FULL, a_header())
+    code_for(given, FULL, a_header())
     fenced = BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, "another is newer")
-    assert told(given, fenced, a_header()) == fenced.code
+    assert code_for(given, fenced, a_header()) == fenced.code
 
 
-def test_no_more_producers_are_remembered_than_there_is_room_for_and_the_oldest_is_forgotten() -> None:
+def test_the_number_of_remembered_producers_is_bounded_and_the_oldest_is_evicted() -> None:
     given = RefusedBatches()
     header = a_header()
     for number in (*range(PRODUCERS_MAX), 0, PRODUCERS_MAX):
-        told(given, FULL, header._replace(producer_id=number))
+        code_for(given, FULL, header._replace(producer_id=number))
     assert len(given) == PRODUCERS_MAX
-    assert told(given, OUT_OF_ORDER, header._replace(producer_id=1)) == OUT_OF_ORDER.code
-    assert told(given, OUT_OF_ORDER, header._replace(producer_id=0)) == FULL.code, "it was refused again since"
+    assert code_for(given, OUT_OF_ORDER, header._replace(producer_id=1)) == OUT_OF_ORDER.code
+    assert code_for(given, OUT_OF_ORDER, header._replace(producer_id=0)) == FULL.code, "it was refused again since"

@@ -17,7 +17,7 @@ def a_quota(rate: int) -> ReplicaQuota:
     return quota
 
 
-def test_a_burst_counts_as_if_it_had_taken_a_whole_window() -> None:
+def test_a_burst_is_measured_over_a_whole_window() -> None:
     meter = RateMeter(11, 1000)
     meter.record(500, 0)
     meter.record(500, 10)
@@ -25,7 +25,7 @@ def test_a_burst_counts_as_if_it_had_taken_a_whole_window() -> None:
     assert meter.bytes_per_second(2000) == 500
 
 
-def test_what_is_older_than_all_windows_is_forgotten() -> None:
+def test_bytes_older_than_all_windows_are_not_measured() -> None:
     meter = RateMeter(3, 1000)
     meter.record(900, 0)
     meter.record(100, 2500)
@@ -33,7 +33,7 @@ def test_what_is_older_than_all_windows_is_forgotten() -> None:
     assert meter.bytes_per_second(3000) == 100
 
 
-def test_only_listed_replicas_are_held_back_and_measured() -> None:
+def test_only_listed_replicas_are_throttled_and_measured() -> None:
     quota = a_quota(100)
     quota.record(OTHER, 1_000_000, 0)
     assert not quota.is_throttled(LISTED, 0)
@@ -49,7 +49,7 @@ def test_without_a_rate_nothing_is_measured() -> None:
     assert not quota.is_throttled(LISTED, 0)
 
 
-def test_a_rate_of_nothing_holds_back_once_anything_was_moved() -> None:
+def test_a_quota_of_zero_throttles_after_the_first_byte() -> None:
     quota = a_quota(0)
     quota.record(LISTED, 1, 0)
     assert quota.wait_ms(LISTED, 0) == 1000
@@ -59,7 +59,7 @@ def test_a_rate_of_nothing_holds_back_once_anything_was_moved() -> None:
     st.lists(st.tuples(st.integers(1, 5_000), st.integers(0, 300)), min_size=60, max_size=120), st.integers(50, 2000)
 )
 @settings(max_examples=30)
-def test_who_asks_before_each_step_moves_no_more_than_the_rate_and_one_step(
+def test_a_replica_that_checks_before_each_transfer_exceeds_the_quota_by_one_transfer_at_most(
     steps: list[tuple[int, int]], rate: int
 ) -> None:
     quota, now_ms, moved = a_quota(rate), 0, 0

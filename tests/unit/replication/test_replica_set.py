@@ -18,6 +18,7 @@ from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
 from sordini.storage.errors import StorageError
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import LogManager
+from tests.support.fake_ports import ListLog
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, OTHER, OTHER_TOPIC_ID, SETTINGS, TOPIC_ID, checked, logs_on
 
@@ -30,7 +31,7 @@ def replicas_on(
     settings_of: Callable[[str], PartitionSettings] = lambda _: SETTINGS,
     *,
     known_id: TopicId = TOPIC_ID,
-    **around: Any,
+    **deps: Any,
 ) -> ReplicaSet:
     """A broker whose cluster has the topic "orders" with eight partitions."""
     return ReplicaSet(
@@ -42,7 +43,7 @@ def replicas_on(
             lambda topic_id: "orders" if topic_id == known_id else None,
             lambda: SEEN_MS,
             lambda: 0,
-            **around,
+            **{"log": ListLog(), **deps},
         ),
     )
 
@@ -148,7 +149,7 @@ def test_stopping_wakes_who_waits_and_keeps_the_log() -> None:
     DelayedOperation(1, [partition], lambda: woken.append(True))
     replicas.stop_replica(NAME, delete=False)
     assert woken == [True]
-    assert code_of(replicas.partition("orders", 0).led) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(replicas.partition("orders", 0).require_leader) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert logs.get(NAME) is partition.log
     lead(replicas, epoch=1)
     assert replicas.partition("orders", 0).log is partition.log
@@ -239,7 +240,7 @@ def test_resigning_from_all_answers_everybody_and_keeps_the_partitions_here() ->
         DelayedOperation(1, [partition], lambda index=partition.name.partition: woken.append(index))
     replicas.resign_all()
     assert sorted(woken) == [0, 7]
-    assert code_of(replicas.partition("orders", 0).led) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(replicas.partition("orders", 0).require_leader) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize("leader", [ME, OTHER])
@@ -278,17 +279,17 @@ class Fetched:
     def __init__(self) -> None:
         self.names: set[TopicPartition] = set()
 
-    def follow(self, partition: Partition) -> None:
+    def add_partition(self, partition: Partition) -> None:
         self.names.add(partition.name)
 
-    def unfollow(self, partition: Partition) -> None:
+    def remove_partition(self, partition: Partition) -> None:
         self.names.discard(partition.name)
 
 
 @pytest.mark.parametrize("is_leaving", [False, True])
 def test_a_broker_that_leaves_does_not_fetch_what_it_has_handed_over(is_leaving: bool) -> None:
     fetched = Fetched()
-    replicas = replicas_on(logs_on(ForgetfulDisk()), fetching=fetched)
+    replicas = replicas_on(logs_on(ForgetfulDisk()), fetchers=fetched)
     kept, handed_over = TopicPartition("orders", 1), NAME
     lead(replicas, handed_over)
     lead(replicas, kept)
@@ -301,7 +302,7 @@ def test_a_broker_that_leaves_does_not_fetch_what_it_has_handed_over(is_leaving:
 
 def test_a_broker_that_leaves_goes_on_fetching_until_it_is_commanded_otherwise() -> None:
     fetched = Fetched()
-    replicas = replicas_on(logs_on(ForgetfulDisk()), fetching=fetched)
+    replicas = replicas_on(logs_on(ForgetfulDisk()), fetchers=fetched)
     lead(replicas, epoch=1, isr=(OTHER,), leader=OTHER)
     replicas.stop_joining_isr()
     assert fetched.names == {NAME}

@@ -30,7 +30,7 @@ from sordini.replication.cluster_model import (
     UpdateMetadata,
 )
 from sordini.replication.partition_deps import Peers
-from sordini.replication.replica_set import ReplicaSet, Surroundings
+from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
 from sordini.storage.checkpoints import read_offsets
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.names import HIGH_WATERMARKS
@@ -108,12 +108,13 @@ class Receiving:
         self.logs = logs_on(disk or ForgetfulDisk(), *directories)
         self.metadata = MetadataCache("a-cluster")
         self.configs = TopicConfigs(DynamicConfig(build_config({})[0]), self.read_overrides)
-        around = Surroundings(
+        around = ReplicaSetDeps(
             self.configs.settings_of,
             self.metadata.exists,
             self.metadata.name_of,
             lambda: 0,
             lambda: 0,
+            self.log,
             peers=Peers(Nobody(), lambda broker_id: broker_id in self.metadata.brokers),
         )
         self.replicas = ReplicaSet(ME, self.logs, around)
@@ -227,7 +228,7 @@ async def test_a_refused_follower_may_be_proposed_again_when_brokers_come_or_go_
     await broker.receive(telling(brokers=(me, other)))
     await broker.receive(leading(info(replicas=(ME, OTHER), state=state)))
     leader = broker.replicas.partition(*ORDERS).require_leader()
-    for reported, may_join in (
+    for told, may_join in (
         (telling(brokers=(me, other)), False),
         (telling(brokers=(me, other, third)), True),
         (telling(brokers=(me, other)), True),
@@ -237,7 +238,7 @@ async def test_a_refused_follower_may_be_proposed_again_when_brokers_come_or_go_
         if leader.may_join(OTHER):
             leader.ineligible(leader.expand(OTHER))
         assert not leader.may_join(OTHER)
-        await broker.receive(reported)
+        await broker.receive(told)
         assert leader.may_join(OTHER) is may_join
 
 
@@ -314,10 +315,20 @@ async def test_a_refused_partition_does_not_keep_the_others_from_being_led() -> 
 async def test_a_command_that_comes_twice_is_answered_without_a_line() -> None:
     broker = Receiving()
     await broker.receive(leading(info(epoch=3)))
+    broker.log.lines.clear()
     answer = await broker.receive(leading(info(epoch=3)))
     assert dict(answer.partitions) == {ORDERS: ErrorCode.STALE_CONTROLLER_EPOCH}
     assert broker.is_led()
     assert broker.log.lines == []
+
+
+async def test_a_command_logs_which_partitions_became_leader_and_follower() -> None:
+    broker = Receiving()
+    await broker.receive(leading(info(epoch=3), info(BILLS, epoch=5, leader=OTHER, replicas=(OTHER, ME))))
+    assert broker.log.at("info") == [
+        ("became leader", {"partition": "orders-0", "leader_epoch": 3, "isr": [ME]}),
+        ("became follower", {"partition": "bills-0", "leader": OTHER, "leader_epoch": 5}),
+    ]
 
 
 async def test_a_partition_that_somebody_else_leads_is_not_served_here_any_more() -> None:

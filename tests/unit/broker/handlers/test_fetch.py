@@ -28,19 +28,19 @@ BATCH = a_batch(leader_epoch=0)
 PLENTY = 1_000_000
 
 
-def wish(index: int = 0, offset: int = 0, size: int = PLENTY, **fields: Any) -> FetchPartition:
+def requested(index: int = 0, offset: int = 0, size: int = PLENTY, **fields: Any) -> FetchPartition:
     return FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=size, **fields)
 
 
-def request(*wishes: FetchPartition, topic: str = "orders", **fields: Any) -> FetchRequest:
+def request(*requests_of: FetchPartition, topic: str = "orders", **fields: Any) -> FetchRequest:
     """A fetch that does not wait, of one topic by name and by id."""
     return FetchRequest(
-        topics=[FetchTopic(topic=topic, topic_id=topic_id_of(topic), partitions=list(wishes))], **fields
+        topics=[FetchTopic(topic=topic, topic_id=topic_id_of(topic), partitions=list(requests_of))], **fields
     )
 
 
-def waiting(*wishes: FetchPartition, min_bytes: int = 1, **fields: Any) -> FetchRequest:
-    return request(*wishes, max_wait_ms=500, min_bytes=min_bytes, **fields)
+def waiting(*requests_of: FetchPartition, min_bytes: int = 1, **fields: Any) -> FetchRequest:
+    return request(*requests_of, max_wait_ms=500, min_bytes=min_bytes, **fields)
 
 
 def append(broker: UnitBroker, index: int = 0, batch: bytes | None = None, *, topic: str = "orders") -> None:
@@ -78,7 +78,7 @@ async def test_records_leave_as_they_are_in_the_file(version: int) -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         append(broker)
-        row = only(broker.ask(FETCH, version, request(wish())))
+        row = only(broker.ask(FETCH, version, request(requested())))
         assert (row.error_code, row.high_watermark, records(row)) == (0, 3, BATCH)
         assert row.log_start_offset == (0 if version >= 5 else -1)
         assert open_pins(broker) == 0
@@ -87,7 +87,7 @@ async def test_records_leave_as_they_are_in_the_file(version: int) -> None:
 async def test_a_fetch_at_the_end_is_answered_when_records_come() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        pending = parked(broker, 12, waiting(wish()))
+        pending = parked(broker, 12, waiting(requested()))
         assert [timer.seconds for timer in broker.timers.waiting] == [0.5]
         append(broker)
         row = only(answer_of(pending, FETCH, 12))
@@ -100,7 +100,7 @@ async def test_a_fetch_at_the_end_is_answered_when_records_come() -> None:
 async def test_a_fetch_at_the_end_is_answered_when_its_time_is_up() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        pending = parked(broker, 12, waiting(wish()))
+        pending = parked(broker, 12, waiting(requested()))
         broker.timers.fire()
         row = only(answer_of(pending, FETCH, 12))
         assert (row.error_code, records(row)) == (0, b"")
@@ -111,7 +111,7 @@ async def test_less_than_was_asked_for_is_held_back_and_given_when_the_time_is_u
     async with a_broker() as broker:
         await broker.lead("orders")
         append(broker)
-        pending = parked(broker, 12, waiting(wish(), min_bytes=3 * len(BATCH)))
+        pending = parked(broker, 12, waiting(requested(), min_bytes=3 * len(BATCH)))
         assert open_pins(broker) == 0, "what waits holds no file open"
         append(broker)
         assert not pending.is_answered
@@ -122,7 +122,7 @@ async def test_less_than_was_asked_for_is_held_back_and_given_when_the_time_is_u
 async def test_a_fetch_nobody_waits_for_any_more_leaves_nothing_behind() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", 2)
-        pending = parked(broker, 12, waiting(wish(0), wish(1)))
+        pending = parked(broker, 12, waiting(requested(0), requested(1)))
         pending.abandon()
         assert broker.timers.waiting == []
         for partition in broker.parts.replicas:
@@ -134,7 +134,7 @@ async def test_a_fetch_nobody_waits_for_any_more_leaves_nothing_behind() -> None
 async def test_a_fetch_that_waits_hears_of_it_when_its_partition_is_led_elsewhere() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        pending = parked(broker, 12, waiting(wish()))
+        pending = parked(broker, 12, waiting(requested()))
         broker.parts.replicas.stop_replica(TopicPartition("orders", 0), delete=False)
         assert only(answer_of(pending, FETCH, 12)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert broker.timers.waiting == []
@@ -152,7 +152,7 @@ async def test_a_fetch_that_waits_hears_of_it_when_its_partition_is_led_elsewher
 async def test_an_error_does_not_wait(fields: dict[str, int], code: ErrorCode) -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        answer = broker.ask(FETCH, 12, waiting(wish(**fields)))
+        answer = broker.ask(FETCH, 12, waiting(requested(**fields)))
         assert only(answer).error_code == code
 
 
@@ -163,7 +163,7 @@ async def test_a_failed_log_directory_is_told_and_the_other_partition_is_served(
         broker.parts.replicas.partition("orders", 0).log.log_dir.failure = OSError("gone")
         append_free = broker.parts.replicas.partition("orders", 0)
         append_free.log.log_end_offset, append_free.leader.high_watermark = 3, 3
-        rows = rows_of(broker.ask(FETCH, 12, waiting(wish(0), wish(1))))
+        rows = rows_of(broker.ask(FETCH, 12, waiting(requested(0), requested(1))))
         assert rows[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert records(rows[1]) == BATCH
 
@@ -174,7 +174,7 @@ async def test_the_first_batch_comes_whole_whatever_the_limits(version: int) -> 
         await broker.lead("orders", 2)
         append(broker, 0)
         append(broker, 1)
-        rows = rows_of(broker.ask(FETCH, version, request(wish(0, size=1), wish(1, size=1), max_bytes=1)))
+        rows = rows_of(broker.ask(FETCH, version, request(requested(0, size=1), requested(1, size=1), max_bytes=1)))
         assert records(rows[0])
         assert records(rows[1]) == b""
 
@@ -185,11 +185,11 @@ async def test_what_the_first_partition_leaves_is_the_second_ones() -> None:
         for index in (0, 0, 1, 1):
             append(broker, index)
         size = len(BATCH)
-        rows = rows_of(broker.ask(FETCH, 12, request(wish(0), wish(1), max_bytes=3 * size)))
+        rows = rows_of(broker.ask(FETCH, 12, request(requested(0), requested(1), max_bytes=3 * size)))
         assert (len(records(rows[0])), len(records(rows[1]))) == (2 * size, size)
-        rows = rows_of(broker.ask(FETCH, 12, request(wish(0), wish(1), max_bytes=2 * size)))
+        rows = rows_of(broker.ask(FETCH, 12, request(requested(0), requested(1), max_bytes=2 * size)))
         assert (len(records(rows[0])), records(rows[1])) == (2 * size, b"")
-        rows = rows_of(broker.ask(FETCH, 12, request(wish(1), wish(0), max_bytes=2 * size)))
+        rows = rows_of(broker.ask(FETCH, 12, request(requested(1), requested(0), max_bytes=2 * size)))
         assert (records(rows[0]), len(records(rows[1]))) == (b"", 2 * size), "in the order of the request"
 
 
@@ -198,7 +198,7 @@ async def test_a_batch_that_does_not_fit_behind_the_first_is_left_for_the_next_f
         await broker.lead("orders", 2)
         append(broker, 0)
         append(broker, 1)
-        rows = rows_of(broker.ask(FETCH, 12, request(wish(0), wish(1, size=len(BATCH) - 1))))
+        rows = rows_of(broker.ask(FETCH, 12, request(requested(0), requested(1, size=len(BATCH) - 1))))
         assert records(rows[0]) == BATCH
         assert records(rows[1]) == b""
         assert open_pins(broker) == 0
@@ -209,7 +209,7 @@ async def test_the_brokers_own_limit_bounds_every_answer() -> None:
         await broker.lead("orders")
         for _ in range(30):
             append(broker)
-        row = only(broker.ask(FETCH, 12, request(wish(size=2**31 - 1), max_bytes=2**31 - 1)))
+        row = only(broker.ask(FETCH, 12, request(requested(size=2**31 - 1), max_bytes=2**31 - 1)))
         assert len(records(row)) <= 1024
 
 
@@ -219,7 +219,9 @@ async def test_negative_limits_are_none_at_all(limit: int) -> None:
         await broker.lead("orders", 2)
         append(broker, 0)
         append(broker, 1)
-        rows = rows_of(broker.ask(FETCH, 12, request(wish(0, size=limit), wish(1, size=limit), max_bytes=limit)))
+        rows = rows_of(
+            broker.ask(FETCH, 12, request(requested(0, size=limit), requested(1, size=limit), max_bytes=limit))
+        )
         assert records(rows[0]) == BATCH
         assert records(rows[1]) == b""
 
@@ -229,9 +231,9 @@ async def test_before_version_3_an_answer_is_never_larger_than_was_asked_for() -
         await broker.lead("orders")
         append(broker)
         append(broker)
-        whole = records(only(broker.ask(FETCH, 2, request(wish()))))
+        whole = records(only(broker.ask(FETCH, 2, request(requested()))))
         for size in (0, 1, len(BATCH), len(whole) - 1):
-            found = records(only(broker.ask(FETCH, 2, request(wish(size=size)))))
+            found = records(only(broker.ask(FETCH, 2, request(requested(size=size)))))
             assert len(found) <= size
             assert whole.startswith(found)
 
@@ -241,7 +243,7 @@ async def test_old_versions_get_the_format_they_know(version: int, magic: int) -
     async with a_broker() as broker:
         await broker.lead("orders")
         append(broker)
-        found = records(only(broker.ask(FETCH, version, request(wish()))))
+        found = records(only(broker.ask(FETCH, version, request(requested()))))
         assert found[16] == magic
         assert open_pins(broker) == 0
 
@@ -250,10 +252,10 @@ async def test_old_versions_get_nothing_where_down_conversion_is_off() -> None:
     async with a_broker({"log.message.downconversion.enable": "false"}) as broker:
         await broker.lead("orders")
         append(broker)
-        row = only(broker.ask(FETCH, 3, request(wish())))
+        row = only(broker.ask(FETCH, 3, request(requested())))
         assert (row.error_code, records(row)) == (ErrorCode.UNSUPPORTED_VERSION, b"")
         assert open_pins(broker) == 0
-        assert records(only(broker.ask(FETCH, 4, request(wish())))) == BATCH
+        assert records(only(broker.ask(FETCH, 4, request(requested())))) == BATCH
 
 
 async def test_a_client_that_calls_itself_a_follower_gets_nothing() -> None:
@@ -261,7 +263,7 @@ async def test_a_client_that_calls_itself_a_follower_gets_nothing() -> None:
         await broker.lead("orders")
         append(broker)
         for version, fields in ((12, {"replica_id": 1}), (16, {"replica_state": ReplicaState(replica_id=1)})):
-            row = only(broker.ask(FETCH, version, waiting(wish(), **fields)))
+            row = only(broker.ask(FETCH, version, waiting(requested(), **fields)))
             assert (row.error_code, records(row)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
 
 
@@ -270,11 +272,11 @@ async def test_a_committed_reader_stops_before_an_open_transaction() -> None:
         await broker.lead("orders")
         append(broker)
         append(broker, batch=an_idempotent_batch(transactional=True))
-        row = only(broker.ask(FETCH, 12, request(wish(), isolation_level=1)))
+        row = only(broker.ask(FETCH, 12, request(requested(), isolation_level=1)))
         assert (row.high_watermark, row.last_stable_offset) == (6, 3)
         assert records(row) == BATCH
         assert row.aborted_transactions == []
-        row = only(broker.ask(FETCH, 12, request(wish())))
+        row = only(broker.ask(FETCH, 12, request(requested())))
         assert len(records(row)) > len(BATCH)
         assert row.aborted_transactions is None
 
@@ -282,7 +284,7 @@ async def test_a_committed_reader_stops_before_an_open_transaction() -> None:
 async def test_an_isolation_level_nobody_knows_is_refused_for_every_partition() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        answer = broker.ask(FETCH, 12, request(wish(), isolation_level=2))
+        answer = broker.ask(FETCH, 12, request(requested(), isolation_level=2))
         assert (answer.error_code, only(answer).error_code) == (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST)
 
 
@@ -292,10 +294,10 @@ async def test_a_reader_whose_history_parted_from_ours_is_told_where() -> None:
         append(broker)
         await broker.lead("orders", epoch=5)
         append(broker)
-        row = only(broker.ask(FETCH, 12, waiting(wish(offset=4, last_fetched_epoch=3))))
+        row = only(broker.ask(FETCH, 12, waiting(requested(offset=4, last_fetched_epoch=3))))
         assert (row.diverging_epoch.epoch, row.diverging_epoch.end_offset) == (1, 3)
         assert records(row) == b""
-        row = only(broker.ask(FETCH, 12, request(wish(offset=3, last_fetched_epoch=1))))
+        row = only(broker.ask(FETCH, 12, request(requested(offset=3, last_fetched_epoch=1))))
         assert row.diverging_epoch is None
         assert records(row)
 
@@ -303,8 +305,10 @@ async def test_a_reader_whose_history_parted_from_ours_is_told_where() -> None:
 async def test_a_topic_id_nobody_has_is_told_apart_from_a_partition_that_is_not_there() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        assert only(broker.ask(FETCH, 13, request(wish(), topic="nothing"))).error_code == ErrorCode.UNKNOWN_TOPIC_ID
-        row = only(broker.ask(FETCH, 13, request(wish(9))))
+        assert (
+            only(broker.ask(FETCH, 13, request(requested(), topic="nothing"))).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        )
+        row = only(broker.ask(FETCH, 13, request(requested(9))))
         assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -315,13 +319,13 @@ async def test_a_sessions_incremental_answer_holds_only_what_is_news() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", 3)
         append(broker, 0)
-        opened = broker.ask(FETCH, 12, request(wish(0), wish(1), wish(2), session_epoch=0))
+        opened = broker.ask(FETCH, 12, request(requested(0), requested(1), requested(2), session_epoch=0))
         assert opened.session_id > 0
         assert sorted(rows_of(opened)) == [0, 1, 2], "the first answer is complete"
         step = {"session_id": opened.session_id, "topics": []}
         nothing = FetchRequest(**step, session_epoch=1)
         assert sorted(rows_of(broker.ask(FETCH, 12, nothing))) == [0], "its records were not read past"
-        past = FetchRequest(**{**step, "topics": request(wish(0, offset=3)).topics}, session_epoch=2)
+        past = FetchRequest(**{**step, "topics": request(requested(0, offset=3)).topics}, session_epoch=2)
         assert rows_of(broker.ask(FETCH, 12, past)) == {}
         append(broker, 2)
         found = rows_of(broker.ask(FETCH, 12, FetchRequest(**step, session_epoch=3)))
@@ -332,14 +336,14 @@ async def test_a_sessions_incremental_answer_holds_only_what_is_news() -> None:
 async def test_a_session_hears_of_a_high_watermark_that_moved_without_records() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        opened = broker.ask(FETCH, 12, request(wish(offset=0), session_epoch=0))
+        opened = broker.ask(FETCH, 12, request(requested(offset=0), session_epoch=0))
         append(broker)
-        told = broker.ask(
+        reported = broker.ask(
             FETCH,
             12,
-            FetchRequest(session_id=opened.session_id, session_epoch=1, topics=request(wish(offset=3)).topics),
+            FetchRequest(session_id=opened.session_id, session_epoch=1, topics=request(requested(offset=3)).topics),
         )
-        assert only(told).high_watermark == 3
+        assert only(reported).high_watermark == 3
         again = broker.ask(FETCH, 12, FetchRequest(session_id=opened.session_id, session_epoch=2))
         assert rows_of(again) == {}
 
@@ -347,11 +351,11 @@ async def test_a_session_hears_of_a_high_watermark_that_moved_without_records() 
 async def test_a_session_hears_of_an_error_until_it_is_over() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        opened = broker.ask(FETCH, 12, request(wish(offset=99), session_epoch=0))
+        opened = broker.ask(FETCH, 12, request(requested(offset=99), session_epoch=0))
         for epoch in (1, 2):
-            told = broker.ask(FETCH, 12, FetchRequest(session_id=opened.session_id, session_epoch=epoch))
-            assert only(told).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-        healed = FetchRequest(session_id=opened.session_id, session_epoch=3, topics=request(wish(offset=0)).topics)
+            reported = broker.ask(FETCH, 12, FetchRequest(session_id=opened.session_id, session_epoch=epoch))
+            assert only(reported).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        healed = FetchRequest(session_id=opened.session_id, session_epoch=3, topics=request(requested(offset=0)).topics)
         assert only(broker.ask(FETCH, 12, healed)).error_code == 0, "that it is over is news, too"
 
 
@@ -360,7 +364,7 @@ async def test_a_partition_that_was_served_goes_behind_the_others_of_its_session
         await broker.lead("orders", 2)
         append(broker, 0)
         append(broker, 1)
-        opened = broker.ask(FETCH, 12, request(wish(0), wish(1), session_epoch=0, max_bytes=1))
+        opened = broker.ask(FETCH, 12, request(requested(0), requested(1), session_epoch=0, max_bytes=1))
         assert records(rows_of(opened)[0])
         served = []
         for epoch in range(1, 5):
@@ -372,14 +376,14 @@ async def test_a_partition_that_was_served_goes_behind_the_others_of_its_session
 async def test_a_session_that_is_not_known_is_refused_as_a_whole() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        answer = broker.ask(FETCH, 12, request(wish(), session_id=77, session_epoch=3))
+        answer = broker.ask(FETCH, 12, request(requested(), session_id=77, session_epoch=3))
         assert (answer.error_code, answer.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
 
 
 async def test_a_waiting_fetch_of_a_session_is_told_what_came() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", 2)
-        opened = broker.ask(FETCH, 12, request(wish(0), wish(1), session_epoch=0))
+        opened = broker.ask(FETCH, 12, request(requested(0), requested(1), session_epoch=0))
         step = FetchRequest(session_id=opened.session_id, session_epoch=1, max_wait_ms=500, min_bytes=1)
         pending = parked(broker, 12, step)
         append(broker, 1)
@@ -389,7 +393,7 @@ async def test_a_waiting_fetch_of_a_session_is_told_what_came() -> None:
 async def test_slices_that_are_never_sent_are_given_back() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        pending = parked(broker, 12, waiting(wish()))
+        pending = parked(broker, 12, waiting(requested()))
         append(broker)
         assert open_pins(broker) == 1
         pending.abandon()
@@ -401,7 +405,7 @@ async def test_batches_keep_their_order_and_offsets() -> None:
         await broker.lead("orders", isr=(ME,))
         for _ in range(3):
             append(broker)
-        parts = broker.serve(FETCH, 12, request(wish(offset=4)))
+        parts = broker.serve(FETCH, 12, request(requested(offset=4)))
         assert isinstance(parts, list)
         slices = [part for part in parts if hasattr(part, "file")]
         assert [(piece.position, piece.size) for piece in slices] == [(len(BATCH), 2 * len(BATCH))], (
@@ -416,7 +420,7 @@ async def test_more_than_an_answer_may_hold_is_not_waited_for() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         append(broker)
-        row = only(broker.ask(FETCH, 12, waiting(wish(), min_bytes=PLENTY, max_bytes=len(BATCH))))
+        row = only(broker.ask(FETCH, 12, waiting(requested(), min_bytes=PLENTY, max_bytes=len(BATCH))))
         assert records(row) == BATCH
 
 
@@ -425,5 +429,5 @@ async def test_a_negative_limit_is_no_room_for_old_readers_either(version: int) 
     async with a_broker() as broker:
         await broker.lead("orders")
         append(broker)
-        row = only(broker.ask(FETCH, version, request(wish(size=-5))))
+        row = only(broker.ask(FETCH, version, request(requested(size=-5))))
         assert (row.error_code, records(row)) == (0, b"")

@@ -48,7 +48,7 @@ def naming(mentions: int) -> dict[ApiKey, tuple[int, Any]]:
     }
 
 
-def told(key: ApiKey, answer: Any) -> list[int]:
+def reported(key: ApiKey, answer: Any) -> list[int]:
     """The error code of each mention."""
     rows = {
         ApiKey.DESCRIBE_GROUPS: lambda: answer.groups,
@@ -64,9 +64,9 @@ async def test_a_request_that_names_one_thing_again_and_again_is_refused_as_a_wh
     async with a_coordinator() as broker:
         a_stable_group(broker)
         version, request = naming(NAME_REPEATS_MAX)[key]
-        assert told(key, broker.ask(key, version, request)) == [0] * NAME_REPEATS_MAX
+        assert reported(key, broker.ask(key, version, request)) == [0] * NAME_REPEATS_MAX
         _, request = naming(NAME_REPEATS_MAX + 1)[key]
-        assert told(key, broker.ask(key, version, request)) == [ErrorCode.INVALID_REQUEST] * (NAME_REPEATS_MAX + 1)
+        assert reported(key, broker.ask(key, version, request)) == [ErrorCode.INVALID_REQUEST] * (NAME_REPEATS_MAX + 1)
 
 
 @pytest.mark.parametrize("version", [1, 4])
@@ -84,7 +84,7 @@ async def test_a_broker_named_by_digits_without_end_is_another_broker(name: str)
     async with a_broker() as broker:
         resources = [DescribeConfigsResource(resource_type=BROKER, resource_name=one) for one in (name, "1", "001")]
         answer = broker.ask(ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=resources))
-        assert told(ApiKey.DESCRIBE_CONFIGS, answer) == [ErrorCode.INVALID_REQUEST, 0, 0]
+        assert reported(ApiKey.DESCRIBE_CONFIGS, answer) == [ErrorCode.INVALID_REQUEST, 0, 0]
         assert broker.log.at("error") == []
 
 

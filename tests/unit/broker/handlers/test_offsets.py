@@ -30,14 +30,14 @@ def append(broker: UnitBroker, batch: bytes | None = None, index: int = 0) -> No
 
 
 def listed(
-    broker: UnitBroker, version: int, *wishes: ListOffsetsPartition, **fields
+    broker: UnitBroker, version: int, *requests_of: ListOffsetsPartition, **fields
 ) -> list[ListOffsetsPartitionResponse]:
-    topics = [ListOffsetsTopic(name="orders", partitions=list(wishes))]
+    topics = [ListOffsetsTopic(name="orders", partitions=list(requests_of))]
     request = ListOffsetsRequest(replica_id=-1, topics=topics, **fields)
     return broker.ask(LIST, version, request).topics[0].partitions
 
 
-def wish(timestamp: int, index: int = 0, **fields: int) -> ListOffsetsPartition:
+def requested(timestamp: int, index: int = 0, **fields: int) -> ListOffsetsPartition:
     return ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)
 
 
@@ -46,8 +46,8 @@ async def test_both_ends_of_a_log_are_known_in_every_version(version: int) -> No
     async with a_broker() as broker:
         await broker.lead("orders", epoch=2)
         append(broker)
-        (latest,) = listed(broker, version, wish(LATEST))
-        (earliest,) = listed(broker, version, wish(EARLIEST))
+        (latest,) = listed(broker, version, requested(LATEST))
+        (earliest,) = listed(broker, version, requested(EARLIEST))
         assert (latest.offset, earliest.offset, latest.timestamp) == (3, 0, -1)
         assert latest.leader_epoch == earliest.leader_epoch == (2 if version >= 4 else -1)
 
@@ -56,13 +56,13 @@ async def test_the_end_is_what_may_be_read_and_not_what_is_there() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", isr=(ME, OTHER))
         append(broker)
-        assert listed(broker, 9, wish(LATEST))[0].offset == 0
+        assert listed(broker, 9, requested(LATEST))[0].offset == 0
     async with a_broker() as broker:
         await broker.lead("orders")
         append(broker)
         append(broker, an_idempotent_batch(transactional=True))
-        assert listed(broker, 9, wish(LATEST))[0].offset == 6
-        assert listed(broker, 9, wish(LATEST), isolation_level=1)[0].offset == 3
+        assert listed(broker, 9, requested(LATEST))[0].offset == 6
+        assert listed(broker, 9, requested(LATEST), isolation_level=1)[0].offset == 3
 
 
 async def test_a_time_is_found_to_the_record() -> None:
@@ -70,9 +70,9 @@ async def test_a_time_is_found_to_the_record() -> None:
         await broker.lead("orders")
         append(broker)
         append(broker, a_batch(timestamp=BASE_TIMESTAMP + 1_000))
-        found = [listed(broker, 9, wish(BASE_TIMESTAMP + ms))[0] for ms in (0, 1, 3, 1_001, 1_003)]
+        found = [listed(broker, 9, requested(BASE_TIMESTAMP + ms))[0] for ms in (0, 1, 3, 1_001, 1_003)]
         assert [(row.error_code, row.offset) for row in found] == [(0, 0), (0, 1), (0, 3), (0, 4), (0, -1)]
-        (newest,) = listed(broker, 9, wish(MAX_TIMESTAMP))
+        (newest,) = listed(broker, 9, requested(MAX_TIMESTAMP))
         assert (newest.offset, newest.timestamp) == (5, BASE_TIMESTAMP + 1_002)
 
 
@@ -80,29 +80,29 @@ async def test_a_time_is_found_to_the_record() -> None:
 async def test_special_times_are_refused_before_the_version_that_brought_them(timestamp: int, oldest: int) -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        assert listed(broker, oldest - 1, wish(timestamp))[0].error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert listed(broker, oldest, wish(timestamp))[0].error_code == 0
+        assert listed(broker, oldest - 1, requested(timestamp))[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert listed(broker, oldest, requested(timestamp))[0].error_code == 0
 
 
 async def test_a_time_that_means_nothing_is_refused() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        assert listed(broker, 11, wish(-99))[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert listed(broker, 11, requested(-99))[0].error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 async def test_a_partition_asked_for_twice_is_refused_and_the_other_is_answered() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", 2)
-        rows = listed(broker, 9, wish(LATEST), wish(LATEST, 1), wish(EARLIEST))
+        rows = listed(broker, 9, requested(LATEST), requested(LATEST, 1), requested(EARLIEST))
         assert [row.error_code for row in rows] == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
 
 
 async def test_each_partition_has_its_own_error() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", epoch=3)
-        rows = listed(broker, 9, wish(LATEST, 7))
+        rows = listed(broker, 9, requested(LATEST, 7))
         assert (rows[0].error_code, rows[0].offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
-        codes = [listed(broker, 9, wish(LATEST, current_leader_epoch=epoch))[0].error_code for epoch in (2, 3, 4)]
+        codes = [listed(broker, 9, requested(LATEST, current_leader_epoch=epoch))[0].error_code for epoch in (2, 3, 4)]
         assert codes == [ErrorCode.FENCED_LEADER_EPOCH, 0, ErrorCode.UNKNOWN_LEADER_EPOCH]
 
 
@@ -114,7 +114,7 @@ async def test_version_0_lists_segments_from_the_newest_with_the_end_before_them
             append(broker)
 
         def found(timestamp: int, count: int) -> list[int]:
-            (row,) = listed(broker, 0, wish(timestamp, max_num_offsets=count))
+            (row,) = listed(broker, 0, requested(timestamp, max_num_offsets=count))
             assert row.error_code == 0
             return row.old_style_offsets
 
@@ -130,7 +130,7 @@ async def test_version_0_lists_segments_from_the_newest_with_the_end_before_them
 async def test_version_0_of_an_empty_log_is_its_beginning() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        (row,) = listed(broker, 0, wish(LATEST, max_num_offsets=10))
+        (row,) = listed(broker, 0, requested(LATEST, max_num_offsets=10))
         assert row.old_style_offsets == [0]
 
 
@@ -140,7 +140,7 @@ async def test_version_0_starts_where_the_log_does() -> None:
         for _ in range(2):
             append(broker)
         broker.parts.replicas.partition("orders", 0).log.advance_log_start(1)
-        (row,) = listed(broker, 0, wish(LATEST, max_num_offsets=10))
+        (row,) = listed(broker, 0, requested(LATEST, max_num_offsets=10))
         assert row.old_style_offsets == [6, 3, 1]
 
 

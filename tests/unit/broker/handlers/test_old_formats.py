@@ -28,7 +28,7 @@ def produced(broker: UnitBroker, data: bytes, version: int = 9) -> tuple[int, in
 
 
 def fetched(broker: UnitBroker, version: int, offset: int = 0) -> bytes:
-    answer = broker.ask(ApiKey.FETCH, version, test_fetch.request(test_fetch.wish(offset=offset)))
+    answer = broker.ask(ApiKey.FETCH, version, test_fetch.request(test_fetch.requested(offset=offset)))
     return bytes(answer.responses[0].partitions[0].records)
 
 
@@ -80,15 +80,15 @@ async def test_format_0_has_no_times_to_look_up() -> None:
         produced(broker, a_batch(3))
         for version in (1, 7, 10):
             for time in (0, BASE_TIMESTAMP):
-                (row,) = test_offsets.listed(broker, version, test_offsets.wish(time))
+                (row,) = test_offsets.listed(broker, version, test_offsets.requested(time))
                 assert (row.error_code, row.offset) == (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1)
-            (latest,) = test_offsets.listed(broker, version, test_offsets.wish(-1))
-            (earliest,) = test_offsets.listed(broker, version, test_offsets.wish(-2))
+            (latest,) = test_offsets.listed(broker, version, test_offsets.requested(-1))
+            (earliest,) = test_offsets.listed(broker, version, test_offsets.requested(-2))
             assert (latest.offset, earliest.offset) == (3, 0)
-        (row,) = test_offsets.listed(broker, 7, test_offsets.wish(-3))
+        (row,) = test_offsets.listed(broker, 7, test_offsets.requested(-3))
         assert row.error_code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
         # Segments have their files' times in any format.
-        (row,) = test_offsets.listed(broker, 0, test_offsets.wish(2**62, max_num_offsets=5))
+        (row,) = test_offsets.listed(broker, 0, test_offsets.requested(2**62, max_num_offsets=5))
         assert row.old_style_offsets == [3, 0]
 
 
@@ -98,11 +98,11 @@ async def test_format_1_is_looked_up_by_its_times() -> None:
         produced(broker, a_batch(3, codec=GZIP))
         produced(broker, a_batch(1, timestamp=BASE_TIMESTAMP + 9))
         found = [
-            test_offsets.listed(broker, 7, test_offsets.wish(BASE_TIMESTAMP + after))[0].offset
+            test_offsets.listed(broker, 7, test_offsets.requested(BASE_TIMESTAMP + after))[0].offset
             for after in (-1, 2, 3, 10)
         ]
         assert found == [0, 2, 3, -1]
-        assert test_offsets.listed(broker, 7, test_offsets.wish(-3))[0].offset == 3
+        assert test_offsets.listed(broker, 7, test_offsets.requested(-3))[0].offset == 3
 
 
 async def test_a_format_that_the_protocol_overrules_is_told_once_for_the_topic_and_batches_are_stored() -> None:

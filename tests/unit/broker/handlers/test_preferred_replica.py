@@ -22,7 +22,7 @@ from sordini.protocol.headers import request_header
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
-from sordini.replication.follower import EpochEnd, Start
+from sordini.replication.follower import EpochEnd, FetchStart
 from sordini.replication.partition import Partition
 from tests.support.builders import a_batch
 from tests.support.fake_ports import StillClock
@@ -99,8 +99,10 @@ class Side(LeaderSide):
 
 
 def a_fetch(offset: int, rack: str, *, epoch: int = -1, min_bytes: int = 1, **fields: Any) -> FetchRequest:
-    wish = FetchPartition(partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=1_000_000)
-    topics = [FetchTopic(topic="orders", topic_id=topic_id_of("orders"), partitions=[wish])]
+    requested = FetchPartition(
+        partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=1_000_000
+    )
+    topics = [FetchTopic(topic="orders", topic_id=topic_id_of("orders"), partitions=[requested])]
     return FetchRequest(topics=topics, rack_id=rack, min_bytes=min_bytes, **fields)
 
 
@@ -111,7 +113,7 @@ def only(answer: FetchResponse) -> PartitionData:
 
 def take(partition: Partition, offset: int, batch: bytes, *, high_watermark: int) -> None:
     assert partition.follower is not None
-    partition.take(partition.follower, offset, memoryview(batch), high_watermark, 0, 0)
+    partition.append_fetched_records(partition.follower, offset, memoryview(batch), high_watermark, 0, 0)
 
 
 def later(first_offset: int) -> bytes:
@@ -303,9 +305,9 @@ async def test_what_a_follower_cut_off_wakes_nobody(finds: str) -> None:
     take(partition, 3, later(3), high_watermark=3)
     assert partition.follower is not None
     if finds == "where both part":
-        partition.cut(partition.follower, EpochEnd(0, 3), 0)
+        partition.truncate_to_divergence(partition.follower, EpochEnd(0, 3), 0)
     else:
-        partition.go_on_from(partition.follower, Start(Offset(3), begin_anew=False), 0)
+        partition.restart_at(partition.follower, FetchStart(Offset(3), truncate_fully=False), 0)
     take(partition, 3, a_batch(1, leader_epoch=0, base_offset=3), high_watermark=3)
     assert not pending.is_answered
     take(partition, 4, b"", high_watermark=4)

@@ -243,9 +243,9 @@ async def test_what_was_flushed_in_a_term_that_is_over_by_then_is_not_acknowledg
         pending = broker.serve(PRODUCE, 9, request(a_batch()))
         assert isinstance(pending, DelayedResponse)
         partition = broker.parts.replicas.partition("orders", 0)
-        partition.follow(OTHER, Term(LeaderEpoch(1), (OTHER,), (ME, OTHER)))
+        partition.become_follower(OTHER, Term(LeaderEpoch(1), (OTHER,), (ME, OTHER)))
         partition.log.truncate_to(0, 0)
-        partition.lead(ME, Term(LeaderEpoch(2), (ME,), (ME, OTHER)), 0)
+        partition.become_leader(ME, Term(LeaderEpoch(2), (ME,), (ME, OTHER)), 0)
         partition.leader.appended(Offset(3))  # What the other leader had there counts in this term.
         gate.set()
         await broker.settled()

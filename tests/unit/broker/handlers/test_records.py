@@ -60,9 +60,11 @@ def bounds(broker: UnitBroker, name: str = "orders") -> tuple[int, int]:
     """What ListOffsets says of a partition's ends."""
     found = []
     for timestamp in (EARLIEST, LATEST):
-        wish = ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
+        requested = ListOffsetsTopic(
+            name=name, partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)]
+        )
         found.append(
-            broker.ask(ApiKey.LIST_OFFSETS, 5, ListOffsetsRequest(replica_id=-1, topics=[wish]))
+            broker.ask(ApiKey.LIST_OFFSETS, 5, ListOffsetsRequest(replica_id=-1, topics=[requested]))
             .topics[0]
             .partitions[0]
             .offset
@@ -71,8 +73,10 @@ def bounds(broker: UnitBroker, name: str = "orders") -> tuple[int, int]:
 
 
 def fetched(broker: UnitBroker, offset: int) -> tuple[int, int, bytes]:
-    wish = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000_000)
-    request = FetchRequest(max_wait_ms=0, max_bytes=1_000_000, topics=[FetchTopic(topic="orders", partitions=[wish])])
+    requested = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000_000)
+    request = FetchRequest(
+        max_wait_ms=0, max_bytes=1_000_000, topics=[FetchTopic(topic="orders", partitions=[requested])]
+    )
     row = broker.ask(ApiKey.FETCH, 11, request).responses[0].partitions[0]
     return row.error_code, row.log_start_offset, bytes(row.records or b"")
 
@@ -240,11 +244,11 @@ async def test_a_partitions_producers_are_told_as_its_leader_knows_them() -> Non
         request = DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[0])])
         (row,) = broker.ask(DESCRIBE, 0, request).topics[0].partitions
         assert (row.error_code, row.error_message) == (0, None)
-        told = [
+        reported = [
             (one.producer_id, one.producer_epoch, one.last_sequence, one.last_timestamp - BASE_TIMESTAMP)
             for one in row.active_producers
         ]
-        assert told == [(7, 2, 4, 1), (9, 0, 0, 0)]
+        assert reported == [(7, 2, 4, 1), (9, 0, 0, 0)]
         assert [one.coordinator_epoch for one in row.active_producers] == [-1, -1]
         assert [one.current_txn_start_offset for one in row.active_producers] == [-1, 8]
 

@@ -61,25 +61,29 @@ class Side(LeaderSide):
         assert isinstance(parts, list), f"not answered at once: {parts}"
         return read_answer(key, version, parts)
 
-    def fetch(self, *wishes: FetchPartition, replica: BrokerId = OTHER, version: int = 17, **fields: Any) -> Any:
-        return self.ask(ApiKey.FETCH, version, a_fetch(*wishes, replica=replica, version=version, **fields))
+    def fetch(self, *requests_of: FetchPartition, replica: BrokerId = OTHER, version: int = 17, **fields: Any) -> Any:
+        return self.ask(ApiKey.FETCH, version, a_fetch(*requests_of, replica=replica, version=version, **fields))
 
-    def park(self, *wishes: FetchPartition, version: int = 17, **fields: Any) -> DelayedResponse:
-        request = a_fetch(*wishes, version=version, max_wait_ms=500, min_bytes=1, **fields)
+    def park(self, *requests_of: FetchPartition, version: int = 17, **fields: Any) -> DelayedResponse:
+        request = a_fetch(*requests_of, version=version, max_wait_ms=500, min_bytes=1, **fields)
         pending = self.serve(ApiKey.FETCH, version, request)
         assert isinstance(pending, DelayedResponse)
         return pending
 
 
-def wish(offset: int = 0, index: int = 0, *, epoch: int = 0, **fields: Any) -> FetchPartition:
+def requested(offset: int = 0, index: int = 0, *, epoch: int = 0, **fields: Any) -> FetchPartition:
     return FetchPartition(
         partition=index, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=PLENTY, **fields
     )
 
 
-def a_fetch(*wishes: FetchPartition, replica: BrokerId = OTHER, version: int = 17, **fields: Any) -> FetchRequest:
+def a_fetch(*requests_of: FetchPartition, replica: BrokerId = OTHER, version: int = 17, **fields: Any) -> FetchRequest:
     who = {"replica_state": ReplicaState(replica_id=replica)} if version >= 15 else {"replica_id": replica}
-    topics = [FetchTopic(topic="orders", topic_id=topic_id_of("orders"), partitions=list(wishes))] if wishes else []
+    topics = (
+        [FetchTopic(topic="orders", topic_id=topic_id_of("orders"), partitions=list(requests_of))]
+        if requests_of
+        else []
+    )
     return FetchRequest(topics=topics, **who, **fields)
 
 
@@ -98,14 +102,18 @@ async def test_a_follower_reads_to_the_end_of_the_log_and_a_client_to_the_high_w
     side = Side()
     side.lead()
     side.append()
-    row = only(side.fetch(wish(), version=version))
+    row = only(side.fetch(requested(), version=version))
     assert (row.error_code, row.high_watermark, len(row.records) > 0) == (0, 0, True)
-    row = only(side.fetch(wish(), version=version, replica=BrokerId(-1)) if version < 15 else client(side, version))
+    row = only(
+        side.fetch(requested(), version=version, replica=BrokerId(-1)) if version < 15 else client(side, version)
+    )
     assert (row.error_code, row.high_watermark, len(row.records)) == (0, 0, 0)
 
 
 def client(side: Side, version: int) -> Any:
-    request = FetchRequest(topics=[FetchTopic(topic="orders", topic_id=topic_id_of("orders"), partitions=[wish()])])
+    request = FetchRequest(
+        topics=[FetchTopic(topic="orders", topic_id=topic_id_of("orders"), partitions=[requested()])]
+    )
     return side.ask(ApiKey.FETCH, version, request)
 
 
@@ -113,8 +121,8 @@ async def test_the_second_fetch_is_answered_with_the_watermark_that_follows_from
     side = Side()
     side.lead(isr=(ME, OTHER))
     side.append()
-    assert only(side.fetch(wish(0))).high_watermark == 0
-    row = only(side.fetch(wish(3)))
+    assert only(side.fetch(requested(0))).high_watermark == 0
+    row = only(side.fetch(requested(3)))
     assert (row.high_watermark, len(row.records)) == (3, 0)
 
 
@@ -122,15 +130,15 @@ async def test_the_watermark_is_held_by_the_slowest_in_sync_follower() -> None:
     side = Side()
     side.lead()
     side.append()
-    assert only(side.fetch(wish(3), replica=OTHER)).high_watermark == 0
-    assert only(side.fetch(wish(0), replica=THIRD)).high_watermark == 0
-    assert only(side.fetch(wish(3), replica=THIRD)).high_watermark == 3
+    assert only(side.fetch(requested(3), replica=OTHER)).high_watermark == 0
+    assert only(side.fetch(requested(0), replica=THIRD)).high_watermark == 0
+    assert only(side.fetch(requested(3), replica=THIRD)).high_watermark == 3
 
 
 async def test_a_held_fetch_is_woken_by_the_append_itself_although_the_watermark_stands_still() -> None:
     side = Side()
     partition = side.lead()
-    pending = side.park(wish(0))
+    pending = side.park(requested(0))
     assert [timer.seconds for timer in side.timers.waiting] == [0.5]
     side.append()
     row = only(answer_of(pending))
@@ -141,7 +149,7 @@ async def test_a_held_fetch_is_woken_by_the_append_itself_although_the_watermark
 async def test_a_held_fetch_with_nothing_new_is_answered_when_its_time_is_up() -> None:
     side = Side()
     side.lead()
-    pending = side.park(wish(0))
+    pending = side.park(requested(0))
     side.timers.fire()
     assert len(only(answer_of(pending)).records) == 0
 
@@ -150,8 +158,8 @@ async def test_the_watermark_alone_wakes_nobody_and_is_on_the_next_answer() -> N
     side = Side()
     side.lead()
     side.append()
-    pending = side.park(wish(3), replica=OTHER)
-    side.fetch(wish(3), replica=THIRD)
+    pending = side.park(requested(3), replica=OTHER)
+    side.fetch(requested(3), replica=THIRD)
     assert not pending.is_answered
     side.timers.fire()
     assert only(answer_of(pending)).high_watermark == 3
@@ -161,7 +169,7 @@ async def test_only_the_question_counts_and_not_the_later_reading() -> None:
     side = Side()
     partition = side.lead()
     side.append()
-    side.park(wish(3))
+    side.park(requested(3))
     replica = partition.leader.replicas[OTHER]
     came_ms = side.clock.ms
     assert (replica.caught_up_ms, replica.fetched_ms) == (came_ms, came_ms)
@@ -174,7 +182,7 @@ async def test_only_the_question_counts_and_not_the_later_reading() -> None:
 async def test_a_held_fetch_hears_of_the_end_of_the_term() -> None:
     side = Side()
     side.lead()
-    pending = side.park(wish(0))
+    pending = side.park(requested(0))
     side.lead(epoch=1, leader=OTHER)
     assert only(answer_of(pending)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -184,7 +192,7 @@ async def test_whoever_asks_a_former_leader_is_told_who_leads_now() -> None:
     side.lead()
     side.lead(epoch=1, leader=OTHER)
     for epoch, code in ((0, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.NOT_LEADER_OR_FOLLOWER)):
-        row = only(side.fetch(wish(0, epoch=epoch), replica=THIRD))
+        row = only(side.fetch(requested(0, epoch=epoch), replica=THIRD))
         assert row.error_code == code
         assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (OTHER, 1)
 
@@ -197,7 +205,7 @@ async def test_a_broker_that_holds_no_replica_is_refused(version: int) -> None:
     side = Side()
     side.lead()
     side.append()
-    row = only(side.fetch(wish(), replica=STRANGER, version=version))
+    row = only(side.fetch(requested(), replica=STRANGER, version=version))
     assert (row.error_code, len(row.records)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
 
 
@@ -207,7 +215,7 @@ async def test_followers_are_served_on_the_listener_of_brokers_only() -> None:
     side.append()
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     for version in (12, 17):
-        answer = side.ask(ApiKey.FETCH, version, a_fetch(wish(3), version=version), listener="CLIENTS")
+        answer = side.ask(ApiKey.FETCH, version, a_fetch(requested(3), version=version), listener="CLIENTS")
         assert (answer.error_code, only(answer).error_code) == (refused, refused)
     assert partition.leader.high_watermark == 0
     ends = ListOffsetsRequest(replica_id=OTHER, topics=[ListOffsetsTopic(name="orders", partitions=[an_end()])])
@@ -215,7 +223,7 @@ async def test_followers_are_served_on_the_listener_of_brokers_only() -> None:
     epochs = an_epoch_question(0)
     answer = side.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, epochs, listener="CLIENTS")
     assert answer.topics[0].partitions[0].error_code == refused
-    assert only(side.ask(ApiKey.FETCH, 17, a_fetch(wish(3)), listener="BROKERS")).high_watermark == 3
+    assert only(side.ask(ApiKey.FETCH, 17, a_fetch(requested(3)), listener="BROKERS")).high_watermark == 3
     assert side.ask(ApiKey.LIST_OFFSETS, 9, ends, listener="BROKERS").topics[0].partitions[0].offset == 3
 
 
@@ -224,7 +232,7 @@ async def test_a_follower_of_another_term_is_refused_and_counts_for_nothing(epoc
     side = Side()
     partition = side.lead(epoch=5, isr=(ME, OTHER))
     side.append()
-    row = only(side.fetch(wish(3, epoch=epoch)))
+    row = only(side.fetch(requested(3, epoch=epoch)))
     assert row.error_code == code
     assert partition.leader.high_watermark == 0
     if code == ErrorCode.FENCED_LEADER_EPOCH:
@@ -235,9 +243,9 @@ async def test_a_fetch_without_an_epoch_reads_and_counts_for_nothing() -> None:
     side = Side()
     partition = side.lead(isr=(ME, OTHER))
     side.append()
-    row = only(side.fetch(wish(0, epoch=-1)))
+    row = only(side.fetch(requested(0, epoch=-1)))
     assert (row.error_code, len(row.records) > 0) == (0, True)
-    side.fetch(wish(3, epoch=-1))
+    side.fetch(requested(3, epoch=-1))
     assert partition.leader.high_watermark == 0
 
 
@@ -245,7 +253,7 @@ async def test_a_fetch_without_an_epoch_reads_and_counts_for_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "epoch", "told"),
+    ("offset", "epoch", "expected"),
     [
         (3, 1, None),
         (4, 1, (1, 3)),
@@ -256,7 +264,7 @@ async def test_a_fetch_without_an_epoch_reads_and_counts_for_nothing() -> None:
     ],
 )
 async def test_a_follower_is_told_exactly_where_its_log_parts(
-    offset: int, epoch: int, told: tuple[int, int] | None
+    offset: int, epoch: int, expected: tuple[int, int] | None
 ) -> None:
     side = Side()
     side.lead(epoch=1, isr=(ME, OTHER))
@@ -264,11 +272,11 @@ async def test_a_follower_is_told_exactly_where_its_log_parts(
     partition = side.lead(epoch=5, isr=(ME, OTHER))
     side.append()
     before = partition.leader.replicas[OTHER].end_offset
-    row = only(side.fetch(wish(offset, epoch=5, last_fetched_epoch=epoch)))
+    row = only(side.fetch(requested(offset, epoch=5, last_fetched_epoch=epoch)))
     found = row.diverging_epoch
-    assert (None if found is None else (found.epoch, found.end_offset)) == told
+    assert (None if found is None else (found.epoch, found.end_offset)) == expected
     assert row.error_code == 0
-    if told is not None:
+    if expected is not None:
         assert len(row.records) == 0
         assert partition.leader.replicas[OTHER].end_offset == before, "it does not have what it says"
 
@@ -277,7 +285,7 @@ async def test_a_follower_is_told_exactly_where_its_log_parts(
 
 
 async def a_session_of(side: Side, *offsets: int) -> int:
-    answer = side.fetch(*(wish(offset, index) for index, offset in enumerate(offsets)), session_epoch=0)
+    answer = side.fetch(*(requested(offset, index) for index, offset in enumerate(offsets)), session_epoch=0)
     return answer.session_id
 
 
@@ -294,7 +302,7 @@ async def test_a_partition_without_news_is_passed_over_and_still_waited_for() ->
     side.append()
     assert [row.partition_index for row in answer_of(pending).responses[0].partitions] == [0]
     side.clock.ms += 2
-    side.park(wish(3, 0), session_id=number, session_epoch=3)
+    side.park(requested(3, 0), session_id=number, session_epoch=3)
     assert other.leader.replicas[OTHER].caught_up_ms == side.clock.ms, "now all were looked at"
 
 
@@ -324,7 +332,7 @@ async def test_a_new_question_is_never_passed_over() -> None:
     side.append()
     number = await a_session_of(side, 3)
     side.fetch(session_id=number, session_epoch=1)
-    side.fetch(wish(0), session_id=number, session_epoch=2)
+    side.fetch(requested(0), session_id=number, session_epoch=2)
     assert partition.leader.replicas[OTHER].end_offset == 0
 
 
@@ -334,7 +342,7 @@ async def test_a_watermark_that_was_not_told_yet_is_news() -> None:
     side.append()
     number = await a_session_of(side, 3)
     side.fetch(session_id=number, session_epoch=1)
-    side.fetch(wish(3), replica=THIRD)
+    side.fetch(requested(3), replica=THIRD)
     assert only(side.fetch(session_id=number, session_epoch=2)).high_watermark == 3
 
 
@@ -349,14 +357,14 @@ async def test_a_throttled_follower_that_is_not_in_sync_waits_and_one_that_is_ge
     side.lead(1, isr=(ME, OTHER))
     side.append()
     side.append(name=TopicPartition("orders", 1))
-    assert len(only(side.fetch(wish(0), replica=THIRD)).records) > 0, "the rate is measured from what was sent"
-    pending = side.park(wish(0), replica=THIRD)
+    assert len(only(side.fetch(requested(0), replica=THIRD)).records) > 0, "the rate is measured from what was sent"
+    pending = side.park(requested(0), replica=THIRD)
     side.timers.fire()
     assert len(only(answer_of(pending)).records) == 0
-    assert len(only(side.fetch(wish(0), replica=OTHER)).records) > 0
-    assert len(only(side.fetch(wish(0, 1), replica=THIRD)).records) > 0, "not listed"
+    assert len(only(side.fetch(requested(0), replica=OTHER)).records) > 0
+    assert len(only(side.fetch(requested(0, 1), replica=THIRD)).records) > 0, "not listed"
     side.clock.ms += 60_000
-    assert len(only(side.fetch(wish(0), replica=THIRD)).records) > 0
+    assert len(only(side.fetch(requested(0), replica=THIRD)).records) > 0
 
 
 # Offsets.
@@ -408,7 +416,7 @@ async def test_while_a_new_leaders_watermark_is_behind_the_begin_of_its_term_cli
     assert listed(side, -2, -1) == (0, 0)
     assert listed(side, -1, OTHER) == (0, 3)
     for replica in (OTHER, THIRD):
-        side.fetch(wish(3, epoch=1), replica=replica)
+        side.fetch(requested(3, epoch=1), replica=replica)
     assert (listed(side, -1, -1), listed(side, 1001, -1)) == ((0, 3), (0, 1))
 
 
@@ -416,5 +424,5 @@ async def test_a_client_may_say_in_so_many_words_that_it_is_no_follower() -> Non
     side = Side()
     side.lead()
     side.append()
-    row = only(side.fetch(wish(), replica=BrokerId(-1)))
+    row = only(side.fetch(requested(), replica=BrokerId(-1)))
     assert (row.error_code, len(row.records)) == (0, 0)

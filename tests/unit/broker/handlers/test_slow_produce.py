@@ -164,8 +164,8 @@ async def test_an_answer_lists_a_thousand_bad_records_in_all() -> None:
 
 
 def a_fetch(version: int, *, offset: int = 0, bytes_max: int = 2**31 - 1, **fields: Any) -> FetchRequest:
-    wish = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=bytes_max)
-    return FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic="orders", partitions=[wish])], **fields)
+    requested = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=bytes_max)
+    return FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic="orders", partitions=[requested])], **fields)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
@@ -207,8 +207,8 @@ async def test_the_brokers_own_bound_holds_for_all_that_is_converted_for_an_answ
 
 
 def a_look_up(timestamp: int) -> ListOffsetsRequest:
-    wish = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=[wish])])
+    requested = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=[requested])])
 
 
 @pytest.mark.parametrize("timestamp", [worst_batches.TIMESTAMP + 5, -3])

@@ -144,7 +144,7 @@ async def test_a_follower_refuses_and_writes_nothing() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         partition = begun(broker)
-        partition.follow(OTHER, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)))
+        partition.become_follower(OTHER, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)))
         assert end(broker, marker()) == [("orders", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
         assert partition.log.log_end_offset == ROWS
 
@@ -211,7 +211,7 @@ async def test_a_leader_that_is_replaced_meanwhile_says_so() -> None:
         await broker.lead("orders", isr=(ME, OTHER))
         partition = begun(broker)
         pending = waits(broker)
-        partition.follow(OTHER, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)))
+        partition.become_follower(OTHER, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)))
         assert codes(answer_of(pending, KEY, 1)) == [("orders", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
 

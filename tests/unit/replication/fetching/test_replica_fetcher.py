@@ -43,11 +43,11 @@ def fetches(pair: Pair) -> list[FetchRequest]:
 
 def named(request: FetchRequest) -> list[tuple[int, int]]:
     """(partition, offset) of what a fetch names."""
-    return [(wish.partition, wish.fetch_offset) for topic in request.topics for wish in topic.partitions]
+    return [(requested.partition, requested.fetch_offset) for topic in request.topics for requested in topic.partitions]
 
 
-def parked(pair: Pair, name: TopicPartition = NAME) -> bool:
-    return bool(pair.led(name).tail.purgatory)
+def in_purgatory(pair: Pair, name: TopicPartition = NAME) -> bool:
+    return bool(pair.led(name).log_end_waiters.purgatory)
 
 
 # The two cases of the documents.
@@ -72,7 +72,7 @@ async def test_a_held_fetch_is_woken_by_the_append_and_the_second_one_is_answere
 ) -> None:
     pair = Pair(loop)
     pair.assign()
-    await pair.until(lambda: parked(pair))
+    await pair.until(lambda: in_purgatory(pair))
     begin = loop.time()
     pair.leader.append()
     await pair.until(lambda: pair.followed().log.log_end_offset == 3)
@@ -96,7 +96,7 @@ async def test_partitions_are_named_once_and_then_when_they_have_moved(loop: Sim
     pair = Pair(loop)
     pair.assign(NAME)
     pair.assign(SECOND)
-    await pair.until(lambda: parked(pair, SECOND))
+    await pair.until(lambda: in_purgatory(pair, SECOND))
     pair.leader.append(3, SECOND)
     await pair.until(lambda: pair.is_equal(SECOND))
     await pair.until(lambda: len(fetches(pair)) == 2)
@@ -111,7 +111,7 @@ async def test_what_is_followed_no_longer_is_forgotten_and_the_last_one_ends_the
     pair = Pair(loop)
     pair.assign(NAME)
     pair.assign(SECOND)
-    await pair.until(lambda: parked(pair))
+    await pair.until(lambda: in_purgatory(pair))
     pair.fetchers.remove_partition(pair.followed(SECOND))
     await pair.until(lambda: len(fetches(pair)) == 2)
     (forgotten,) = fetches(pair)[1].forgotten_topics_data
@@ -126,7 +126,7 @@ async def test_what_is_followed_no_longer_is_forgotten_and_the_last_one_ends_the
 async def test_a_session_that_the_leader_has_dropped_is_begun_anew_without_a_pause(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign()
-    await pair.until(lambda: parked(pair))
+    await pair.until(lambda: in_purgatory(pair))
     pair.leader.sessions._sessions.clear()
     pair.leader.append()
     begin = loop.time()
@@ -141,13 +141,13 @@ async def test_a_broken_connection_leaves_no_session_behind(loop: SimLoop) -> No
     pair = Pair(loop)
     pair.assign()
     for trouble in ("before", "after", "after", "before"):
-        await pair.until(lambda: parked(pair))
+        await pair.until(lambda: in_purgatory(pair))
         troubles = [trouble]
         # An answer that opens a session is another matter: nobody here can know of the session then.
         pair.wire.trouble = lambda one, troubles=troubles: troubles.pop() if one.session_epoch and troubles else None
         pair.leader.append()
         await pair.until(lambda troubles=troubles: not troubles and fetches(pair)[-1].session_epoch > 0)
-        await pair.until(lambda: pair.is_equal() and parked(pair))
+        await pair.until(lambda: pair.is_equal() and in_purgatory(pair))
         assert len(pair.leader.sessions) == 1
     await pair.stop()
 
@@ -169,7 +169,7 @@ async def test_a_leader_that_keeps_no_sessions_is_told_everything_each_time(loop
 async def test_a_new_partition_does_not_wait_for_the_end_of_a_long_poll(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign(NAME)
-    await pair.until(lambda: len(fetches(pair)) == 2 and parked(pair))
+    await pair.until(lambda: len(fetches(pair)) == 2 and in_purgatory(pair))
     begin = loop.time()
     pair.assign(SECOND)
     pair.leader.append(3, SECOND)
@@ -187,14 +187,14 @@ async def test_a_new_partition_does_not_wait_for_the_end_of_a_long_poll(loop: Si
 async def test_a_topic_without_an_id_takes_all_to_version_12_until_it_goes(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign(NAME)
-    await pair.until(lambda: parked(pair))
+    await pair.until(lambda: in_purgatory(pair))
     pair.assign(OTHER, topic_id=NO_TOPIC_ID)
     pair.leader.append(3, NAME)
     pair.leader.append(3, OTHER)
     await pair.until(lambda: pair.is_equal(NAME) and pair.is_equal(OTHER))
     pair.fetchers.remove_partition(pair.followed(OTHER))
     pair.leader.append(3, NAME)
-    await pair.until(lambda: pair.is_equal(NAME) and parked(pair))
+    await pair.until(lambda: pair.is_equal(NAME) and in_purgatory(pair))
     assert list(dict.fromkeys(version for version, _ in pair.wire.asked)) == [17, 12]
     assert pair.wire.asked[-1][0] == 17
     assert (pair.log.lines, len(pair.leader.sessions)) == ([], 1)
@@ -218,7 +218,7 @@ def test_the_protocol_of_the_cluster_decides_the_version(
         pair = Pair(loop, versions=versions_for(release, step))
         pair.assign(topic_id=None if has_id else NO_TOPIC_ID)
         pair.leader.append()
-        await pair.until(lambda: pair.is_equal() and parked(pair))
+        await pair.until(lambda: pair.is_equal() and in_purgatory(pair))
         assert {asked for asked, _ in pair.wire.asked} == {version}
         request = fetches(pair)[0]
         if version < 15:
@@ -236,7 +236,7 @@ async def test_old_protocols_ask_where_an_epoch_ended_before_they_fetch(loop: Si
     pair = Pair(loop, versions=BEFORE_DIVERGING_EPOCHS)
     pair.assign(topic_id=NO_TOPIC_ID)
     pair.leader.append()
-    await pair.until(lambda: pair.is_equal() and parked(pair))
+    await pair.until(lambda: pair.is_equal() and in_purgatory(pair))
     assert pair.wire.of(OffsetForLeaderEpochRequest) == [], "an empty log has no epoch to ask about"
     pair.usurp(epoch=1).append(checked(a_batch(2)), 0, all_replicas=False)
     pair.wire.asked.clear()
@@ -245,8 +245,8 @@ async def test_old_protocols_ask_where_an_epoch_ended_before_they_fetch(loop: Si
     await pair.until(pair.is_equal)
     (version, question), *rest = pair.wire.asked
     assert (version, question.replica_id) == (3, 2)
-    (wish,) = question.topics[0].partitions
-    assert (wish.current_leader_epoch, wish.leader_epoch) == (2, 1)
+    (requested,) = question.topics[0].partitions
+    assert (requested.current_leader_epoch, requested.leader_epoch) == (2, 1)
     assert all(isinstance(request, FetchRequest) for _, request in rest), "one answer was enough"
     await pair.stop()
 
@@ -295,7 +295,7 @@ async def test_a_term_that_is_over_asks_nothing_until_the_next_begins(loop: SimL
     pair.assign(NAME, epoch=1, only=pair.leader.replicas)
     await elapse(5)
     assert len(fetches(pair)) == 1
-    assert pair.followed().follower.is_over
+    assert pair.followed().follower.is_fenced
     pair.leader.append()
     pair.assign(NAME, epoch=1, only=pair.replicas)
     await pair.until(pair.is_equal)
@@ -306,14 +306,16 @@ async def test_a_term_that_is_over_asks_nothing_until_the_next_begins(loop: SimL
 async def test_a_follower_that_has_fallen_out_of_the_leaders_log_begins_where_that_begins(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign(isr=(LEADER,))
-    await pair.until(lambda: parked(pair))
+    await pair.until(lambda: in_purgatory(pair))
     pair.fetchers.remove_partition(pair.followed())
     pair.leader.append(3)
     pair.leader.append(3)
     pair.led().log.advance_log_start(4)
     pair.fetchers.add_partition(pair.followed())
     await pair.until(pair.is_equal)
-    assert [[wish.timestamp for wish in one.topics[0].partitions] for one in pair.wire.of(ListOffsetsRequest)] == [
+    assert [
+        [requested.timestamp for requested in one.topics[0].partitions] for one in pair.wire.of(ListOffsetsRequest)
+    ] == [
         [-1],
         [-2],
     ]
@@ -329,10 +331,10 @@ async def test_a_new_term_ends_a_pause(loop: SimLoop) -> None:
     pair.assign(epoch=1, only=pair.replicas)
     pair.assign(epoch=0, only=pair.leader.replicas)
     await elapse(0.1)
-    assert not parked(pair), "it was refused, and pauses"
+    assert not in_purgatory(pair), "it was refused, and pauses"
     pair.leader.append()
     pair.assign(epoch=2, only=pair.leader.replicas)
-    pair.followed().follow(LEADER, Term(LeaderEpoch(2), (LEADER, FOLLOWER), (LEADER, FOLLOWER)))
+    pair.followed().become_follower(LEADER, Term(LeaderEpoch(2), (LEADER, FOLLOWER), (LEADER, FOLLOWER)))
     pair.fetchers.add_partition(pair.followed())
     begin = loop.time()
     await pair.until(pair.is_equal)
@@ -350,6 +352,9 @@ async def test_records_that_are_not_the_leaders_are_cut_where_the_leader_says(lo
     pair.assign(epoch=2, isr=(LEADER,))
     pair.leader.append(1)
     await pair.until(pair.is_equal, 5)
+    ((_, event, fields),) = pair.log.lines
+    assert event == "log truncated"
+    assert (fields["partition"], fields["log_end_offset"], fields["old_log_end_offset"]) == ("orders-0", 3, 8)
     assert pair.followed().log.epochs.entries == [(0, 0), (2, 3)]
     await pair.stop()
 
@@ -359,7 +364,7 @@ async def test_where_a_followers_log_starts_is_told_when_there_is_nothing_else_t
     pair = Pair(loop)
     pair.assign()
     pair.leader.append()
-    await pair.until(lambda: pair.is_equal() and parked(pair))
+    await pair.until(lambda: pair.is_equal() and in_purgatory(pair))
     await pair.until(lambda: pair.followed().log.high_watermark == 3)
     pair.followed().log.advance_log_start(2)
     await elapse(1.1)
@@ -420,7 +425,7 @@ async def test_an_answer_to_a_term_that_is_over_is_thrown_away(loop: SimLoop) ->
 async def test_a_full_disk_pauses_a_partition_and_heals(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign()
-    await pair.until(lambda: parked(pair))
+    await pair.until(lambda: in_purgatory(pair))
     pair.disk.fail_while(lambda kind, path: kind == "write" and path.endswith(".log"), errno.ENOSPC)
     pair.leader.append()
     await elapse(3)
@@ -447,13 +452,13 @@ async def test_partitions_that_a_leader_refuses_are_one_line_for_each_answer_and
 async def test_a_failed_disk_ends_the_fetching_of_what_is_on_it(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign()
-    await pair.until(lambda: parked(pair))
+    await pair.until(lambda: in_purgatory(pair))
     pair.disk.fail_while(lambda kind, path: path.endswith(".log"), errno.EIO)
     pair.leader.append()
     await pair.until(lambda: not len(pair.fetchers))
     assert [(level, event) for level, event, _ in pair.log.lines] == [("error", "replica fetching stopped")]
     await pair.stop()
-    assert pair.fetchers._places == {}
+    assert pair.fetchers._fetcher_of == {}
 
 
 @virtual
@@ -486,7 +491,7 @@ async def test_a_batch_larger_than_every_bound_comes_whole(loop: SimLoop) -> Non
 async def test_damaged_records_are_not_taken_and_asked_for_again(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign()
-    await pair.until(lambda: parked(pair))
+    await pair.until(lambda: in_purgatory(pair))
     pair.leader.append()
     segment = pair.led().log.segments.all()[-1]
     whole = segment.handle.reopen().read_at(0, segment.size)
@@ -528,7 +533,9 @@ async def test_an_answer_that_does_not_come_in_time_costs_the_connection_and_not
     await elapse(4)
     pair.leader.append()
     await pair.until(pair.is_equal)
-    assert not parked(pair) or len(pair.led().tail.purgatory) == 1, "nobody waits for a connection that is gone"
+    assert not in_purgatory(pair) or len(pair.led().log_end_waiters.purgatory) == 1, (
+        "nobody waits for a connection that is gone"
+    )
     await pair.stop()
 
 
@@ -545,7 +552,7 @@ async def test_partitions_are_dealt_out_among_the_fetchers_of_a_leader_and_dealt
         pair.assign(name)
     assert len(pair.fetchers) == 3
     assert set(pair.wire.client_ids) == {f"broker-2-fetcher-{number}" for number in range(3)}
-    await pair.until(lambda: all(parked(pair, name) for name in names))
+    await pair.until(lambda: all(in_purgatory(pair, name) for name in names))
     pair.fetchers.resize(1)
     for name in names:
         pair.leader.append(1, name)

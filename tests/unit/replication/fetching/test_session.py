@@ -1,4 +1,4 @@
-"""A fetch session from the side of the one who asks (KIP-227)."""
+"""The follower's side of a fetch session (KIP-227)."""
 
 from __future__ import annotations
 
@@ -20,120 +20,120 @@ from sordini.replication.fetching.session import (
 )
 from tests.support.replica_pair import topic_id_of
 
-PLACES = [TopicIdPartition(topic, topic_id_of(topic), index) for topic in ("a", "b") for index in (0, 1)]
-NAMELESS = TopicIdPartition("old", NO_TOPIC_ID, 0)
+PARTITIONS = [TopicIdPartition(topic, topic_id_of(topic), index) for topic in ("a", "b") for index in (0, 1)]
+WITHOUT_ID = TopicIdPartition("old", NO_TOPIC_ID, 0)
 
 
-def a_wish(offset: int) -> FetchState:
+def a_state(offset: int) -> FetchState:
     return FetchState(Offset(offset), LeaderEpoch(0), -1, 0)
 
 
-def named(delta: SessionRequest) -> dict[TopicIdPartition, int]:
-    return {place: wish.fetch_offset for place, wish in delta.wanted}
+def named(request: SessionRequest) -> dict[TopicIdPartition, int]:
+    return {partition: state.fetch_offset for partition, state in request.to_send}
 
 
-def an_open_session(*places: TopicIdPartition) -> FetchSessionHandler:
+def an_open_session(*partitions: TopicIdPartition) -> FetchSessionHandler:
     session = FetchSessionHandler(17)
-    for place in places:
-        session.want(place, a_wish(0))
+    for partition in partitions:
+        session.add(partition, a_state(0))
     session.next_request()
-    assert session.answered(7, len(places))
+    assert session.on_response(7, len(partitions))
     return session
 
 
-def test_everything_is_named_first_and_then_what_has_changed() -> None:
+def test_the_first_request_names_all_partitions_and_the_next_only_what_changed() -> None:
     session = FetchSessionHandler(17)
-    session.want(PLACES[0], a_wish(0))
-    session.want(PLACES[1], a_wish(5))
+    session.add(PARTITIONS[0], a_state(0))
+    session.add(PARTITIONS[1], a_state(5))
     first = session.next_request()
-    assert (first.number, first.epoch, named(first)) == (0, 0, {PLACES[0]: 0, PLACES[1]: 5})
-    assert session.answered(7, 2)
-    session.want(PLACES[0], a_wish(0))
-    session.want(PLACES[1], a_wish(6))
+    assert (first.session_id, first.epoch, named(first)) == (0, 0, {PARTITIONS[0]: 0, PARTITIONS[1]: 5})
+    assert session.on_response(7, 2)
+    session.add(PARTITIONS[0], a_state(0))
+    session.add(PARTITIONS[1], a_state(6))
     second = session.next_request()
-    assert (second.number, second.epoch, named(second), second.forgotten) == (7, 1, {PLACES[1]: 6}, [])
+    assert (second.session_id, second.epoch, named(second), second.to_forget) == (7, 1, {PARTITIONS[1]: 6}, [])
 
 
-def test_what_came_and_went_between_two_requests_is_not_told() -> None:
-    session = an_open_session(PLACES[0])
-    session.want(PLACES[1], a_wish(0))
-    session.forget(PLACES[1])
-    session.forget(PLACES[0])
-    session.want(PLACES[0], a_wish(0))
-    delta = session.next_request()
-    assert (delta.wanted, delta.forgotten) == ([], [])
+def test_a_partition_added_and_removed_between_two_requests_is_not_sent() -> None:
+    session = an_open_session(PARTITIONS[0])
+    session.add(PARTITIONS[1], a_state(0))
+    session.remove(PARTITIONS[1])
+    session.remove(PARTITIONS[0])
+    session.add(PARTITIONS[0], a_state(0))
+    request = session.next_request()
+    assert (request.to_send, request.to_forget) == ([], [])
 
 
-def test_after_a_broken_connection_everything_is_named_and_the_old_session_with_it() -> None:
-    session = an_open_session(PLACES[0])
+def test_after_a_lost_connection_the_request_is_full_and_names_the_old_session() -> None:
+    session = an_open_session(PARTITIONS[0])
     session.next_request()
-    session.lost()
-    delta = session.next_request()
-    assert (delta.number, delta.epoch, named(delta)) == (7, 0, {PLACES[0]: 0})
+    session.connection_lost()
+    request = session.next_request()
+    assert (request.session_id, request.epoch, named(request)) == (7, 0, {PARTITIONS[0]: 0})
 
 
-def test_a_session_that_the_leader_does_not_know_is_not_named_again() -> None:
-    session = an_open_session(PLACES[0])
+def test_a_session_unknown_to_the_leader_is_not_named_again() -> None:
+    session = an_open_session(PARTITIONS[0])
     session.next_request()
-    session.refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    session.on_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     assert session.next_request()[1:3] == (0, 0)
-    session.answered(8, 1)
+    session.on_response(8, 1)
     session.next_request()
-    session.refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    session.on_error(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
     assert session.next_request()[1:3] == (8, 0), "but one that is out of step is, so that it ends"
 
 
-def test_a_leader_may_end_the_session_by_its_answer() -> None:
-    session = an_open_session(PLACES[0])
+def test_a_leader_may_close_the_session_in_its_response() -> None:
+    session = an_open_session(PARTITIONS[0])
     session.next_request()
-    session.answered(0, 0)
+    session.on_response(0, 0)
     assert session.next_request()[1:3] == (0, 0)
 
 
-def test_an_answer_to_everything_that_lacks_something_is_not_built_upon() -> None:
+def test_after_an_incomplete_response_to_a_full_request_the_next_one_is_full() -> None:
     session = FetchSessionHandler(17)
-    for place in PLACES:
-        session.want(place, a_wish(0))
+    for partition in PARTITIONS:
+        session.add(partition, a_state(0))
     session.next_request()
-    assert not session.answered(7, 3)
+    assert not session.on_response(7, 3)
     assert session.next_request()[1:3] == (7, 0)
 
 
 def test_epochs_of_a_session_begin_again_at_one() -> None:
-    session = an_open_session(PLACES[0])
+    session = an_open_session(PARTITIONS[0])
     session._epoch = EPOCH_MAX
     assert session.next_request().epoch == EPOCH_MAX
-    session.answered(7, 0)
+    session.on_response(7, 0)
     assert session.next_request().epoch == 1
 
 
-def test_one_topic_without_an_id_makes_the_session_begin_anew_by_names() -> None:
-    session = an_open_session(PLACES[0])
-    session.want(NAMELESS, a_wish(0))
-    delta = session.next_request()
-    assert (delta.version, delta.number, delta.epoch, len(delta.wanted)) == (12, 7, 0, 2)
-    session.answered(8, 2)
-    session.forget(NAMELESS)
-    delta = session.next_request()
-    assert (delta.version, delta.number, delta.epoch, len(delta.wanted)) == (17, 8, 0, 1)
+def test_a_topic_without_an_id_makes_the_next_request_full_and_by_names() -> None:
+    session = an_open_session(PARTITIONS[0])
+    session.add(WITHOUT_ID, a_state(0))
+    request = session.next_request()
+    assert (request.version, request.session_id, request.epoch, len(request.to_send)) == (12, 7, 0, 2)
+    session.on_response(8, 2)
+    session.remove(WITHOUT_ID)
+    request = session.next_request()
+    assert (request.version, request.session_id, request.epoch, len(request.to_send)) == (17, 8, 0, 1)
     assert FetchSessionHandler(11).next_request().version == 11
 
 
-def test_without_a_session_who_got_records_comes_last_the_next_time() -> None:
+def test_without_a_session_a_partition_that_got_records_is_fetched_last() -> None:
     session = FetchSessionHandler(17)
-    for place in PLACES:
-        session.want(place, a_wish(0))
+    for partition in PARTITIONS:
+        session.add(partition, a_state(0))
     session.next_request()
-    session.answered(0, 4)
-    session.give_way(PLACES[0])
-    assert [place for place, _ in session.next_request().wanted] == [*PLACES[1:], PLACES[0]]
+    session.on_response(0, 4)
+    session.move_to_end(PARTITIONS[0])
+    assert [partition for partition, _ in session.next_request().to_send] == [*PARTITIONS[1:], PARTITIONS[0]]
 
 
 ACTS = st.lists(
     st.one_of(
-        st.tuples(st.just("want"), st.sampled_from([*PLACES, NAMELESS]), st.integers(0, 3)),
-        st.tuples(st.just("forget"), st.sampled_from([*PLACES, NAMELESS]), st.just(0)),
-        st.tuples(st.sampled_from(["ask", "lose question", "lose answer", "drop sessions"]), st.none(), st.just(0)),
+        st.tuples(st.just("add"), st.sampled_from([*PARTITIONS, WITHOUT_ID]), st.integers(0, 3)),
+        st.tuples(st.just("remove"), st.sampled_from([*PARTITIONS, WITHOUT_ID]), st.just(0)),
+        st.tuples(st.sampled_from(["send", "lose request", "lose response", "drop sessions"]), st.none(), st.just(0)),
     ),
     max_size=40,
 )
@@ -141,46 +141,49 @@ ACTS = st.lists(
 
 @given(ACTS)
 @settings(max_examples=300, deadline=None)
-def test_both_ends_of_a_session_always_agree_on_what_is_wanted(
+def test_both_ends_of_a_session_always_agree_on_the_partitions(
     acts: list[tuple[str, TopicIdPartition | None, int]],
 ) -> None:
     numbers = count(1)
     leader = FetchSessions(10, lambda: next(numbers), lambda _: "x")
-    session, wanted = FetchSessionHandler(17), {}
-    for act, place, offset in acts:
-        if act == "want":
-            wanted[place] = offset
-            session.want(place, a_wish(offset))
-        elif act == "forget":
-            wanted.pop(place, None)
-            session.forget(place)
+    session, expected = FetchSessionHandler(17), {}
+    for act, partition, offset in acts:
+        if act == "add":
+            expected[partition] = offset
+            session.add(partition, a_state(offset))
+        elif act == "remove":
+            expected.pop(partition, None)
+            session.remove(partition)
         elif act == "drop sessions":
             leader._sessions.clear()
         elif session:
-            ask(session, leader, wanted, act)
+            send(session, leader, expected, act)
     for _ in range(2):
         if session:
-            ask(session, leader, wanted, "ask")
+            send(session, leader, expected, "send")
 
 
-def ask(session: FetchSessionHandler, leader: FetchSessions, wanted: dict[TopicIdPartition, int], act: str) -> None:
-    delta = session.next_request()
-    if act == "lose question":
-        session.lost()
+def send(session: FetchSessionHandler, leader: FetchSessions, expected: dict[TopicIdPartition, int], act: str) -> None:
+    request = session.next_request()
+    if act == "lose request":
+        session.connection_lost()
         return
-    request = fetch_request(delta, BrokerId(2), 1, FetchSettings())
+    message = fetch_request(request, BrokerId(2), 1, FetchSettings())
     try:
-        plan = leader.plan(request, delta.version, 0)
+        plan = leader.plan(message, request.version, 0)
     except BrokerError as error:
-        session.refused(error.code)
+        session.on_error(error.code)
         return
-    by_ids = delta.version >= 13
+    by_ids = request.version >= 13
     seen = {
-        (target.topic_id if by_ids else target.topic, target.wish.partition): target.wish.fetch_offset
+        (target.topic_id if by_ids else target.topic, target.requested.partition): target.requested.fetch_offset
         for target in plan.targets
     }
-    assert seen == {(place.topic_id if by_ids else place.topic, place.partition): at for place, at in wanted.items()}
-    if act == "lose answer":
-        session.lost()
+    assert seen == {
+        (partition.topic_id if by_ids else partition.topic, partition.partition): at
+        for partition, at in expected.items()
+    }
+    if act == "lose response":
+        session.connection_lost()
     else:
-        assert session.answered(0 if plan.session is None else plan.session.number, len(plan.targets))
+        assert session.on_response(0 if plan.session is None else plan.session.number, len(plan.targets))
