@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.cli import early
+from sordini.cli import interrupts
 
 # isort: split
 # That was the first import, for Ctrl-C while the others are under way.
@@ -58,20 +58,20 @@ class Commands(click.Group):
         """As click does; without `args` it is the whole process that begins and ends with it."""
         if args is not None:
             return super().main(args, *others, **named)
-        early.begin()
+        interrupts.begin()
         try:
             return super().main(args, *others, **named)
         finally:
-            early.begin()
+            interrupts.begin()
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click does, but that Ctrl-C while a command is imported ends as it does in the command itself."""
         try:
-            early.end()
+            interrupts.end()
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
             click.echo(err=True)
-            ctx.exit(early.INTERRUPTED)
+            ctx.exit(interrupts.INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -84,7 +84,7 @@ def main() -> None:
     """A standalone broker that speaks the Kafka protocol."""
 
 
-early.end()
+interrupts.end()
 
 if __name__ == "__main__":
     main()

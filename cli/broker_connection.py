@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sordini.cli.options import Failure
+from sordini.cli.common.options import Failure
 from sordini.client.addresses import Address
 from sordini.client.async_connection import AsyncConnection
 from sordini.client.connection import API_OF, ClientConnection

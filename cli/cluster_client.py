@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from sordini.cli.broker_connection import BrokerConnection, Disconnected, Refused, Unreachable
-from sordini.cli.options import Failure
+from sordini.cli.common.options import Failure
 from sordini.client import retries, routing
 from sordini.client.addresses import Address
 from sordini.protocol.errors import ErrorCode

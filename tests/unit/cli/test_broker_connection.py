@@ -10,7 +10,7 @@ import pytest
 
 from sordini.broker.network.ports import SocketOptions
 from sordini.cli.broker_connection import BrokerConnection, Disconnected, NotServed, Unreachable, _reason
-from sordini.cli.options import Failure
+from sordini.cli.common.options import Failure
 from sordini.client.addresses import Address
 from sordini.client.ports import Socket
 from sordini.protocol import schema
