@@ -25,8 +25,8 @@ from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.aggregate import aggregate
 from sordini.pipeline.jobs.backfill import close_windows
 from sordini.pipeline.jobs.job import Job
-from sordini.pipeline.jobs.reading import read_job
-from sordini.pipeline.jobs.stopping import Gate
+from sordini.pipeline.jobs.job_file import read_job
+from sordini.pipeline.jobs.graceful_stop import Gate
 from sordini.pipeline.jobs.stream import stream
 
 JOBS = Path(__file__).resolve().parent / "jobs"

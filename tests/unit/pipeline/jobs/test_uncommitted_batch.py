@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sordini.pipeline.jobs.checkpoints import Checkpoint, half_done, put_in_force
-from sordini.pipeline.jobs.state import StateFolder
+from sordini.pipeline.jobs.state_folder import StateFolder
 from tests.unit.pipeline.jobs.test_checkpoints import SAME, end, spark_ran
 
 

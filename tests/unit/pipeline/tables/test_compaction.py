@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.pipeline.tables.rewriting import Small, bins
+from sordini.pipeline.tables.compaction import Small, bins
 
 FILES = st.lists(st.tuples(st.integers(1, 200), st.sampled_from("ab")), max_size=40).map(
     lambda files: [Small(str(number), size, partition) for number, (size, partition) in enumerate(files)]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sordini.pipeline.errors import PipelineError, TopicRecreated
 from sordini.pipeline.jobs.job import Job, Source
-from sordini.pipeline.source import lookup
+from sordini.pipeline.source import offset_lookup
 from sordini.pipeline.source.client import Client
 from sordini.pipeline.source.options import Edge, SourceOptions, Timestamps, Where, read_options
 from sordini.pipeline.source.positions import Offsets
@@ -52,7 +52,7 @@ class Topics:
         """
         with Client(self.options.client) as client:
             client.check()
-            lookup.subscribed(client, self.options.subscription)
+            offset_lookup.subscribed(client, self.options.subscription)
 
     def work(self, job: Job, reached: Offsets | None, known_ids: Mapping[str, str]) -> Work:
         """What is between where the job has come (None: it never ran) and where the topics end now.
@@ -60,9 +60,9 @@ class Topics:
         Raises Unreachable, UnknownTopic, Lost where retention passed the job, TopicRecreated.
         """
         with Client(self.options.client) as client:
-            ends = lookup.ends(client, self.options)
-            begins = lookup.start(client, replace(self.options, starting=Edge.EARLIEST))
-            first = lookup.start(client, replace(self.options, starting=starting(job.source))).offsets
+            ends = offset_lookup.ends(client, self.options)
+            begins = offset_lookup.start(client, replace(self.options, starting=Edge.EARLIEST))
+            first = offset_lookup.start(client, replace(self.options, starting=starting(job.source))).offsets
         notices: list[str] = []
         anew = [] if reached is None else self._anew(known_ids, ends.topic_ids)
         start: Offsets = {}
@@ -79,7 +79,7 @@ class Topics:
     def made_anew(self, known_ids: Mapping[str, str]) -> list[str]:
         """Which topics are no longer those of these ids. Raises TopicRecreated, unless the job goes on regardless."""
         with Client(self.options.client) as client:
-            return self._anew(known_ids, lookup.ends(client, self.options).topic_ids)
+            return self._anew(known_ids, offset_lookup.ends(client, self.options).topic_ids)
 
     def _anew(self, known_ids: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
         anew = [topic for topic, known in known_ids.items() if ids.get(topic, known) != known]
@@ -90,14 +90,14 @@ class Topics:
     def extent(self) -> tuple[Offsets, Offsets]:
         """Where the partitions begin and end now."""
         with Client(self.options.client) as client:
-            begins = lookup.start(client, replace(self.options, starting=Edge.EARLIEST)).offsets
-            return begins, lookup.ends(client, self.options).offsets
+            begins = offset_lookup.start(client, replace(self.options, starting=Edge.EARLIEST)).offsets
+            return begins, offset_lookup.ends(client, self.options).offsets
 
     def at_time(self, milliseconds: int) -> Offsets:
         """The first offsets whose records are as young as a time, or the ends where none is."""
         where = Timestamps(milliseconds, {}, or_latest=True)
         with Client(self.options.client) as client:
-            return lookup.start(client, replace(self.options, starting=where)).offsets
+            return offset_lookup.start(client, replace(self.options, starting=where)).offsets
 
 
 def starting(source: Source) -> Where:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from sordini.pipeline.cli.telling import Teller
-from sordini.pipeline.jobs.flow import Batch
+from sordini.pipeline.cli.progress import Teller
+from sordini.pipeline.jobs.batch_writer import Batch
 from sordini.pipeline.jobs.load import Step
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.checkpoints import Checkpoint
-from sordini.pipeline.jobs.state import StateFolder
-from sordini.pipeline.jobs.stopping import Gate, Stopped
-from sordini.pipeline.sentences import reason_of
+from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.jobs.graceful_stop import Gate, Stopped
+from sordini.pipeline.error_messages import reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

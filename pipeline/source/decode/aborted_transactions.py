@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sordini.pipeline.source.decode.wanted import Aborted
+from sordini.pipeline.source.decode.decode_request import Aborted
 from sordini.protocol.records.batch import BatchHeader, read_records
 from sordini.protocol.records.control import ABORT, read_marker
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sordini.pipeline.jobs.job import DecodeMode, Job, JobFileError, SinkKind, SourceFormat
-from sordini.pipeline.jobs.reading import read_job
+from sordini.pipeline.jobs.job_file import read_job
 
 SMALL = """\
 name: views

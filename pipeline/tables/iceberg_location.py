@@ -8,7 +8,7 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog, load_catalog
 
 from sordini.pipeline.errors import BadSetting
-from sordini.pipeline.tables.folders import local_path
+from sordini.pipeline.tables.local_files import local_path
 
 CATALOG = "sordini"
 """The catalog's name, where the options give none: pyiceberg's configuration may have more about it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from sordini.pipeline.source.decode.batches import Batch
+from sordini.pipeline.source.decode.batch_scan import Batch
 from sordini.pipeline.source.decode.framing import RECORD_BYTES_MIN
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import CODEC_MASK, HEADER_SIZE, BatchHeader, read_records

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sordini.pipeline.jobs.state import StateError, StateFolder
+from sordini.pipeline.jobs.state_folder import StateError, StateFolder
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

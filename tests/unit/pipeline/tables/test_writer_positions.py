@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.pipeline.tables import TableError, WrongBatch
-from sordini.pipeline.tables.notes import Note, from_json, is_there, to_json
+from sordini.pipeline.tables.writer_positions import Note, from_json, is_there, to_json
 
 NOTES = st.builds(
     Note,

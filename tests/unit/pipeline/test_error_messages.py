@@ -14,7 +14,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyspark.errors import AnalysisException, PySparkRuntimeError, PythonException
 
 from sordini.pipeline.errors import BadSetting
-from sordini.pipeline.sentences import LETTERS_MAX, can_be_told, reason_of, sentence_of
+from sordini.pipeline.error_messages import LETTERS_MAX, can_be_told, reason_of, sentence_of
 
 STACK = "\n".join(f"\tat org.apache.spark.Thing.call(Thing.scala:{number})" for number in range(80))
 WORKER = f"""Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.pipeline.source.planning import DataLost, Range, advance, count, missing, ranges, split
+from sordini.pipeline.source.batch_planning import DataLost, Range, advance, count, missing, ranges, split
 from sordini.pipeline.source.positions import Offsets, Position
 
 SIZES = st.lists(st.integers(0, 1000), max_size=8)

@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.columns import (
-    DEAD_COLUMNS,
-    TIMES,
-    check_column,
-    check_partition,
-    columns_of,
-    columns_of_windows,
-)
+from sordini.pipeline.jobs.row_columns import DEAD_COLUMNS, TIMES, check_column, check_partition, columns_of, columns_of_windows
 from sordini.pipeline.jobs.job import (
     Aggregate,
     Audit,
@@ -31,15 +24,15 @@ from sordini.pipeline.jobs.job import (
     SourceFormat,
     SparkSettings,
 )
-from sordini.pipeline.jobs.places import Section, read_tree
-from sordini.pipeline.jobs.topics import batch_options
+from sordini.pipeline.jobs.job_file_tree import Section, read_tree
+from sordini.pipeline.jobs.source_topics import batch_options
 from sordini.pipeline.schemas.avro import read_avro
 from sordini.pipeline.schemas.fields import Schema, schema_of
 from sordini.pipeline.schemas.named import NAMED
 from sordini.pipeline.source.client.settings import parse_servers
 from sordini.pipeline.source.options import read_options
 from sordini.pipeline.source.sink_options import read_sink_options
-from sordini.pipeline.tables.opening import check_location, check_options
+from sordini.pipeline.tables.table_factory import check_location, check_options
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
 KEPT: Final = ("key", "headers", "timestampType")

@@ -9,8 +9,8 @@ from sordini.pipeline.errors import OffsetLost, PipelineError, TopicRecreated, U
 from sordini.pipeline.source.client import Fetched
 from sordini.pipeline.source.decode import BrokenRecords
 from sordini.pipeline.source.options import SourceOptions, read_options
-from sordini.pipeline.source.planning import DataLost, Range
-from sordini.pipeline.source.reading import Piece, read_logs
+from sordini.pipeline.source.batch_planning import DataLost, Range
+from sordini.pipeline.source.range_reader import Piece, read_logs
 from sordini.protocol.types import TopicPartition
 from tests.support.builders import a_batch
 

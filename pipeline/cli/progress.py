@@ -15,7 +15,7 @@ from sordini.cli.common.output import json_line, size_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sordini.pipeline.jobs.flow import Batch
+    from sordini.pipeline.jobs.batch_writer import Batch
     from sordini.pipeline.jobs.load import Step
     from sordini.pipeline.jobs.metrics import Metrics
 

@@ -25,7 +25,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Transaction
 
-from sordini.pipeline.tables.notes import Note, from_json
+from sordini.pipeline.tables.writer_positions import Note, from_json
 from sordini.pipeline.tables.table import LostPosition
 
 NOTES_KEY = "sordini.writers"

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from sordini.pipeline.errors import BadSetting
-from sordini.pipeline.tables.folders import local_path
+from sordini.pipeline.tables.local_files import local_path
 from sordini.pipeline.tables.staging import FileSettings
 from sordini.pipeline.tables.table import Table
 
@@ -50,7 +50,7 @@ def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[
             table = DeltaLake(location, app_id, columns, settings, storage)
         case "iceberg":
             from sordini.pipeline.tables.iceberg import Iceberg
-            from sordini.pipeline.tables.iceberg_place import Place
+            from sordini.pipeline.tables.iceberg_location import Place
 
             place = Place(location, rest.pop("table", ""), _taken(rest, CATALOG_PREFIX))
             table = Iceberg(place, app_id, columns, settings)

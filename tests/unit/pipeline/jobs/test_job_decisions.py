@@ -22,9 +22,9 @@ from sordini.pipeline.jobs.load import Piece, distance
 from sordini.pipeline.jobs.metrics import Metrics, lags
 from sordini.pipeline.jobs.session import _standard_error_to, check_connector, java_version, settings
 from sordini.pipeline.jobs.status import places
-from sordini.pipeline.jobs.stopping import Gate, Stopped
-from sordini.pipeline.jobs.topics import starting
-from sordini.pipeline.sentences import reason_of
+from sordini.pipeline.jobs.graceful_stop import Gate, Stopped
+from sordini.pipeline.jobs.source_topics import starting
+from sordini.pipeline.error_messages import reason_of
 from sordini.pipeline.source.options import Edge, Timestamps
 
 
