@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from sordini.cli.common.options import DONE, FAILED, INTERRUPTED, USAGE, ClientCommand, ClientGroup, Failure, json_option
+from sordini.cli.common.options import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    USAGE,
+    ClientCommand,
+    ClientGroup,
+    Failure,
+    json_option,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,8 +116,8 @@ def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True
 
     Raises PipelineError.
     """
-    from sordini.pipeline.jobs.spark_checks import check_transform, plan
     from sordini.pipeline.jobs.session import check_installed, close_session, log_of, open_session
+    from sordini.pipeline.jobs.spark_checks import check_transform, plan
 
     context = click.get_current_context()
     check_installed(jobs)

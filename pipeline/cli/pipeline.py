@@ -23,8 +23,8 @@ from sordini.pipeline.cli.options import (
     started_spark,
     with_job,
 )
-from sordini.pipeline.cli.resume import resume
 from sordini.pipeline.cli.progress import Teller, metrics_of
+from sordini.pipeline.cli.resume import resume
 
 if TYPE_CHECKING:
     from sordini.pipeline.jobs.backfill import Range
@@ -58,8 +58,8 @@ def check(started: Started, *, without_spark: bool) -> None:
       sordini pipeline check views.yaml --no-spark
     """
     from sordini.pipeline.cli.printable_values import plain
-    from sordini.pipeline.jobs.spark_checks import check_transform
     from sordini.pipeline.jobs.session import MissingProgramError
+    from sordini.pipeline.jobs.spark_checks import check_transform
 
     check_transform(started.job)
     if not without_spark and (started.job.transform or started.job.aggregates):
@@ -86,8 +86,8 @@ def load(started: Started) -> None:
       sordini pipeline load views.yaml
       sordini pipeline load views.yaml --master spark://master:7077 --json
     """
-    from sordini.pipeline.jobs.load import load as run
     from sordini.pipeline.jobs.graceful_stop import Gate, until_asked
+    from sordini.pipeline.jobs.load import load as run
 
     gate, teller = Gate(), Teller(started.job.name, as_json=started.as_json)
     spark = started.spark()

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints, streaming_queries
 from sordini.pipeline.jobs.batch_writer import Batch, batch_of, open_sink_table
-from sordini.pipeline.jobs.load import look, started_at
-from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.graceful_stop import Gate, until_asked
-from sordini.pipeline.jobs.stream import fingerprint, stream_options
+from sordini.pipeline.jobs.load import look, started_at
 from sordini.pipeline.jobs.source_topics import Topics, offsets_text
+from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.jobs.stream import fingerprint, stream_options
 from sordini.pipeline.jobs.windows import not_yet_in, windowed
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.row_columns import DEAD_COLUMNS, TIMES, check_column, check_partition, columns_of, columns_of_windows
 from sordini.pipeline.jobs.job import (
     Aggregate,
     Audit,
@@ -25,6 +24,14 @@ from sordini.pipeline.jobs.job import (
     SparkSettings,
 )
 from sordini.pipeline.jobs.job_file_tree import Section, read_tree
+from sordini.pipeline.jobs.row_columns import (
+    DEAD_COLUMNS,
+    TIMES,
+    check_column,
+    check_partition,
+    columns_of,
+    columns_of_windows,
+)
 from sordini.pipeline.jobs.source_topics import batch_options
 from sordini.pipeline.schemas.avro import read_avro
 from sordini.pipeline.schemas.fields import Schema, schema_of

@@ -19,10 +19,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sordini.pipeline.error_messages import sentence_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jars import locked, packages
 from sordini.pipeline.jobs.job import Job, SourceFormat
-from sordini.pipeline.error_messages import sentence_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints, streaming_queries
 from sordini.pipeline.jobs.batch_writer import Batch, Flow, reader_options
-from sordini.pipeline.jobs.load import begin, finish
-from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.graceful_stop import Gate, until_asked
+from sordini.pipeline.jobs.load import begin, finish
 from sordini.pipeline.jobs.source_topics import Topics, offsets_text
+from sordini.pipeline.jobs.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from sordini.pipeline.error_messages import reason_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.checkpoints import Checkpoint
-from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.graceful_stop import Gate, Stopped
-from sordini.pipeline.error_messages import reason_of
+from sordini.pipeline.jobs.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

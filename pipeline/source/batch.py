@@ -9,9 +9,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.source import offset_lookup
+from sordini.pipeline.source.batch_planning import ranges, split
 from sordini.pipeline.source.client import Client
 from sordini.pipeline.source.options import Edge, SourceOptions, Timestamps
-from sordini.pipeline.source.batch_planning import ranges, split
 from sordini.pipeline.source.positions import Position
 from sordini.pipeline.source.range_reader import Piece, read_piece
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from sordini.pipeline.errors import OffsetLost, PipelineError, TopicRecreated, UnknownTopic
+from sordini.pipeline.source.batch_planning import DataLost, Range
 from sordini.pipeline.source.client import Client, Fetched
 from sordini.pipeline.source.decode import Decoder, Wanted
 from sordini.pipeline.source.options import SourceOptions
-from sordini.pipeline.source.batch_planning import DataLost, Range
 from sordini.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)

@@ -23,9 +23,9 @@ from pyspark.sql.streaming.datasource import (
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.source import offset_lookup
+from sordini.pipeline.source.batch_planning import DataLost, advance, count, is_to_wait, missing, ranges, split
 from sordini.pipeline.source.client import Client, ClientSettings
 from sordini.pipeline.source.options import SourceOptions
-from sordini.pipeline.source.batch_planning import DataLost, advance, count, is_to_wait, missing, ranges, split
 from sordini.pipeline.source.positions import Offsets, Position
 from sordini.pipeline.source.range_reader import Piece, read_piece
 from sordini.protocol.types import TopicPartition

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import pyarrow as pa
 
 from sordini.pipeline.errors import BadSetting
-from sordini.pipeline.tables.write_attempts import Attempts
 from sordini.pipeline.tables.columns import arrow_schema, check_partitions, merged
-from sordini.pipeline.tables.writer_positions import Note, is_there
 from sordini.pipeline.tables.staging import Plan, Staged, stage
 from sordini.pipeline.tables.table import TableError, Written
+from sordini.pipeline.tables.write_attempts import Attempts
+from sordini.pipeline.tables.writer_positions import Note, is_there
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -22,15 +22,15 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 from pyspark.sql.types import StructType
 
 from sordini.pipeline.tables import batch_append
-from sordini.pipeline.tables.write_attempts import Attempts
 from sordini.pipeline.tables.columns import added, arrow_schema
 from sordini.pipeline.tables.delta_positions import NOTES_KEY, all_notes, last_note, transactions
-from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.file_names import DATA_FILE, attempt_of, new_attempt
-from sordini.pipeline.tables.writer_positions import Note, to_json
 from sordini.pipeline.tables.file_rows import read_files
+from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Plan, Staged
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
+from sordini.pipeline.tables.write_attempts import Attempts
+from sordini.pipeline.tables.writer_positions import Note, to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,8 +25,8 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Transaction
 
-from sordini.pipeline.tables.writer_positions import Note, from_json
 from sordini.pipeline.tables.table import LostPosition
+from sordini.pipeline.tables.writer_positions import Note, from_json
 
 NOTES_KEY = "sordini.writers"
 """In commitInfo: app_id to the note of its last batch, of every app_id."""

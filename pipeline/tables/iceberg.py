@@ -22,15 +22,15 @@ from pyiceberg.transforms import IdentityTransform
 
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import batch_append, iceberg_maintenance
-from sordini.pipeline.tables.write_attempts import Attempts
 from sordini.pipeline.tables.columns import added, arrow_schema, spark_schema
-from sordini.pipeline.tables.local_files import LocalOutputs, local_path
-from sordini.pipeline.tables.iceberg_location import Place
 from sordini.pipeline.tables.file_names import attempt_of, new_attempt
-from sordini.pipeline.tables.writer_positions import Note, from_json, to_json
 from sordini.pipeline.tables.file_rows import read_files
+from sordini.pipeline.tables.iceberg_location import Place
+from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Plan, Staged, is_bulky
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
+from sordini.pipeline.tables.write_attempts import Attempts
+from sordini.pipeline.tables.writer_positions import Note, from_json, to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,9 +14,9 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, parquet_files_to_data_files
 from pyiceberg.table import FileScanTask
 
-from sordini.pipeline.tables.local_files import local_path
-from sordini.pipeline.tables.file_names import DATA_FILE, new_attempt
 from sordini.pipeline.tables.compaction import Small, bins, rewrite
+from sordini.pipeline.tables.file_names import DATA_FILE, new_attempt
+from sordini.pipeline.tables.local_files import local_path
 from sordini.pipeline.tables.staging import Plan, Staged
 from sordini.pipeline.tables.table import Compacted, TableError
 

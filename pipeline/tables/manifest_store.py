@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sordini.pipeline.tables.local_files import sync_folder, write_atomically
 from sordini.pipeline.tables.file_names import INSIDE
+from sordini.pipeline.tables.local_files import sync_folder, write_atomically
 from sordini.pipeline.tables.manifest import Commit, Manifest, commit_text, manifest_text, read_commit, read_manifest
 from sordini.pipeline.tables.table import TableError
 

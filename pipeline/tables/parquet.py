@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sordini.pipeline.tables import batch_append
-from sordini.pipeline.tables.write_attempts import Attempts
 from sordini.pipeline.tables.columns import spark_schema
-from sordini.pipeline.tables.local_files import LocalOutputs, local_path
-from sordini.pipeline.tables.file_names import attempt_of, new_attempt
-from sordini.pipeline.tables.manifest_store import STAGED_SUFFIX, Ledger
-from sordini.pipeline.tables.manifest import Commit, Listed, Manifest
-from sordini.pipeline.tables.writer_positions import Note
 from sordini.pipeline.tables.compaction import Small, bins, parquet_rows, rewrite
+from sordini.pipeline.tables.file_names import attempt_of, new_attempt
+from sordini.pipeline.tables.local_files import LocalOutputs, local_path
+from sordini.pipeline.tables.manifest import Commit, Listed, Manifest
+from sordini.pipeline.tables.manifest_store import STAGED_SUFFIX, Ledger
 from sordini.pipeline.tables.staging import FileSettings, Plan, Staged
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
+from sordini.pipeline.tables.write_attempts import Attempts
+from sordini.pipeline.tables.writer_positions import Note
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from sordini.pipeline.tables.local_files import sync_folder
 from sordini.pipeline.tables.file_names import INSIDE
+from sordini.pipeline.tables.local_files import sync_folder
 
 
 class Attempts:

@@ -16,10 +16,10 @@ import pytest
 from sordini.pipeline.jobs.aggregate import aggregate
 from sordini.pipeline.jobs.audit import audit, counts_of
 from sordini.pipeline.jobs.backfill import Range, backfill, close_windows
-from sordini.pipeline.jobs.compact import compact
 from sordini.pipeline.jobs.batch_writer import Batch, Flow, open_sink_table
-from sordini.pipeline.jobs.load import INTENT, Piece, Step, load
+from sordini.pipeline.jobs.compact import compact
 from sordini.pipeline.jobs.job_file import read_job
+from sordini.pipeline.jobs.load import INTENT, Piece, Step, load
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.status import status
 from sordini.pipeline.jobs.stream import stream
@@ -211,7 +211,7 @@ def filled(job: Job, spark: SparkSession, wanted: Range, into: str = "") -> tupl
 
 
 @pytest.mark.long
-def test_windows_are_written_once_whoever_closes_them(job: Job, spark: SparkSession) -> None:
+def test_windows_are_written_once_by_stream_or_backfill(job: Job, spark: SparkSession) -> None:
     produce(job, 0, 100)  # Five minutes, twenty events in each, of which two are broken.
     batches: list[Batch] = []
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sordini.pipeline.jobs.spark_checks import check_transform, plan
 from sordini.pipeline.jobs.job import JobFileError
 from sordini.pipeline.jobs.job_file import read_job
+from sordini.pipeline.jobs.spark_checks import check_transform, plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +95,7 @@ def test_a_job_that_means_something_passes(tmp_path: Path, spark: SparkSession) 
         ("MODULE:marked", "MODULE:counts", r":7: transform cannot be: transform functions_\d+:counts returns int, and has to return a DataFrame"),
     ],
 )  # fmt: skip
-def test_what_spark_does_not_understand_is_told_with_its_place_in_one_line(
+def test_what_spark_does_not_understand_is_reported_with_its_place_in_one_line(
     tmp_path: Path, spark: SparkSession, before: str, after: str, told: str
 ) -> None:
     path = a_job(tmp_path, before, after)
@@ -112,7 +112,7 @@ def test_what_spark_does_not_understand_is_told_with_its_place_in_one_line(
         ("nowhere_to_be_found:marked", r":7: transform is 'nowhere_to_be_found:marked': .*No module named"),
     ],
 )  # fmt: skip
-def test_a_transform_that_is_not_there_is_told_without_spark(tmp_path: Path, after: str, told: str) -> None:
+def test_a_transform_that_is_not_there_is_reported_without_spark(tmp_path: Path, after: str, told: str) -> None:
     path = a_job(tmp_path, "MODULE:marked", after)
     with pytest.raises(JobFileError, match=rf"^{path}{told}"):
         check_transform(read_job(path, {}))

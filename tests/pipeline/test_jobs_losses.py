@@ -11,9 +11,9 @@ import pytest
 from sordini.pipeline.errors import PipelineError, TopicRecreated
 from sordini.pipeline.jobs.batch_writer import Flow, open_sink_table
 from sordini.pipeline.jobs.load import INTENT, Piece, load
+from sordini.pipeline.jobs.source_topics import Lost
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.stream import stream
-from sordini.pipeline.jobs.source_topics import Lost
 from tests.pipeline.sent import KEEP
 from tests.pipeline.test_jobs import JOB, a_job, good, numbers, produce
 from tests.pipeline.topics import Place
@@ -57,7 +57,7 @@ def both(folder: Path, place: Place) -> tuple[str, Job, Job]:
     return topic, strict, a_job(folder, place.bootstrap, topic, "delta", REGARDLESS)
 
 
-def test_records_that_retention_took_stop_a_job_which_goes_on_behind_them_when_told_to(
+def test_records_that_retention_took_stop_a_job_which_goes_on_behind_them_when_configured_to(
     place: Place, run: Run, spark: SparkSession, tmp_path: Path
 ) -> None:
     topic, strict, regardless = both(tmp_path, place)
@@ -77,7 +77,7 @@ def test_records_that_retention_took_stop_a_job_which_goes_on_behind_them_when_t
 
 
 @pytest.mark.parametrize("again", [20, 200], ids=["shorter", "longer"])
-def test_a_topic_made_again_stops_a_job_which_reads_it_from_its_beginning_when_told_to(
+def test_a_topic_made_again_stops_a_job_which_reads_it_from_its_beginning_when_configured_to(
     place: Place, run: Run, spark: SparkSession, tmp_path: Path, again: int
 ) -> None:
     topic, strict, regardless = both(tmp_path, place)

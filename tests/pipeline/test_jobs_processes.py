@@ -58,7 +58,7 @@ def job(bootstrap: str, make_topic: Callable[..., str], tmp_path: Path) -> Job:
     return a_job(tmp_path, bootstrap, make_topic(2, configs=KEEP), "delta", JOB + SPARK)
 
 
-def test_a_topic_that_is_not_there_and_a_broker_that_is_not_there_are_told_of(bootstrap: str, tmp_path: Path) -> None:
+def test_a_topic_that_is_not_there_and_a_broker_that_is_not_there_are_reported(bootstrap: str, tmp_path: Path) -> None:
     a_job(
         tmp_path,
         bootstrap,
@@ -75,7 +75,7 @@ def test_a_topic_that_is_not_there_and_a_broker_that_is_not_there_are_told_of(bo
         assert "Starting Spark" not in told
 
 
-def test_java_that_is_not_there_is_told_of(job: Job) -> None:
+def test_java_that_is_not_there_is_reported(job: Job) -> None:
     nowhere = {"PATH": str(job.home), "JAVA_HOME": ""}
     code, _, told = ended(command("load", str(job.home / "job.yaml"), environment=nowhere))
     assert code == 1

@@ -8,8 +8,8 @@ from typing import Final
 
 from sordini.broker.configuration.config import Config
 from sordini.cli.cluster_client import ClusterClient, check
-from sordini.cli.commands.configs.config_requests import TOPIC
 from sordini.cli.commands.broker.stop_impact import Copies, Holdings, holdings_of
+from sordini.cli.commands.configs.config_requests import TOPIC
 from sordini.cli.common.options import Failure
 from sordini.client.addresses import Address
 from sordini.protocol.messages.describe_configs import (

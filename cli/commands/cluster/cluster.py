@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sordini.cli.common.options import DONE, FAILED, Client, ClientCommand, ClientGroup, Failure, client_options, json_option
+from sordini.cli.common.options import (
+    DONE,
+    FAILED,
+    Client,
+    ClientCommand,
+    ClientGroup,
+    Failure,
+    client_options,
+    json_option,
+)
 from sordini.cli.common.output import print_json, table
-from sordini.cli.common.terminal import echo, echo_lines
 from sordini.cli.common.polling import after, look_until, wait_option
+from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:

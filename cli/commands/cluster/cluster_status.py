@@ -20,8 +20,8 @@ from sordini.cli.broker_connection import BrokerConnection, NotServed
 from sordini.cli.cluster_client import ClusterClient, error_text, only_row
 from sordini.cli.commands.cluster.cluster_problems import Named, View, is_under_replicated, problems_of, store_words
 from sordini.cli.commands.configs.config_requests import BROKER
-from sordini.cli.common.partition_offsets import EARLIEST, LATEST
 from sordini.cli.common.parallel_requests import Survey
+from sordini.cli.common.partition_offsets import EARLIEST, LATEST
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from sordini.cli.commands.configs.config_requests import BROKER, DEFAULT, TOPIC, Resource
+from sordini.cli.common.argument_types import SETTING
 from sordini.cli.common.options import Client, ClientGroup, client_options
 from sordini.cli.common.output import print_json, table
 from sordini.cli.common.terminal import echo, echo_lines
-from sordini.cli.common.argument_types import SETTING
 
 
 def whose_options(command: Callable[..., None]) -> Callable[..., None]:

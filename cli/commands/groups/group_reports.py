@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from sordini.cli.cluster_client import ClusterClient
+from sordini.cli.commands.groups.group_requests import (
+    DEAD,
+    Described,
+    committed_offsets,
+    delete_offsets,
+    describe_group,
+)
+from sordini.cli.commands.groups.reset_plan import Planned, write_csv
 from sordini.cli.commands.topics.topic_reports import partitions_of
-from sordini.cli.commands.groups.group_requests import DEAD, Described, committed_offsets, delete_offsets, describe_group
-from sordini.cli.common.partition_offsets import ends_of
+from sordini.cli.common.argument_types import Wanted
 from sordini.cli.common.options import Failure
 from sordini.cli.common.output import print_json, table
-from sordini.cli.commands.groups.reset_plan import Planned, write_csv
+from sordini.cli.common.partition_offsets import ends_of
 from sordini.cli.common.terminal import echo, echo_data, echo_lines
-from sordini.cli.common.argument_types import Wanted
 from sordini.protocol.printable import shown
 from sordini.protocol.types import TopicPartition
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from sordini.cli.common.argument_types import DURATION, INSTANT, PARTITIONS, Wanted
 from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
 from sordini.cli.common.output import print_json, table
 from sordini.cli.common.terminal import echo, echo_lines
-from sordini.cli.common.argument_types import DURATION, INSTANT, PARTITIONS, Wanted
 
 
 @click.group(cls=ClientGroup)

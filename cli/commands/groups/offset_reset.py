@@ -6,15 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sordini.broker.clock import SystemClock
-from sordini.cli.commands.groups import reset_plan
 from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.commands.topics.topic_reports import partitions_of
-from sordini.cli.common.input_files import read_text
-from sordini.cli.commands.groups.group_requests import DEAD, Committed, commit_offsets, committed_offsets, describe_group
-from sordini.cli.common.partition_offsets import ends_of, offsets_at
-from sordini.cli.common.options import Failure
+from sordini.cli.commands.groups import reset_plan
+from sordini.cli.commands.groups.group_requests import (
+    DEAD,
+    Committed,
+    commit_offsets,
+    committed_offsets,
+    describe_group,
+)
 from sordini.cli.commands.groups.reset_plan import CannotPlan, Planned, Standing, Wish
+from sordini.cli.commands.topics.topic_reports import partitions_of
 from sordini.cli.common.argument_types import Wanted
+from sordini.cli.common.input_files import read_text
+from sordini.cli.common.options import Failure
+from sordini.cli.common.partition_offsets import ends_of, offsets_at
 from sordini.protocol.types import TopicPartition
 
 MAY_BE_RESET = ("Empty", DEAD)

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 from sordini.broker.clock import Clock, SystemClock
 from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.common.options import Client, Failure
-from sordini.cli.common.output import Progress, print_json, size_text
 from sordini.cli.commands.reassign.plan_progress import Look, held_words, take_look
 from sordini.cli.commands.reassign.reassign_requests import Row, all_names, move, standings, throttle, unthrottle
 from sordini.cli.commands.reassign.reassignment_plan import Plan, State, emptied, state_of
+from sordini.cli.common.options import Client, Failure
+from sordini.cli.common.output import Progress, print_json, size_text
 from sordini.cli.common.terminal import echo, is_seen
 from sordini.protocol.printable import counted
 from sordini.protocol.types import BrokerId, TopicPartition

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.common.options import Failure
-from sordini.cli.common.output import size_text
 from sordini.cli.commands.reassign.reassign_requests import Standings
 from sordini.cli.commands.reassign.reassignment_plan import Plan, State, state_of
+from sordini.cli.common.options import Failure
+from sordini.cli.common.output import size_text
 from sordini.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sordini.cli.common.argument_types import NUMBERS
 from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, report_each
 from sordini.cli.common.output import print_json, table
-from sordini.cli.common.terminal import echo, echo_lines
-from sordini.cli.common.argument_types import NUMBERS
 from sordini.cli.common.polling import after, look_until, wait_option
+from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
@@ -226,8 +226,8 @@ def list_moves(client: Client) -> None:
 
 
 def _read(path: str) -> Plan:
-    from sordini.cli.common.input_files import read_text
     from sordini.cli.commands.reassign.reassignment_plan import read_plan
+    from sordini.cli.common.input_files import read_text
 
     try:
         return read_plan(read_text(path))

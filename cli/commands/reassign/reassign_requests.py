@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sordini.cli.common.retried_changes import UNSURE
 from sordini.cli.broker_connection import Disconnected
 from sordini.cli.cluster_client import ClusterClient, check, error_text, topic_advice
 from sordini.cli.commands.configs.config_requests import BROKER, TOPIC, Resource, alter_configs
 from sordini.cli.commands.reassign.broker_drain import drained
-from sordini.cli.common.options import Failure
 from sordini.cli.commands.reassign.reassignment_plan import Plan, Replicas, Standing, brokers_of, generated, throttled
+from sordini.cli.common.options import Failure
+from sordini.cli.common.retried_changes import UNSURE
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

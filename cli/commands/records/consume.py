@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from sordini.cli.common.argument_types import START, Start
 from sordini.cli.common.options import Client, ClientCommand, bootstrap_option, json_option
 from sordini.cli.common.terminal import raw_option
-from sordini.cli.common.argument_types import START, Start
 
 CONNECT_SECONDS_MAX = 30.0
 

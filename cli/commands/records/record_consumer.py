@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 from sordini.broker.clock import SystemClock
 from sordini.cli.broker_connection import Refused
 from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.commands.topics.topic_reports import partitions_of
 from sordini.cli.commands.records.aiokafka_clients import hold, stopped
 from sordini.cli.commands.records.line_formats import key_value_line, record_line, value_line
-from sordini.cli.common.partition_offsets import READ_COMMITTED, Ends, ends_of, offsets_at
+from sordini.cli.commands.topics.topic_reports import partitions_of
 from sordini.cli.common.options import Client, Failure
+from sordini.cli.common.partition_offsets import READ_COMMITTED, Ends, ends_of, offsets_at
 from sordini.cli.common.terminal import echo, is_raw, is_seen
 from sordini.protocol.printable import shown_bytes
 from sordini.protocol.types import TopicPartition

@@ -7,9 +7,9 @@ from typing import Any
 
 from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.configs.config_requests import DEFAULT, TOPIC, Resource, described_configs
-from sordini.cli.common.partition_offsets import LARGEST_TIMESTAMP, ends_of, offsets_at
 from sordini.cli.commands.topics.topic_requests import UP_TO_THE_END, delete_records
 from sordini.cli.common.argument_types import Wanted, chosen
+from sordini.cli.common.partition_offsets import LARGEST_TIMESTAMP, ends_of, offsets_at
 from sordini.protocol.messages.metadata import MetadataResponseTopic
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sordini.cli.common.retried_changes import carried_out, topics_of
 from sordini.cli.broker_connection import BrokerConnection, Refused
 from sordini.cli.cluster_client import ClusterClient, check, check_topic, error_text, topic_advice
+from sordini.cli.common.retried_changes import carried_out, topics_of
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from sordini.broker.clock import utc_text
+from sordini.cli.common.argument_types import INSTANT, PARTITIONS, SETTING, Wanted
 from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
 from sordini.cli.common.output import print_json, table
 from sordini.cli.common.terminal import echo, echo_lines
-from sordini.cli.common.argument_types import INSTANT, PARTITIONS, SETTING, Wanted
 
 config_option = click.option(
     "--config",

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sordini.pipeline.source.decode.batch_scan import Batch
+from sordini.pipeline.source.decode.expanded_batch import Opened
 from sordini.pipeline.source.decode.fields import Fields, read_fields
 from sordini.pipeline.source.decode.framing import Body, find_starts
 from sordini.pipeline.source.decode.old_formats import OldRow
-from sordini.pipeline.source.decode.expanded_batch import Opened
 from sordini.pipeline.source.decode.varints import Bytes
 from sordini.protocol.records.batch import CURRENT_MAGIC
 

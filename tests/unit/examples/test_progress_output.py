@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from examples.telling import QUIET_SECONDS, Telling
+from examples.progress_output import QUIET_SECONDS, Telling
 
 
 class Terminal(io.StringIO):

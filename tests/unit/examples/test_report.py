@@ -18,7 +18,7 @@ from examples.activity.report.drawing import figure
 from examples.activity.report.figures import draw_lateness
 from examples.activity.report.findings import Findings, Tables, counted, differences, findings
 from examples.activity.report.page import Run, page
-from examples.running import Step
+from examples.programs import Step
 from tests.support.in_memory_site import PLAN, sent_of, tables_of, tally_of
 
 SENT = sent_of(PLAN)
@@ -74,24 +74,24 @@ def test_tables_with_everything_in_them_agree_with_the_generator() -> None:
 
 
 @pytest.mark.parametrize("name", ["events", "dead_letters", "pages"])
-def test_one_row_lost_or_doubled_in_any_table_is_told(name: str) -> None:
+def test_one_row_lost_or_doubled_in_any_table_is_reported(name: str) -> None:
     for change in (without_row, with_row_twice):
         changed = TABLES._replace(**{name: change(getattr(TABLES, name), 3)})
         assert differences(findings(changed), COUNTS)
 
 
-def test_a_window_that_counts_an_event_twice_is_told() -> None:
+def test_a_window_that_counts_an_event_twice_is_reported() -> None:
     windows = with_row_twice(TABLES.windows, 3)
     (told,) = differences(findings(TABLES._replace(windows=windows)), COUNTS)
     assert "events more than there are" in told
 
 
-def test_a_row_in_the_place_of_another_is_told_though_the_counts_are_equal() -> None:
+def test_a_row_in_the_place_of_another_is_reported_though_the_counts_are_equal() -> None:
     events = with_row_twice(without_row(TABLES.events, 3), 0)
     assert any("more than once" in one for one in differences(findings(TABLES._replace(events=events)), COUNTS))
 
 
-def test_events_of_windows_are_told_apart_by_who_closed_them() -> None:
+def test_events_of_windows_are_distinguished_by_who_closed_them() -> None:
     starts = TABLES.windows.column("window_start")
     last = pa.scalar(pc.max(starts).as_py() - timedelta(minutes=9), starts.type)
     streamed = TABLES.streamed_windows.filter(pc.less(TABLES.streamed_windows.column("window_start"), last))

@@ -13,8 +13,8 @@ from py4j.protocol import Py4JNetworkError
 from pyiceberg.exceptions import NoSuchTableError
 from pyspark.errors import AnalysisException, PySparkRuntimeError, PythonException
 
-from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.error_messages import LETTERS_MAX, can_be_told, reason_of, sentence_of
+from sordini.pipeline.errors import BadSetting
 
 STACK = "\n".join(f"\tat org.apache.spark.Thing.call(Thing.scala:{number})" for number in range(80))
 WORKER = f"""Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -56,7 +56,7 @@ def test_an_exception_of_any_library_becomes_one_line(error: Exception, told: st
     assert "Thing.scala" not in said
 
 
-def test_what_deltalake_itself_raises_can_be_told(tmp_path: Path) -> None:
+def test_what_deltalake_itself_raises_has_a_message(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"\S") as caught:
         DeltaTable(str(tmp_path))
     for error in (caught.value, raised_by_delta(tmp_path / "t")):

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from sordini.cli.commands.log.dump.kafka_log import BYTES_MAX, LogOptions, as_strings, codec_name
 from sordini.cli.commands.log.dump.kafka_text import Line, Told, Trouble, java_text
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk
 from sordini.cli.commands.log.files.old_messages import OldMessage, messages_in, read_old
+from sordini.cli.commands.log.files.segment_walk import Entry, Walk
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import BatchHeader, Record, crc_is_right, read_header, read_records
 from sordini.protocol.records.control import ABORT, COMMIT, read_marker

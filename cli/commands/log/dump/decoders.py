@@ -18,8 +18,8 @@ from sordini.broker.groups.machine import records as group_records
 from sordini.broker.groups.machine.state import GroupValue, MemberValue
 from sordini.broker.transactions import records as transaction_records
 from sordini.cli.commands.log.dump.kafka_log import Parser, Shown
-from sordini.cli.commands.log.dump.scala_set import set_order
 from sordini.cli.commands.log.dump.kafka_text import java_text
+from sordini.cli.commands.log.dump.scala_set import set_order
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from sordini.protocol.primitives import Array, Int32, NullableBytes, NullableString, String
 from sordini.protocol.records.versioned import Damaged

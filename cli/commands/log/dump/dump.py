@@ -13,11 +13,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sordini.cli.commands.log.dump.classic import classic_log
-from sordini.cli.commands.log.dump.kafka_indexes import IndexFile, IndexOptions, index_told, snapshot_told, time_index_told, transactions_told
-from sordini.cli.commands.log.dump.kafka_log import LogOptions, LogPrinter
 from sordini.cli.commands.log.dump.file_items import SUFFIXES, TEXT_FILES, Unknown, read_file
-from sordini.cli.commands.log.dump.kafka_text import Findings, Line, Told, Trouble
 from sordini.cli.commands.log.dump.items import Item, as_json, as_text
+from sordini.cli.commands.log.dump.kafka_indexes import (
+    IndexFile,
+    IndexOptions,
+    index_told,
+    snapshot_told,
+    time_index_told,
+    transactions_told,
+)
+from sordini.cli.commands.log.dump.kafka_log import LogOptions, LogPrinter
+from sordini.cli.commands.log.dump.kafka_text import Findings, Line, Told, Trouble
 from sordini.cli.common.output import json_line
 from sordini.cli.common.terminal import echo, is_raw
 from sordini.protocol.printable import shown

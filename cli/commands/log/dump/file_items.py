@@ -11,9 +11,9 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from sordini.cli.commands.log.dump.segment_items import read_log
-from sordini.cli.commands.log.dump.kafka_indexes import rows
 from sordini.cli.commands.log.dump.items import Item, damage
+from sordini.cli.commands.log.dump.kafka_indexes import rows
+from sordini.cli.commands.log.dump.segment_items import read_log
 from sordini.cli.commands.log.files.snapshot_file import read_snapshot
 from sordini.protocol.records.batch import HEADER_SIZE, read_header
 from sordini.protocol.types import topic_id_text

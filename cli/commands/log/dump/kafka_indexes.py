@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from sordini.cli.commands.log.dump.kafka_text import Findings, Line, Pairs, Told, Trouble, optional_long
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk
 from sordini.cli.commands.log.files.old_messages import messages_in, read_old
+from sordini.cli.commands.log.files.segment_walk import Entry, Walk
 from sordini.cli.commands.log.files.snapshot_file import read_snapshot
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import NO_TIMESTAMP, read_header, read_records

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from sordini.cli.commands.log.dump.kafka_text import Findings, Line, Pairs, Told, Trouble, java_text, optional_long
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk, is_zeros
 from sordini.cli.commands.log.files.old_messages import OldMessage, messages_in, read_old
+from sordini.cli.commands.log.files.segment_walk import Entry, Walk, is_zeros
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import (
     CURRENT_MAGIC,

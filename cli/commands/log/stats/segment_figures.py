@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from sordini.cli.commands.log.stats.distinct_keys import DistinctKeys
 from sordini.cli.commands.log.dump.kafka_log import DELETE_HORIZON_BIT, codec_name
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk
 from sordini.cli.commands.log.files.old_messages import messages_in, read_old
+from sordini.cli.commands.log.files.segment_walk import Entry, Walk
+from sordini.cli.commands.log.stats.distinct_keys import DistinctKeys
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import (
     CODEC_MASK,

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk, is_zeros
 from sordini.cli.commands.log.files.old_messages import messages_in, read_old
+from sordini.cli.commands.log.files.segment_walk import Entry, Walk, is_zeros
 from sordini.cli.commands.log.verify.findings import Collector, Finding
 from sordini.cli.commands.log.verify.indexes import Batch, IndexFacts, OffsetIndexCheck, TimeIndexCheck, index_path
 from sordini.protocol.errors import BrokerError

@@ -9,7 +9,15 @@ from sordini.cli.commands.log.verify.directory import DirectoryCheck, DirectoryR
 from sordini.cli.commands.log.verify.findings import Finding
 from sordini.cli.commands.log.verify.partition import PartitionReport
 from sordini.cli.commands.log.verify.repair import Repaired, copy_tree, repair_directory, repair_partition, tree_size
-from sordini.cli.commands.log.verify.report import finding_json, finding_text, partition_json, partition_text, repaired_json, repaired_text, summary_text
+from sordini.cli.commands.log.verify.report import (
+    finding_json,
+    finding_text,
+    partition_json,
+    partition_text,
+    repaired_json,
+    repaired_text,
+    summary_text,
+)
 from sordini.cli.common.options import Failure
 from sordini.storage import names
 from sordini.storage.checkpoints import DamagedFile

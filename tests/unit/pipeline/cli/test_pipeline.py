@@ -56,7 +56,7 @@ def test_every_command_tells_what_is_wrong_in_a_job_file_before_it_starts_anythi
     assert f"sordini: {path}:5: decode.mode is 'jsn'" in said
 
 
-def test_jobs_of_one_name_and_an_address_that_is_none_are_told_before_spark_starts(tmp_path: Path) -> None:
+def test_jobs_of_one_name_and_an_address_that_is_none_are_reported_before_spark_starts(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
     told = "sordini: two of the jobs are called views; their names have to differ\n"
@@ -67,7 +67,7 @@ def test_jobs_of_one_name_and_an_address_that_is_none_are_told_before_spark_star
         assert f"Invalid value for '--metrics': '{written}' is not [HOST:]PORT" in said
 
 
-def test_a_missing_aggregate_or_audit_is_told(tmp_path: Path) -> None:
+def test_a_missing_aggregate_or_audit_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
     assert run("aggregate", str(path)) == (1, "sordini: job views has no aggregates\n")
@@ -102,7 +102,7 @@ def test_schemas_are_printed_in_every_form(form: str, told: str) -> None:
     assert told in said
 
 
-def test_schemas_are_listed_and_unknown_ones_told() -> None:
+def test_schemas_are_listed_and_unknown_ones_reported() -> None:
     assert "member_visit  Somebody looked at a member's profile.\n" in run("schema")[1]
     assert run("schema", "views")[0] == 1
 

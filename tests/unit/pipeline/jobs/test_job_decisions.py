@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sordini.pipeline.error_messages import reason_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jars import CONNECTORS
 from sordini.pipeline.jars.lock import NoConnector
 from sordini.pipeline.jobs.audit import compare, read_counts
+from sordini.pipeline.jobs.graceful_stop import Gate, Stopped
 from sordini.pipeline.jobs.job import Decode, Job, Source, SourceFormat, SparkSettings
 from sordini.pipeline.jobs.load import Piece, distance
 from sordini.pipeline.jobs.metrics import Metrics, lags
 from sordini.pipeline.jobs.session import _standard_error_to, check_connector, java_version, settings
-from sordini.pipeline.jobs.status import places
-from sordini.pipeline.jobs.graceful_stop import Gate, Stopped
 from sordini.pipeline.jobs.source_topics import starting
-from sordini.pipeline.error_messages import reason_of
+from sordini.pipeline.jobs.status import places
 from sordini.pipeline.source.options import Edge, Timestamps
 
 
@@ -62,7 +62,7 @@ def test_counts_of_several_producers_and_finer_windows_are_added_up(tmp_path: Pa
 
 
 @pytest.mark.parametrize("line", ["{", '{"topic": "t"}', '{"topic": "t", "window_start": "x", "count": 1}', "3"])
-def test_a_count_that_is_none_is_told_with_its_line(tmp_path: Path, line: str) -> None:
+def test_a_count_that_is_none_is_reported_with_its_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "counts.jsonl"
     path.write_text(f'{{"topic": "t", "window_start": "1970-01-01", "count": 1}}\n{line}\n')
     with pytest.raises(PipelineError, match=r"counts\.jsonl:2: not a count"):
@@ -154,7 +154,7 @@ def test_javas_version_is_read_from_what_it_says(told: str, version: int | None)
     assert java_version(told) == version
 
 
-def test_a_shut_gate_lets_nobody_in_and_waits_for_who_is_inside() -> None:
+def test_a_shut_gate_admits_no_batch_and_waits_for_who_is_inside() -> None:
     gate, entered, leave = Gate(), threading.Event(), threading.Event()
 
     def batch() -> None:
@@ -174,7 +174,7 @@ def test_a_shut_gate_lets_nobody_in_and_waits_for_who_is_inside() -> None:
     thread.join()
 
 
-def test_a_job_of_sparks_own_source_is_told_before_spark_starts_that_its_pyspark_has_no_connector() -> None:
+def test_a_job_of_sparks_own_source_is_reported_before_spark_starts_that_its_pyspark_has_no_connector() -> None:
     check_connector([a_job()], "9.9.9")
     check_connector([a_job(SourceFormat.KAFKA)], list(CONNECTORS)[-1])
     check_connector([a_job(SourceFormat.KAFKA, **{"spark.jars": "k.jar"})], "9.9.9")
@@ -201,7 +201,7 @@ def test_what_spark_writes_to_standard_error_goes_into_a_file_that_has_a_bound(t
         pass
 
 
-def test_of_sparks_long_messages_the_reason_is_told() -> None:
+def test_of_sparks_long_messages_the_reason_is_reported() -> None:
     long = (
         "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred\npy4j.Py4JException: Traceback\n"
         "sordini.pipeline.errors.UnknownTopic: there is no topic 'views' in the cluster\n\nJVM stacktrace:\n at x"
@@ -272,7 +272,7 @@ def test_records_that_spark_reads_twice_are_counted_once_where_the_job_knows_bet
     assert told == {"views": 50, "views/per_minute": 100}
 
 
-def test_prometheus_is_answered_and_a_port_that_is_taken_is_told() -> None:
+def test_prometheus_is_answered_and_a_port_that_is_taken_is_reported() -> None:
     metrics = Metrics()
     metrics.wrote("views", rows=60, dead=15)
     port = metrics.serve("127.0.0.1", 0)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.streaming_queries import STARTS_MAX, Running, run, settle
 from sordini.pipeline.jobs.graceful_stop import Gate
+from sordini.pipeline.jobs.streaming_queries import STARTS_MAX, Running, run, settle
 
 NOT_UP = "[STREAM_FAILED] ... Python worker failed to connect back."
 

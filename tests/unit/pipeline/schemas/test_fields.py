@@ -68,7 +68,7 @@ def test_spark_has_every_kind() -> None:
         ({"event_time": "string"}, "is not a field that is a timestamp"),
     ],
 )
-def test_what_cannot_be_a_schema_is_told_of(fields: dict[str, str], told: str) -> None:
+def test_what_cannot_be_a_schema_is_reported(fields: dict[str, str], told: str) -> None:
     with pytest.raises(SchemaError, match=told):
         schema_of("event", fields)
 
@@ -90,7 +90,7 @@ def test_what_cannot_be_a_schema_is_told_of(fields: dict[str, str], told: str) -
         ),
     ],
 )
-def test_what_of_avro_has_no_column_is_told_of(text: str, told: str) -> None:
+def test_what_of_avro_has_no_column_is_reported(text: str, told: str) -> None:
     with pytest.raises(SchemaError, match=told):
         read_avro(text, "file")
 

@@ -58,7 +58,10 @@ def options(*, streaming: bool = False, **given: str) -> SourceOptions:
 
 def test_a_pattern_has_to_match_the_whole_name() -> None:
     logs = Logs({TopicPartition(name, 0): (0, 1) for name in ("view", "views", "preview")})
-    assert offset_lookup.subscribed(logs, options(subscribePattern="view.?").subscription) == {"view": [0], "views": [0]}
+    assert offset_lookup.subscribed(logs, options(subscribePattern="view.?").subscription) == {
+        "view": [0],
+        "views": [0],
+    }
 
 
 def test_an_assignment_reads_its_partitions_alone() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from sordini.pipeline.errors import OffsetLost, PipelineError, TopicRecreated, UnknownTopic
+from sordini.pipeline.source.batch_planning import DataLost, Range
 from sordini.pipeline.source.client import Fetched
 from sordini.pipeline.source.decode import BrokenRecords
 from sordini.pipeline.source.options import SourceOptions, read_options
-from sordini.pipeline.source.batch_planning import DataLost, Range
 from sordini.pipeline.source.range_reader import Piece, read_logs
 from sordini.protocol.types import TopicPartition
 from tests.support.builders import a_batch

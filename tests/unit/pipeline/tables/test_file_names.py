@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.pipeline.tables.file_names import DATA_FILE, NULL_FOLDER, file_name, folder, new_attempt, plain_folder, text_of
+from sordini.pipeline.tables.file_names import (
+    DATA_FILE,
+    NULL_FOLDER,
+    file_name,
+    folder,
+    new_attempt,
+    plain_folder,
+    text_of,
+)
 
 
 def test_values_of_partitions_are_written_as_delta_and_spark_write_them() -> None:

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from sordini.broker.membership.health_keys import SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER
-from sordini.cli.commands.cluster.cluster_problems import EXAMPLES_MAX, NONE_TELLS, NOT_KNOWN, NOT_REGISTERED, REGISTERED, Named, View, problems_of, store_words
+from sordini.cli.commands.cluster.cluster_problems import (
+    EXAMPLES_MAX,
+    NONE_TELLS,
+    NOT_KNOWN,
+    NOT_REGISTERED,
+    REGISTERED,
+    Named,
+    View,
+    problems_of,
+    store_words,
+)
 from sordini.protocol.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
@@ -135,7 +145,7 @@ def test_a_broker_that_is_another_than_its_address_says_is_a_problem() -> None:
     ]
 
 
-def test_brokers_that_disagree_are_told_with_what_each_says() -> None:
+def test_brokers_that_disagree_are_reported_with_what_each_says() -> None:
     assert problems({2: a_view(controller=3)}) == [
         "the brokers disagree on the controller: 1 by brokers 1, 3; 3 by broker 2"
     ]

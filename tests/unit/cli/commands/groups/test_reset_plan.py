@@ -6,7 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.cli.commands.groups.reset_plan import CannotPlan, Standing, Wish, plan, read_csv, shift_by, to_current, to_earliest, to_latest, to_offset, to_offsets, write_csv
+from sordini.cli.commands.groups.reset_plan import (
+    CannotPlan,
+    Standing,
+    Wish,
+    plan,
+    read_csv,
+    shift_by,
+    to_current,
+    to_earliest,
+    to_latest,
+    to_offset,
+    to_offsets,
+    write_csv,
+)
 from sordini.protocol.types import TopicPartition
 
 OFFSETS = st.integers(0, 2**40)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sordini.broker.groups.machine import records as group_records
 from sordini.broker.groups.machine.state import CommittedOffset, GroupValue, MemberValue
 from sordini.cli.commands.groups.consumer_assignment import AssignedTopic, ConsumerAssignment
-from sordini.cli.commands.log.dump.group_records import decoded
 from sordini.cli.commands.log.dump.file_items import Unknown, read_file
+from sordini.cli.commands.log.dump.group_records import decoded
 from sordini.cli.commands.log.dump.items import Item, as_json, as_text
 from sordini.cli.common.output import json_line
 from sordini.protocol.records.batch import Record, read_header

@@ -253,7 +253,7 @@ def test_a_log_start_before_the_first_segment_is_found() -> None:
     assert [kind for kind, _ in names_found(run)] == ["log-start-below"]
 
 
-def test_leftovers_strangers_and_entries_of_nothing_are_told_and_are_no_damage() -> None:
+def test_leftovers_strangers_and_entries_of_nothing_are_reported_and_are_no_damage() -> None:
     disk = a_store()
     disk.replace(path(0, ".log.deleted"), b"")
     disk.replace(path(90, ".log.swap"), b"")
@@ -288,7 +288,7 @@ def test_what_compaction_takes_is_no_damage_where_the_log_directory_knows_of_it(
     assert {kind for kind, _ in names_found(verified(disk))} == {"index-missing", "time-index-missing"}
 
 
-def test_of_thousands_of_one_kind_the_first_few_are_told_and_the_others_counted() -> None:
+def test_of_thousands_of_one_kind_the_first_few_are_reported_and_the_others_counted() -> None:
     disk = a_store()
     index = disk.contents(path(11, ".index"))
     disk.replace(path(11, ".index"), index + index[-8:] * 2_000)

@@ -8,9 +8,9 @@ from types import MappingProxyType
 import pytest
 
 from sordini.cli.commands.reassign.plan_execution import check
-from sordini.cli.common.options import Failure
 from sordini.cli.commands.reassign.plan_progress import Look, look_of
 from sordini.cli.commands.reassign.reassignment_plan import Plan, Standing
+from sordini.cli.common.options import Failure
 from sordini.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

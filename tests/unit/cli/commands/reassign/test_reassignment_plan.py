@@ -6,7 +6,19 @@ import json
 
 import pytest
 
-from sordini.cli.commands.reassign.reassignment_plan import Plan, Replicas, Standing, State, brokers_of, emptied, generated, plan_json, read_plan, state_of, throttled
+from sordini.cli.commands.reassign.reassignment_plan import (
+    Plan,
+    Replicas,
+    Standing,
+    State,
+    brokers_of,
+    emptied,
+    generated,
+    plan_json,
+    read_plan,
+    state_of,
+    throttled,
+)
 from sordini.protocol.types import BrokerId, TopicPartition
 
 
@@ -99,7 +111,7 @@ def ids(*numbers: int) -> Replicas:
         (Standing(ids(4, 1, 2), adding=ids(4), removing=ids(2)), State.DIVERTED),
     ],
 )
-def test_what_is_done_or_under_way_is_told_from_what_is_to_begin(standing: Standing | None, state: State) -> None:
+def test_what_is_done_or_under_way_differs_from_what_is_to_begin(standing: Standing | None, state: State) -> None:
     assert state_of(ids(3, 1), standing) is state
 
 

@@ -9,12 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.cli.commands.groups.consumer_assignment import AssignedTopic, ConsumerAssignment, read_assignment
 from sordini.cli.broker_connection import Refused
 from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.commands.records.line_formats import BadLine, LineFormat, Outgoing, key_value_line, read_json, record_line, value_line, with_headers
-from sordini.cli.common.partition_offsets import Ends
+from sordini.cli.commands.groups.consumer_assignment import AssignedTopic, ConsumerAssignment, read_assignment
+from sordini.cli.commands.records.line_formats import (
+    BadLine,
+    LineFormat,
+    Outgoing,
+    key_value_line,
+    read_json,
+    record_line,
+    value_line,
+    with_headers,
+)
 from sordini.cli.commands.records.record_consumer import start_in
+from sordini.cli.common.partition_offsets import Ends
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.schema import encode
 from sordini.protocol.types import TopicPartition
@@ -75,7 +84,7 @@ def test_only_the_first_separator_ends_the_key() -> None:
     assert LineFormat(b":").read(b"k:v:w") == Outgoing(b"k", b"v:w", [])
 
 
-def test_a_null_value_is_told_from_the_same_letters_as_a_key() -> None:
+def test_a_null_value_differs_from_the_same_letters_as_a_key() -> None:
     assert LineFormat(b":", null_value=b"NULL").read(b"NULL:NULL") == Outgoing(b"NULL", None, [])
     assert value_line(Received(value=None), b"NULL") == b"NULL\n"
 
