@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.cli import early
+from sordini.cli import interrupts
 
 # isort: split
 # That was the first import, for Ctrl-C while the others are under way.
@@ -31,15 +31,29 @@ COMMANDS = {
     "cluster": "See how a cluster is; move it between coordination stores.",
     "pipeline": "Take records from topics to tables on Spark.",
 }
-"""What `sordini --help` says of each; command NAME is NAME in the module that `module_of` names."""
+"""What `sordini --help` says of each."""
 
-ELSEWHERE = {"cluster": "cli.cluster_command", "pipeline": "pipeline.cli.pipeline"}
-"""Commands whose own name is another module's in cli, or that live above the broker."""
+MODULES = {
+    "serve": "cli.commands.broker.serve",
+    "dev": "cli.commands.broker.dev",
+    "stop": "cli.commands.broker.stop",
+    "ping": "cli.commands.broker.ping",
+    "topics": "cli.commands.topics.topics",
+    "reassign": "cli.commands.reassign.reassign",
+    "produce": "cli.commands.records.produce",
+    "consume": "cli.commands.records.consume",
+    "groups": "cli.commands.groups.groups",
+    "configs": "cli.commands.configs.configs",
+    "log": "cli.commands.log.log",
+    "cluster": "cli.commands.cluster.cluster",
+    "pipeline": "pipeline.cli.pipeline",
+}
+"""The module of each command, below `sordini`; the click command in it has the command's name."""
 
 
 def module_of(name: str) -> str:
     """The module of a command, below `sordini`."""
-    return ELSEWHERE.get(name, f"cli.{name}")
+    return MODULES[name]
 
 
 class Commands(click.Group):
@@ -58,20 +72,20 @@ class Commands(click.Group):
         """As click does; without `args` it is the whole process that begins and ends with it."""
         if args is not None:
             return super().main(args, *others, **named)
-        early.begin()
+        interrupts.begin()
         try:
             return super().main(args, *others, **named)
         finally:
-            early.begin()
+            interrupts.begin()
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click does, but that Ctrl-C while a command is imported ends as it does in the command itself."""
         try:
-            early.end()
+            interrupts.end()
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
             click.echo(err=True)
-            ctx.exit(early.INTERRUPTED)
+            ctx.exit(interrupts.INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -84,7 +98,7 @@ def main() -> None:
     """A standalone broker that speaks the Kafka protocol."""
 
 
-early.end()
+interrupts.end()
 
 if __name__ == "__main__":
     main()

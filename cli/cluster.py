@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from sordini.cli.common.options import Failure
 from sordini.cli.link import Address, Link, LinkLost, Refused, Unreachable
-from sordini.cli.options import Failure
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from sordini.protocol.messages.metadata import (

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple, Self
 
 from sordini import __version__
-from sordini.cli.options import Failure
+from sordini.cli.common.options import Failure
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError

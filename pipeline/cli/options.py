@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from sordini.cli.options import DONE, FAILED, INTERRUPTED, USAGE, ClientCommand, ClientGroup, Failure, json_option
+from sordini.cli.common.options import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    USAGE,
+    ClientCommand,
+    ClientGroup,
+    Failure,
+    json_option,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sordini.cli.options import Failure, json_option
-from sordini.cli.output import print_json, size_text, table
+from sordini.cli.common.options import Failure, json_option
+from sordini.cli.common.output import print_json, size_text, table
 from sordini.pipeline.cli.jars import jars
 from sordini.pipeline.cli.options import (
     PipelineGroup,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sordini.cli.output import print_json
+from sordini.cli.common.output import print_json
 from sordini.pipeline.cli.options import PipelineCommand, Started, check_cluster, master_option, with_job
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from sordini.cli.output import json_line, size_text
+from sordini.cli.common.output import json_line, size_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,8 +25,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sordini.cli.__main__ import main
-from sordini.cli.options import Client, Failure
-from sordini.cli.receiving import CHECK_ROUNDS, Request, Watch
+from sordini.cli.commands.records.record_consumer import CHECK_ROUNDS, Request, Watch
+from sordini.cli.common.options import Client, Failure
 from tests.outside.processes import SordiniProcess
 from tests.process.faulty import Fault, FaultyBroker
 from tests.process.hurried import hurried

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sordini.cli.__main__ import main
-from sordini.cli.ping import NOT_SERVING
+from sordini.cli.commands.broker.ping import NOT_SERVING
 from sordini.storage.disk import SystemDisk
 from tests.outside.ports import free_port
 from tests.process.faulty import Fault, FaultyBroker
@@ -243,7 +243,9 @@ finally:
 """A program that presses Ctrl-C when a module is first imported, or when the command has ended."""
 
 
-@pytest.mark.parametrize("stage", ["importlib", "click", "sordini.cli.topics", "asyncio", "sordini.cli.cluster", "end"])
+@pytest.mark.parametrize(
+    "stage", ["importlib", "click", "sordini.cli.commands.topics.topics", "asyncio", "sordini.cli.cluster", "end"]
+)
 def test_ctrl_c_at_any_stage_of_the_start_and_after_the_end_says_nothing(stage: str) -> None:
     words = [sys.executable, "-c", INTERRUPTING, stage, "topics", "list", "-b", f"127.0.0.1:{free_port()}"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
@@ -265,8 +267,8 @@ def test_ctrl_c_ends_a_development_cluster_in_order(tmp_path: Path) -> None:
 IGNORING = """
 import signal
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-from sordini.cli import early
-early.begin()
+from sordini.cli import interrupts
+interrupts.begin()
 print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)
 """
 

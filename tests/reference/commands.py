@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from sordini.cli.__main__ import main
-from sordini.cli.options import EXIT_CODES
+from sordini.cli.common.options import EXIT_CODES
 
 HEAD = """\
 # Commands

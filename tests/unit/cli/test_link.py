@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from sordini.cli.common.options import Failure
 from sordini.cli.link import Address, Link, LinkLost, NotServed, _reason
-from sordini.cli.options import Failure
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError

@@ -1,0 +1,96 @@
+"""`sordini ping`: whether a broker answers, and whether it serves. For health checks: it is quick and says little."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from sordini.broker.clock import SystemClock
+from sordini.cli.common.options import DONE, FAILED, ClientCommand, Failure, bootstrap_option
+from sordini.cli.common.terminal import echo
+
+if TYPE_CHECKING:
+    from sordini.cli.link import Link
+
+NOT_SERVING = 3
+
+
+class PingCommand(ClientCommand):
+    """A command that tells a broker that does not serve from one that does not answer."""
+
+    exit_codes = ClientCommand.exit_codes | {
+        DONE: "the broker answers; with --serving: it serves",
+        FAILED: "the broker does not answer",
+        NOT_SERVING: "with --serving: the broker answers, and does not serve or does not say so",
+    }
+
+
+@click.command(cls=PingCommand)
+@bootstrap_option
+@click.option("--serving", is_flag=True, help="Fail unless the broker serves clients, too.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="Give up after so long.",
+)
+@click.pass_context
+def ping(context: click.Context, bootstrap: str, timeout_s: float, *, serving: bool) -> None:
+    """Connect to the first of the brokers and ask which requests it serves.
+
+    A broker that answers is alive. With --serving it has to serve, too: it is ready, a controller has sent it the state
+    of the cluster, it leads all partitions that it should lead, and ZooKeeper has not lost the cluster. A broker that
+    serves on while ZooKeeper is away is serving, since a restart would only take that from its clients. Only a Sordini
+    of this version or a later one can say so. `sordini cluster status --check` is about the cluster as a whole.
+
+    \b
+      sordini ping
+      sordini ping --bootstrap broker-1:9092 --timeout 2
+      sordini ping --serving
+    """
+    import asyncio  # Late: --help does not need it.
+
+    began_ms = SystemClock().monotonic_ms()
+    reason = asyncio.run(_ask(bootstrap, timeout_s, serving=serving))
+    if reason:
+        echo(f"sordini: {bootstrap} answers and does not serve: {reason}", err=True)
+        context.exit(NOT_SERVING)
+    said = "answers and serves" if serving else "answers"
+    echo(f"{bootstrap} {said} ({SystemClock().monotonic_ms() - began_ms} ms)")
+
+
+async def _ask(bootstrap: str, timeout_s: float, *, serving: bool) -> str:
+    """Why the broker does not serve; empty where it does, or is not asked. Raises Failure."""
+    import asyncio
+
+    from sordini.cli.link import Link, addresses_of
+
+    address = addresses_of(bootstrap)[0]
+    try:
+        async with asyncio.timeout(timeout_s):
+            link = await Link.open(address)
+            try:
+                return await _why_not_serving(link) if serving else ""
+            finally:
+                link.close()
+    except TimeoutError:
+        raise Failure(f"{address} did not answer within {timeout_s:g} s") from None
+
+
+async def _why_not_serving(link: Link) -> str:
+    """What the broker says of itself, under a resource that needs no broker id."""
+    from sordini.broker.membership.condition_keys import SERVING, YES
+    from sordini.cli.commands.configs.config_requests import BROKER
+    from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    wanted = DescribeConfigsResource(resource_type=BROKER, resource_name="", configuration_keys=[SERVING])
+    answer = await link.ask(DescribeConfigsRequest(resources=[wanted]))
+    for result in answer.results:
+        for row in result.configs:
+            if row.name == SERVING:
+                return "" if row.value == YES else str(row.value).removeprefix("no: ")
+    return "it does not say whether it serves (it is no Sordini, or one of an older version)"

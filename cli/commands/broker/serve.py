@@ -1,0 +1,97 @@
+"""`sordini serve`: a broker in the foreground, or in the background as a daemon."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from sordini.broker.clock import SystemClock
+from sordini.cli.common.options import ClientCommand
+from sordini.cli.common.terminal import echo
+
+STARTED_MS = SystemClock().monotonic_ms()
+"""Of the process, near enough: what the ready line counts from."""
+
+
+class Serve(ClientCommand):
+    exit_codes = {  # noqa: RUF012 - as its base class has it.
+        0: "it has stopped in order; of a daemon: it is ready",
+        1: "the broker failed; standard error says why",
+        2: "the command or the configuration is wrong",
+        3: "the stop was forced, by a second signal or by the deadline; the next start recovers",
+    }
+
+
+@click.command(cls=Serve)
+@click.argument("properties", required=False, type=click.Path(dir_okay=False), metavar="[server.properties]")
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set one configuration key, in place of the file's value. May be given many times.",
+)
+@click.option("--daemon", is_flag=True, help="Run in the background; return when the broker is ready.")
+@click.option(
+    "--pid-file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the process id here, too. It always stands in sordini.pid in the first log directory.",
+)
+@click.option(
+    "--log-file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Append log lines to this file instead of standard error. A daemon's default is sordini.log in the first "
+    "log directory.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines for people, or one JSON object a line.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="Leave out log lines below this.",
+)
+def serve(
+    properties: str | None,
+    overrides: tuple[str, ...],
+    daemon: bool,  # noqa: FBT001 - click gives it by name.
+    pid_file: str | None,
+    log_file: str | None,
+    log_format: str,
+    log_level: str,
+) -> None:
+    """Start a broker and run it until SIGTERM or Ctrl-C.
+
+    \b
+    Without a configuration it listens on port 9092 of every address and keeps its data in ./data.
+    Every key of a Kafka server.properties that this broker honours is listed in config/server.properties.
+
+    \b
+      sordini serve
+      sordini serve config/server.properties
+      sordini serve --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=/var/lib/sordini
+      sordini serve --daemon --pid-file /run/sordini.pid --log-file /var/log/sordini.log
+
+    \b
+    One line on standard output says that it is ready. SIGTERM and SIGINT stop it in order, within
+    sordini.shutdown.deadline.ms; a second one forces the end. SIGHUP reopens the log file.
+    """
+    from sordini.broker.configuration.settings import ConfigError
+    from sordini.broker.process.process import Launch, run_broker  # Late: --help does not need a broker.
+
+    launch = Launch(STARTED_MS, log_level, log_format, log_file, pid_file, daemon)
+    try:
+        code = run_broker(properties, overrides, launch)
+    except ConfigError as error:
+        echo(f"sordini: {error}", err=True)
+        sys.exit(2)
+    sys.exit(code)

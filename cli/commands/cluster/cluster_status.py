@@ -1,0 +1,249 @@
+"""What `cluster status` puts together: who is there, who leads, who is in sync, and how far followers are behind.
+
+Every broker is asked for its own view: Metadata, and for those of ours their contact with the coordination store.
+Leaders are asked for ListOffsets, and followers for a Fetch (KIP-392 lets consumers ask them) that wants no records
+and is answered with the high watermark known there. A follower that lags knows no more than it has; one that keeps up
+is told of the watermark with its next fetch, so that it may seem to be behind for as long as
+`replica.fetch.wait.max.ms`. What follows from all that is decided in `cluster_problems.py`.
+
+A cluster that is asked how it is may be in pieces: whoever does not answer in time is told as such, and what only he
+knows as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sordini.broker.membership.condition_keys import MEANINGS
+from sordini.cli.cluster import Cluster, the_only, trouble
+from sordini.cli.commands.cluster.cluster_problems import Named, View, is_under_replicated, problems_of, store_words
+from sordini.cli.commands.configs.config_requests import BROKER
+from sordini.cli.common.parallel_requests import Survey
+from sordini.cli.common.partition_offsets import EARLIEST, LATEST
+from sordini.cli.link import Link, NotServed
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from sordini.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from sordini.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from sordini.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from sordini.protocol.types import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+Wanted = dict[TopicPartition, tuple[int, int]]
+"""What a leader is asked for each partition: a timestamp of ListOffsets, and the leader epoch it should have."""
+Row = dict[str, Any]
+
+NAMES_TOPICS: Final = 12
+"""The last version of Fetch that knows topics by name."""
+BEYOND: Final = -1
+"""Instead of a watermark: the follower's log ends before the offset that was asked for."""
+ANY_EPOCH: Final = -1
+"""For a leader whose epoch is not known, or need not be compared."""
+
+
+async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
+    """All there is to say of the cluster as it is now. Raises Failure when no broker answers."""
+    found = await cluster.metadata(None)
+    there = {broker.node_id: broker for broker in found.brokers}
+    survey = Survey(cluster, there, timeout_s)
+    views = await survey.ask(_view, {broker: broker for broker in there})
+    partitions = _partitions(found)
+    ends, refusals = await _asked_of_leaders(survey, partitions, LATEST)
+    watermarks = await _watermarks(survey, partitions, ends)
+    for row in partitions:
+        end = row["high_watermark"] = ends.get(_name(row))
+        row["leader_refuses"] = refusals.get(_name(row))
+        row["lags"] = {
+            str(broker): None if mark is None or end is None else max(end - mark, 0)
+            for broker in _followers(row)
+            for mark in [watermarks.get(broker, {}).get(_name(row))]
+        }
+    ids = sorted(there.keys() | {holder for row in partitions for holder in row["replicas"]})
+    controller = found.controller_id if found.controller_id in there else None
+    refused = {} if controller is None else await survey.ask(_refused_as_controller, {controller: None})
+    named = Named(controller, refused.get(controller) if controller is not None else None)
+    words = store_words(views)
+    return {
+        "cluster_id": found.cluster_id,
+        "controller": controller,
+        "topics": len({row["topic"] for row in partitions}),
+        "offline_partitions": sum(row["leader"] is None for row in partitions),
+        "under_replicated_partitions": sum(is_under_replicated(row) for row in partitions),
+        "brokers": [_broker(one, there.get(one), partitions, survey.silent, words.get(one)) for one in ids],
+        "partitions": partitions,
+        "problems": problems_of(named, frozenset(there), views, survey.silent, partitions),
+    }
+
+
+async def _view(link: Link, broker_id: int) -> View:
+    """What one broker says of the cluster and, if it is of ours, of itself."""
+    names = [*MEANINGS]
+    resource = DescribeConfigsResource(resource_type=BROKER, resource_name=str(broker_id), configuration_keys=names)
+    told: DescribeConfigsResponse = await link.ask(DescribeConfigsRequest(resources=[resource]))
+    metadata: MetadataResponse = await link.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+    result = the_only(told.results, f"broker {broker_id}")
+    return View(
+        cluster_id=metadata.cluster_id,
+        controller=metadata.controller_id,
+        brokers=frozenset(broker.node_id for broker in metadata.brokers),
+        leaders={
+            TopicPartition(topic.name or "", row.partition_index): (row.leader_id, row.leader_epoch)
+            for topic in metadata.topics
+            for row in topic.partitions
+        },
+        words={row.name: row.value for row in result.configs if row.name in MEANINGS},
+        refusal=trouble("its settings", result.error_code, result.error_message),
+    )
+
+
+async def _refused_as_controller(link: Link, _nothing: None) -> str | None:
+    """Why a broker does not act as the controller: it is asked for a thing that only the controller answers."""
+    request = ListPartitionReassignmentsRequest(topics=[])
+    try:
+        answer: ListPartitionReassignmentsResponse = await link.ask(request)
+    except NotServed:  # By a broker older than KIP-455: then it is not known, and not asked for.
+        return None
+    return trouble("it", answer.error_code)
+
+
+async def _asked_of_leaders(
+    survey: Survey, rows: Iterable[Row], timestamp: int
+) -> tuple[Offsets, dict[TopicPartition, str]]:
+    """An offset of each partition, by its timestamp in ListOffsets, as its leader tells it; and why one tells none."""
+    wanted: dict[int, Wanted] = {}
+    for row in rows:
+        if row["leader"] is not None:
+            epoch = ANY_EPOCH if row["leader_epoch"] is None else row["leader_epoch"]
+            wanted.setdefault(row["leader"], {})[_name(row)] = timestamp, epoch
+    offsets: dict[TopicPartition, int] = {}
+    refusals: dict[TopicPartition, str] = {}
+    for answer in (await survey.ask(_listed, wanted)).values():
+        for name, (code, offset) in answer.items():
+            if code == ErrorCode.NONE:
+                offsets[name] = offset
+            else:
+                refusals[name] = _code_name(code)
+    return offsets, refusals
+
+
+async def _watermarks(survey: Survey, rows: list[Row], ends: Offsets) -> dict[int, dict[TopicPartition, int]]:
+    """The high watermark of each partition that each follower knows.
+
+    Asked for what follows the leader's end, a follower that keeps up has no records to send. One that lags does not
+    reach as far; it is asked from the leader's oldest record on, and has one batch to send in all.
+    """
+    found = await survey.ask(_fetched, _wanted_of_followers(rows, ends))
+    behind = {broker: {name for name, mark in marks.items() if mark == BEYOND} for broker, marks in found.items()}
+    late = [row for row in rows if any(_name(row) in names for names in behind.values())]
+    starts, _ = await _asked_of_leaders(survey, late, EARLIEST)
+    again = {broker: {name: starts[name] for name in names & starts.keys()} for broker, names in behind.items()}
+    wanted = {broker: offsets for broker, offsets in again.items() if offsets}
+    for broker, marks in (await survey.ask(_fetched, wanted)).items():
+        found[broker] |= marks
+    return {broker: {name: mark for name, mark in marks.items() if mark != BEYOND} for broker, marks in found.items()}
+
+
+def _wanted_of_followers(rows: Iterable[Row], ends: Offsets) -> dict[int, dict[TopicPartition, int]]:
+    wanted: dict[int, dict[TopicPartition, int]] = {}
+    for row in rows:
+        if _name(row) in ends:
+            for broker in _followers(row):
+                wanted.setdefault(broker, {})[_name(row)] = ends[_name(row)]
+    return wanted
+
+
+async def _listed(link: Link, wanted: Wanted) -> dict[TopicPartition, tuple[int, int]]:
+    """The error code and the offset that a leader answers to ListOffsets."""
+    topics: dict[str, ListOffsetsTopic] = {}
+    for (topic, index), (timestamp, epoch) in wanted.items():
+        wish = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
+        topics.setdefault(topic, ListOffsetsTopic(name=topic, partitions=[])).partitions.append(wish)
+    answer: ListOffsetsResponse = await link.ask(ListOffsetsRequest(replica_id=-1, topics=list(topics.values())))
+    return {
+        TopicPartition(topic.name, row.partition_index): (row.error_code, row.offset)
+        for topic in answer.topics
+        for row in topic.partitions
+    }
+
+
+async def _fetched(link: Link, offsets: Offsets) -> dict[TopicPartition, int]:
+    """The watermarks that come with an answer to Fetch, or BEYOND."""
+    topics: dict[str, FetchTopic] = {}
+    for (topic, index), offset in offsets.items():
+        wish = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1)
+        topics.setdefault(topic, FetchTopic(topic=topic, partitions=[])).partitions.append(wish)
+    request = FetchRequest(max_bytes=1, topics=list(topics.values()))
+    answer: FetchResponse = await link.ask(request, at_most=NAMES_TOPICS)
+    return {
+        TopicPartition(topic.topic, row.partition_index): row.high_watermark
+        if row.error_code == ErrorCode.NONE
+        else BEYOND
+        for topic in answer.responses
+        for row in topic.partitions
+        if row.error_code in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
+    }
+
+
+def _partitions(found: MetadataResponse) -> list[Row]:
+    return [
+        {
+            "topic": topic.name,
+            "partition": row.partition_index,
+            "leader": row.leader_id if row.leader_id >= 0 else None,
+            "leader_epoch": row.leader_epoch if row.leader_epoch >= 0 else None,
+            "replicas": list(row.replica_nodes),
+            "in_sync_replicas": list(row.isr_nodes),
+            "offline_replicas": list(row.offline_replicas),
+        }
+        for topic in sorted(found.topics, key=lambda topic: topic.name or "")
+        for row in sorted(topic.partitions, key=lambda row: row.partition_index)
+    ]
+
+
+def _broker(
+    broker_id: int,
+    known: MetadataResponseBroker | None,
+    rows: list[Row],
+    silent: Mapping[int, str],
+    store: str | None,
+) -> Row:
+    """One broker's part of the cluster. `known` is None for one that is gone and has replicas."""
+    lags = [row["lags"][str(broker_id)] for row in rows if str(broker_id) in row["lags"]]
+    return {
+        "broker": broker_id,
+        "host": known.host if known is not None else None,
+        "port": known.port if known is not None else None,
+        "rack": known.rack if known is not None else None,
+        "state": "gone" if known is None else "silent" if broker_id in silent else "up",
+        "store": store,
+        "leads": sum(row["leader"] == broker_id for row in rows),
+        "replicas": sum(broker_id in row["replicas"] for row in rows),
+        "in_sync": sum(broker_id in row["in_sync_replicas"] for row in rows),
+        "lag": None if None in lags else max(lags, default=0),
+    }
+
+
+def _code_name(code: int) -> str:
+    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
+
+
+def _name(row: Row) -> TopicPartition:
+    return TopicPartition(row["topic"], row["partition"])
+
+
+def _followers(row: Row) -> list[int]:
+    return [broker for broker in row["replicas"] if broker != row["leader"]]

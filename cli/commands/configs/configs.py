@@ -1,0 +1,150 @@
+"""`sordini configs`: see and change the settings of topics, brokers and the whole cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from sordini.cli.commands.configs.config_requests import BROKER, DEFAULT, TOPIC, Resource
+from sordini.cli.common.argument_types import SETTING
+from sordini.cli.common.options import Client, ClientGroup, client_options
+from sordini.cli.common.output import print_json, table
+from sordini.cli.common.terminal import echo, echo_lines
+
+
+def whose_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command --topic, --broker and --cluster; it gets them as `resources`."""
+
+    @click.option("--topic", "-t", "topics", metavar="TOPIC", multiple=True, help="A topic. May be given many times.")
+    @click.option(
+        "--broker",
+        "brokers",
+        metavar="ID",
+        type=click.IntRange(min=0),
+        multiple=True,
+        help="A broker by its number. May be given many times.",
+    )
+    @click.option("--cluster", is_flag=True, help="What all brokers take that do not say otherwise.")
+    @wraps(command)
+    def with_resources(
+        *args: Any, topics: tuple[str, ...], brokers: tuple[int, ...], cluster: bool, **others: Any
+    ) -> None:
+        resources = [Resource(TOPIC, name) for name in topics]
+        resources += [Resource(BROKER, str(broker_id)) for broker_id in brokers]
+        resources += [Resource(BROKER, "")] if cluster else []
+        if not resources:
+            raise click.UsageError("say whose settings: --topic TOPIC, --broker ID or --cluster")
+        command(*args, resources=resources, **others)
+
+    return with_resources
+
+
+@click.group(cls=ClientGroup)
+def configs() -> None:
+    """See and change the settings of topics, brokers and the cluster.
+
+    A setting of one topic wins over one of its broker, that over the cluster's default, that over the
+    broker's server.properties, and that over the built-in default.
+
+    \b
+      sordini configs describe --topic orders
+      sordini configs set --topic orders retention.ms=60000
+      sordini configs unset --topic orders retention.ms
+    """
+
+
+@configs.command()
+@whose_options
+@click.option("--all", "everything", is_flag=True, help="Show defaults, too, and where each value would come from.")
+@client_options
+def describe(client: Client, resources: list[Resource], *, everything: bool) -> None:
+    """Show settings and where they come from; without --all only those that are not at their default.
+
+    \b
+      sordini configs describe --topic orders
+      sordini configs describe --broker 0 --all
+    """
+    from sordini.cli.commands.configs.config_requests import described_configs
+
+    found = client.run(lambda cluster: described_configs(cluster, resources))
+    shown = [[row for row in rows if everything or row["source"] != DEFAULT] for rows in found]
+    if client.as_json:
+        kinds = {TOPIC: "topic", BROKER: "broker"}
+        print_json(
+            [
+                {"type": kinds[resource.kind] if resource.name else "cluster", "name": resource.name, "configs": rows}
+                for resource, rows in zip(resources, shown, strict=True)
+            ]
+        )
+        return
+    for resource, rows in zip(resources, shown, strict=True):
+        if len(resources) > 1:
+            echo(f"{resource}:")
+        if rows:
+            echo_lines(_table(rows, everything=everything))
+        else:
+            echo(f"All settings of {resource} are at their defaults.")
+
+
+def _table(rows: list[dict[str, Any]], *, everything: bool) -> str:
+    head = ["KEY", "VALUE", "SOURCE", *(["IN ORDER OF PRECEDENCE"] if everything else [])]
+    cells = []
+    for row in rows:
+        value = "(hidden)" if row["sensitive"] else row["value"]
+        source = f"{row['source']}{' (read-only)' if row['read_only'] else ''}"
+        synonyms = "; ".join(f"{other['source']} {other['key']}={other['value']}" for other in row["synonyms"])
+        cells.append([row["key"], value, source, *([synonyms] if everything else [])])
+    return table(head, cells)
+
+
+@configs.command("set")
+@click.argument("changes", metavar="KEY=VALUE...", type=SETTING, nargs=-1, required=True)
+@whose_options
+@click.option("--validate-only", is_flag=True, help="Only let the cluster check it; change nothing.")
+@client_options
+def set_(
+    client: Client, changes: tuple[tuple[str, str, str], ...], resources: list[Resource], *, validate_only: bool
+) -> None:
+    """Set keys; what is not named stays as it is. A list grows by KEY+=VALUE and shrinks by KEY-=VALUE.
+
+    \b
+      sordini configs set --topic orders retention.ms=60000 cleanup.policy+=compact
+      sordini configs set --cluster log.cleaner.threads=2
+      sordini configs set --broker 0 log.retention.ms=3600000 --validate-only
+    """
+    _change(client, resources, changes, (), validate_only=validate_only)
+
+
+@configs.command()
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@whose_options
+@click.option("--validate-only", is_flag=True, help="Only let the cluster check it; change nothing.")
+@client_options
+def unset(client: Client, keys: tuple[str, ...], resources: list[Resource], *, validate_only: bool) -> None:
+    """Take settings back, so that what stands behind them holds again.
+
+    \b
+      sordini configs unset --topic orders retention.ms
+    """
+    _change(client, resources, (), keys, validate_only=validate_only)
+
+
+def _change(
+    client: Client,
+    resources: list[Resource],
+    changes: tuple[tuple[str, str, str], ...],
+    unset_keys: tuple[str, ...],
+    *,
+    validate_only: bool,
+) -> None:
+    from sordini.cli.commands.configs.config_requests import alter_configs
+
+    client.run(lambda cluster: alter_configs(cluster, resources, changes, unset_keys, validate_only=validate_only))
+    if client.as_json:
+        print_json({"resources": [str(resource) for resource in resources], "changed": not validate_only})
+        return
+    for resource in resources:
+        echo(f"{resource} {'could be changed so' if validate_only else 'changed'}")

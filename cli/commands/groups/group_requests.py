@@ -1,0 +1,225 @@
+"""What the `groups` command asks of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from sordini.cli.cluster import Cluster, check, the_only
+from sordini.cli.commands.groups.consumer_assignment import read_assignment
+from sordini.cli.link import LinkLost, Refused
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from sordini.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from sordini.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from sordini.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from sordini.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from sordini.protocol.types import TopicPartition
+
+NAMED_TOPICS: Final = 9
+"""The last version of OffsetCommit and OffsetFetch that names topics; later ones take their ids."""
+CONSUMER: Final = "consumer"
+DEAD: Final = "Dead"
+
+
+class Committed(NamedTuple):
+    """What a group has written down for one partition."""
+
+    offset: int
+    metadata: str
+
+
+class Member(NamedTuple):
+    """One member; `partitions` is what it has been assigned, None when that is no consumer's assignment."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: list[TopicPartition] | None
+
+
+class Described(NamedTuple):
+    """One group; one that does not exist is Dead."""
+
+    group: str
+    state: str
+    protocol_type: str
+    protocol: str
+    coordinator: str
+    members: list[Member]
+
+
+async def list_groups(cluster: Cluster, states: Sequence[str]) -> list[dict[str, Any]]:
+    """The groups of all brokers, by name."""
+
+    async def attempt() -> list[dict[str, Any]]:
+        found = []
+        for broker_id, link in (await cluster.brokers()).items():
+            answer: ListGroupsResponse = await link.ask(ListGroupsRequest(states_filter=list(states)))
+            check(f"broker {broker_id}", answer.error_code)
+            found += [
+                {
+                    "group": row.group_id,
+                    "state": row.group_state or None,
+                    "type": row.group_type or None,
+                    "protocol": row.protocol_type,
+                    "coordinator": broker_id,
+                }
+                for row in answer.groups
+            ]
+        return sorted(found, key=lambda row: str(row["group"]))
+
+    return await cluster.persist(attempt)
+
+
+async def describe_group(cluster: Cluster, group: str) -> Described:
+    """A group's state and members."""
+
+    async def attempt() -> Described:
+        link = await cluster.coordinator(group)
+        answer: DescribeGroupsResponse = await link.ask(DescribeGroupsRequest(groups=[group]))
+        found = the_only(answer.groups, f"group '{group}'")
+        if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # From version 6 on.
+            return Described(group, DEAD, "", "", str(link.address), [])
+        check(f"group '{group}'", found.error_code, found.error_message)
+        return _described(found, str(link.address))
+
+    return await cluster.persist(attempt)
+
+
+async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, Committed]:
+    """All offsets of a group."""
+
+    async def attempt() -> dict[TopicPartition, Committed]:
+        link = await cluster.coordinator(group)
+        request = OffsetFetchRequest(
+            group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
+        )
+        answer: OffsetFetchResponse = await link.ask(request, at_most=NAMED_TOPICS)
+        # Up to version 7 the answer is about the one group, from 8 on it is a list.
+        of_group: Any = answer.groups[0] if answer.groups else answer
+        check(f"group '{group}'", of_group.error_code)
+        found = {}
+        for topic in of_group.topics:
+            for row in topic.partitions:
+                partition = TopicPartition(topic.name, row.partition_index)
+                check(f"the offset of {partition}", row.error_code)
+                if row.committed_offset >= 0:
+                    found[partition] = Committed(row.committed_offset, row.metadata or "")
+        return found
+
+    return await cluster.persist(attempt)
+
+
+async def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Write offsets down for a group without members."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, partition), offset in offsets.items():
+        row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+        topics.setdefault(topic, []).append(row)
+    named = [OffsetCommitRequestTopic(name=name, partitions=rows) for name, rows in topics.items()]
+
+    async def attempt() -> None:
+        link = await cluster.coordinator(group)
+        answer: OffsetCommitResponse = await link.ask(
+            OffsetCommitRequest(group_id=group, topics=named), at_most=NAMED_TOPICS
+        )
+        for topic in answer.topics:
+            for row in topic.partitions:
+                if row.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
+                    reason = "it has got members meanwhile; stop them first"
+                    raise Refused(f"group '{group}'", row.error_code, reason)
+                check(f"the offset of {TopicPartition(topic.name, row.partition_index)}", row.error_code)
+
+    await cluster.persist(attempt)
+
+
+async def delete_groups(cluster: Cluster, groups: Iterable[str]) -> list[dict[str, Any]]:
+    """Remove groups with their offsets, one after another; what became of each."""
+    gone = []
+    for group in groups:
+        error = None
+        try:
+            await _delete_group(cluster, group)
+        except Refused as refused:
+            error = str(refused)
+        gone.append({"group": group, "deleted": error is None, "error": error})
+    return gone
+
+
+async def _delete_group(cluster: Cluster, group: str) -> None:
+    """Raises Refused, but not when an attempt whose answer was lost has deleted it."""
+    was_there = (await describe_group(cluster, group)).state != DEAD
+    may_be_done = False
+
+    async def attempt() -> None:
+        nonlocal may_be_done
+        link = await cluster.coordinator(group)
+        try:
+            answer: DeleteGroupsResponse = await link.ask(DeleteGroupsRequest(groups_names=[group]))
+        except LinkLost:
+            may_be_done = was_there
+            raise
+        for row in answer.results:
+            if not (may_be_done and row.error_code == ErrorCode.GROUP_ID_NOT_FOUND):
+                check_group(row.group_id, row.error_code, row.error_message)
+
+    await cluster.persist(attempt)
+
+
+async def delete_offsets(cluster: Cluster, group: str, partitions: Sequence[TopicPartition]) -> None:
+    """Forget a group's offsets of some partitions."""
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
+    named = [OffsetDeleteRequestTopic(name=name, partitions=rows) for name, rows in topics.items()]
+
+    async def attempt() -> None:
+        link = await cluster.coordinator(group)
+        answer: OffsetDeleteResponse = await link.ask(OffsetDeleteRequest(group_id=group, topics=named))
+        check_group(group, answer.error_code)
+        for topic in answer.topics:
+            for row in topic.partitions:
+                subject = f"the offset of {TopicPartition(topic.name, row.partition_index)}"
+                is_read = row.error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                check(
+                    subject, row.error_code, "members of the group read the topic; stop them first" if is_read else None
+                )
+
+    await cluster.persist(attempt)
+
+
+def check_group(group: str, code: int, told: str | None = None) -> None:
+    """Raise Refused for a group that cannot be changed, with what to do about it, or else what the broker says."""
+    reason = {
+        ErrorCode.NON_EMPTY_GROUP.value: "it has members; stop them first",
+        ErrorCode.GROUP_ID_NOT_FOUND.value: "there is no such group; `sordini groups list` shows those there are",
+    }.get(code, told)
+    check(f"group '{group}'", code, reason)
+
+
+def _described(found: DescribedGroup, coordinator: str) -> Described:
+    members = [_member(member, found.protocol_type) for member in found.members]
+    return Described(found.group_id, found.group_state, found.protocol_type, found.protocol_data, coordinator, members)
+
+
+def _member(member: DescribedGroupMember, protocol_type: str) -> Member:
+    partitions = read_assignment(bytes(member.member_assignment)) if protocol_type == CONSUMER else None
+    return Member(member.member_id, member.group_instance_id, member.client_id, member.client_host, partitions)

@@ -1,0 +1,180 @@
+"""`sordini groups`: see consumer groups, and move or delete the offsets they have written down."""
+
+from __future__ import annotations
+
+import click
+
+from sordini.cli.common.argument_types import DURATION, INSTANT, PARTITIONS, Wanted
+from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
+from sordini.cli.common.output import print_json, table
+from sordini.cli.common.terminal import echo, echo_lines
+
+
+@click.group(cls=ClientGroup)
+def groups() -> None:
+    """See consumer groups, and move or delete their offsets.
+
+    The members of a group share the partitions of its topics; how far each partition has been read is written
+    down as the group's offset. Lag is the number of records behind that.
+
+    \b
+      sordini groups list
+      sordini groups describe billing
+      sordini groups reset billing --topic orders --to-earliest
+    """
+
+
+@groups.command("list")
+@click.option(
+    "--state", "states", metavar="STATE", multiple=True, help="Only groups that are Stable, Empty, and so on."
+)
+@client_options
+def list_(client: Client, *, states: tuple[str, ...]) -> None:
+    """List the groups of the cluster.
+
+    \b
+      sordini groups list
+      sordini groups list --state Empty
+    """
+    from sordini.cli.commands.groups.group_requests import list_groups
+
+    rows = client.run(lambda cluster: list_groups(cluster, states))
+    if client.as_json:
+        print_json(rows)
+    elif rows:
+        cells = [[row["group"], row["state"], row["protocol"] or None, row["coordinator"]] for row in rows]
+        echo_lines(table(["GROUP", "STATE", "PROTOCOL", "COORDINATOR"], cells))
+    else:
+        echo("There are no such groups. A consumer that names its group makes one.", err=True)
+
+
+@groups.command()
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@client_options
+def describe(client: Client, names: tuple[str, ...]) -> None:
+    """Show a group's state, how far it has read, and its members.
+
+    \b
+      sordini groups describe billing
+    """
+    from sordini.cli.commands.groups.group_reports import report, report_text
+
+    found = client.run(lambda cluster: report(cluster, names))
+    if client.as_json:
+        print_json(found)
+    else:
+        echo_lines("\n\n".join(report_text(group) for group in found))
+
+
+@groups.command()
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@client_options
+def delete(client: Client, names: tuple[str, ...], *, yes: bool) -> None:
+    """Remove groups with all their offsets. They must have no members. On a terminal it asks first.
+
+    \b
+      sordini groups delete billing
+    """
+    from sordini.cli.commands.groups.group_requests import delete_groups
+
+    if not is_sure(f"Delete {', '.join(names)} with all offsets?", yes=yes):
+        raise Failure("nothing was deleted")
+    gone = client.run(lambda cluster: delete_groups(cluster, names))
+    report_each(client, gone, lambda row: f"{row['group']} deleted")
+
+
+@groups.command("delete-offsets")
+@click.argument("name", metavar="GROUP")
+@click.option(
+    "--topic",
+    "-t",
+    "wanted",
+    metavar="TOPIC[:PARTITIONS]",
+    type=PARTITIONS,
+    multiple=True,
+    required=True,
+    help="Of which partitions. May be given many times.",
+)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@client_options
+def delete_offsets(client: Client, name: str, *, wanted: tuple[Wanted, ...], yes: bool) -> None:
+    """Forget how far a group has read some topics. On a terminal it asks first.
+
+    \b
+      sordini groups delete-offsets billing --topic orders
+      sordini groups delete-offsets billing --topic orders:0,1
+    """
+    from sordini.cli.commands.groups.group_reports import forget_offsets
+
+    if not is_sure(f"Delete offsets of group {name}?", yes=yes):
+        raise Failure("nothing was deleted")
+    rows = client.run(lambda cluster: forget_offsets(cluster, name, wanted))
+    if client.as_json:
+        print_json([{"topic": topic, "partition": partition, "deleted": True} for topic, partition in rows])
+    else:
+        echo(f"{name} has forgotten {', '.join(map(str, rows))}")
+
+
+@groups.command()
+@click.argument("name", metavar="GROUP")
+@click.option(
+    "--topic",
+    "-t",
+    "wanted",
+    metavar="TOPIC[:PARTITIONS]",
+    type=PARTITIONS,
+    multiple=True,
+    help="Which partitions, such as orders or orders:0,2-4. May be given many times.",
+)
+@click.option("--all-topics", is_flag=True, help="All partitions that the group has offsets of.")
+@click.option("--to-earliest", is_flag=True, help="To the first record.")
+@click.option("--to-latest", is_flag=True, help="Behind the last record.")
+@click.option("--to-current", is_flag=True, help="To where the group is; behind the last record where it is nowhere.")
+@click.option("--to-offset", metavar="OFFSET", type=click.IntRange(min=0), help="To an offset.")
+@click.option("--to-datetime", metavar="TIME", type=INSTANT, help="To the first record at or after a time (UTC).")
+@click.option("--by-duration", metavar="DURATION", type=DURATION, help="Back by a time from now: 90s, 1h30m, PT1H30M.")
+@click.option("--shift-by", metavar="COUNT", type=int, help="Forward by so many records, back when below 0.")
+@click.option("--from-file", metavar="CSV", help="To what a file of topic,partition,offset lines says.")
+@click.option("--execute", is_flag=True, help="Do it. Without this the plan is only shown.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the plan as a file for --from-file.")
+@client_options
+def reset(
+    client: Client,
+    name: str,
+    *,
+    wanted: tuple[Wanted, ...],
+    all_topics: bool,
+    execute: bool,
+    as_csv: bool,
+    **targets: bool | int | str | None,
+) -> None:
+    """Move a group's offsets. It shows what would change; --execute does it.
+
+    The group must have no members. Offsets outside the log are held to its ends, with a notice. A partition in
+    which no record is as young as the time that is asked for goes behind its last record.
+
+    \b
+      sordini groups reset billing --topic orders --to-earliest
+      sordini groups reset billing --topic orders:0,1 --shift-by -100 --execute
+      sordini groups reset billing --all-topics --by-duration 1h --execute
+      sordini groups reset billing --all-topics --to-current --csv > offsets.csv
+      sordini groups reset billing --from-file offsets.csv --execute
+    """
+    from sordini.cli.commands.groups.group_reports import echo_plan
+    from sordini.cli.commands.groups.offset_reset import Order, reset_offsets
+
+    given = {target: value for target, value in targets.items() if value is not None and value is not False}
+    if len(given) != 1:
+        names = ", ".join(f"--{target.replace('_', '-')}" for target in targets)
+        raise click.UsageError(f"say where to, by one of {names}")
+    ((target, value),) = given.items()
+    if target == "from_file" and (wanted or all_topics):
+        raise click.UsageError("--from-file names the partitions: leave --topic and --all-topics out")
+    if target != "from_file" and bool(wanted) == all_topics:
+        raise click.UsageError("say which partitions: --topic TOPIC[:PARTITIONS] or --all-topics")
+    if as_csv and client.as_json:
+        raise click.UsageError("--csv and --json: give one of them")
+    order = Order(name, wanted, target, value)
+    lines = client.run(lambda cluster: reset_offsets(cluster, order, execute=execute))
+    echo_plan(name, lines, execute=execute, as_csv=as_csv, as_json=client.as_json)

@@ -1,0 +1,178 @@
+"""`log dump` over several files: each recognised by its name and shown in Apache Kafka's text, in the old one, or ours.
+
+Standard output is Apache Kafka's for the files that its tool knows; the small text files of a log directory, which it
+passes over, are shown in our words. Damage goes to standard error, as do its tool's lists after all files.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sordini.cli.commands.log.dump.classic import classic_log
+from sordini.cli.commands.log.dump.file_items import SUFFIXES, TEXT_FILES, Unknown, read_file
+from sordini.cli.commands.log.dump.items import Item, as_json, as_text
+from sordini.cli.commands.log.dump.kafka_indexes import (
+    IndexFile,
+    IndexOptions,
+    index_told,
+    snapshot_told,
+    time_index_told,
+    transactions_told,
+)
+from sordini.cli.commands.log.dump.kafka_log import LogOptions, LogPrinter
+from sordini.cli.commands.log.dump.kafka_text import Findings, Line, Told, Trouble
+from sordini.cli.common.output import json_line
+from sordini.cli.common.terminal import echo, is_raw
+from sordini.protocol.printable import shown
+from sordini.storage import names
+from sordini.storage.disk import Disk, File
+
+BUFFER_LINES: Final = 512
+_SLASHES: Final = re.compile("//+")
+
+
+class DumpOptions(NamedTuple):
+    """What is asked for."""
+
+    log: LogOptions
+    indexes: IndexOptions
+    is_classic: bool = False
+
+
+class Printer:
+    """Lines on standard output, many at once; what goes to standard error stands where it belongs between them."""
+
+    def __init__(self, *, raw: bool) -> None:
+        """What goes to a terminal is escaped, unless `raw`."""
+        self._out = sys.stdout.buffer
+        self._lines: list[str] = []
+        self._is_raw = is_raw(asked=raw)
+
+    def line(self, text: str) -> None:
+        self._lines.append(text if self._is_raw else shown(text))
+        if len(self._lines) >= BUFFER_LINES:
+            self.flush()
+
+    def error(self, text: str) -> None:
+        self.flush()
+        echo(text, err=True)
+
+    def flush(self) -> None:
+        if self._lines:
+            self._lines.append("")
+            self._out.write("\n".join(self._lines).encode(errors="backslashreplace"))
+            self._lines.clear()
+        self._out.flush()
+
+
+class Dump:
+    """One run of the command. `problems` are the files that are damaged or could not be read."""
+
+    def __init__(self, disk: Disk, *, raw: bool) -> None:
+        self._disk = disk
+        self._printer = Printer(raw=raw)
+        self.problems: list[str] = []
+
+    def kafka(self, paths: list[str], options: DumpOptions) -> None:
+        """Show files in Apache Kafka's text."""
+        findings = Findings()
+        for path in paths:
+            shown = _SLASHES.sub("/", path)
+            self._printer.line(f"Dumping {shown}")
+            self._show(path, self._told(shown, options, findings))
+        for line in findings.lines():
+            self._printer.error(line)
+        if findings.are_damage:
+            self.problems.append("an index does not agree with its log")
+        self._printer.flush()
+
+    def items(self, paths: list[str], decode: Callable[[Item], Item] | None, *, records: bool, json: bool) -> None:
+        """Show files in our own text, or as JSON."""
+        for number, path in enumerate(paths):
+            if not json:
+                if number:
+                    self._printer.line("")
+                self._printer.line(f"{path}:")
+            self._show(path, self._own(path, decode, records=records, json=json), damage_is_shown=True)
+        self._printer.flush()
+
+    def _show(self, path: str, told: Iterator[Told], *, damage_is_shown: bool = False) -> None:
+        is_damaged = False
+        try:
+            for one in told:
+                if isinstance(one, Line):
+                    self._printer.line(one.text)
+                    continue
+                is_damaged = True
+                if not damage_is_shown:
+                    self._printer.error(f"sordini: {path}: byte {one.position}: {one.reason}")
+        except Unknown as problem:
+            self.problems.append(f"{path}: {problem}")
+        except OSError as error:
+            whose = f" ({error.filename})" if error.filename not in (None, path) else ""
+            self.problems.append(f"{path}: {(error.strerror or str(error)).lower()}{whose}")
+        if is_damaged:
+            self.problems.append(f"{path} is damaged")
+
+    def _told(self, shown: str, options: DumpOptions, findings: Findings) -> Iterator[Told]:
+        name = shown.rpartition("/")[2]
+        if name in TEXT_FILES:
+            yield from self._own(shown, None, records=False, json=False)
+            return
+        kind = kind_of(name)
+        file = self._disk.open(shown, writable=False)
+        try:
+            source = IndexFile(self._disk, shown, str(Path.cwd() / shown), kind.base)
+            match kind.suffix:
+                case names.LOG:
+                    yield from _log(file, source, options, findings)
+                case names.OFFSET_INDEX:
+                    yield from index_told(source, file, options.indexes, findings)
+                case names.TIME_INDEX:
+                    yield from time_index_told(source, file, options.indexes, findings)
+                case names.TRANSACTION_INDEX:
+                    yield from transactions_told(source, file)
+                case _:
+                    yield from snapshot_told(source, file)
+        finally:
+            file.close()
+
+    def _own(self, path: str, decode: Callable[[Item], Item] | None, *, records: bool, json: bool) -> Iterator[Told]:
+        for item in read_file(self._disk, path, with_records=records):
+            shown = item if decode is None else decode(item)
+            yield Line(json_line(as_json(shown, path)).decode().removesuffix("\n") if json else as_text(shown))
+            if item.is_damage:
+                yield Trouble(item.fields["position"], item.fields["reason"])
+
+
+class Kind(NamedTuple):
+    """What a file of a partition is by its name."""
+
+    base: int
+    suffix: str
+
+
+def kind_of(name: str) -> Kind:
+    """Raises Unknown for a name that is none of a partition's files."""
+    plain = next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
+    for suffix in (*names.SEGMENT_SUFFIXES, names.SNAPSHOT):
+        base = names.offset_of(plain, suffix)
+        if base is not None:
+            return Kind(base, suffix)
+    raise Unknown(
+        "its name is not that of a file in a partition's or log directory "
+        "(.log, .index, .timeindex, .txnindex, .snapshot, a checkpoint, meta.properties, partition.metadata)"
+    )
+
+
+def _log(file: File, source: IndexFile, options: DumpOptions, findings: Findings) -> Iterator[Told]:
+    if options.is_classic:
+        yield Line(f"Starting offset: {source.base}")
+        yield from classic_log(file, options.log)
+    else:
+        yield Line(f"Log starting offset: {source.base}")
+        yield from LogPrinter(file, source.path, options.log, findings).told()

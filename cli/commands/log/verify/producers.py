@@ -1,0 +1,178 @@
+"""What the log itself says of its producers, held against the snapshots and the transaction indexes beside it.
+
+The log is folded once from its start. What began before that, or was compacted away, the files may know and the log
+not: there only what the log contradicts is wrong.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from sordini.cli.commands.log.dump.kafka_indexes import rows
+from sordini.cli.commands.log.files.segment_walk import Entry
+from sordini.cli.commands.log.files.snapshot_file import read_snapshot
+from sordini.cli.commands.log.verify.findings import Collector, Finding
+from sordini.cli.commands.log.verify.indexes import index_path
+from sordini.protocol.records.batch import BatchHeader
+from sordini.storage import names
+from sordini.storage.disk import Disk
+from sordini.storage.producer_replay import apply_control, apply_data
+from sordini.storage.producer_state import NO_OFFSET, AbortedTransaction, ProducerEntry, ProducerState
+
+_ABORT_ENTRY: Final = struct.Struct(">hqqqq")
+
+
+class Snapshot(NamedTuple):
+    """One whole snapshot: the state up to its offset."""
+
+    path: str
+    offset: int
+    entries: dict[int, ProducerEntry]
+
+
+class ProducerCheck:
+    """Follows the sound batches of a partition in order."""
+
+    def __init__(self, disk: Disk, directory: str, start: int, *, may_lack_records: bool) -> None:
+        self._found = Collector()
+        self.state = ProducerState()
+        self._disk = disk
+        self._directory = directory
+        self._start = start
+        self._may_lack_records = may_lack_records
+        self._aborted: list[AbortedTransaction] = []
+        self._snapshots = self._read_snapshots()
+        self._is_broken = False
+
+    @property
+    def findings(self) -> list[Finding]:
+        return self._found.listed()
+
+    @property
+    def snapshot_offsets(self) -> list[int]:
+        """Of whole snapshots that are still to be compared."""
+        return [snapshot.offset for snapshot in self._snapshots]
+
+    def _read_snapshots(self) -> list[Snapshot]:
+        found = []
+        for name in self._disk.list_directory(self._directory):
+            offset = names.offset_of(name, names.SNAPSHOT)
+            if offset is None:
+                continue
+            path = f"{self._directory}/{name}"
+            entries = read_snapshot(self._disk.read(path))
+            if isinstance(entries, str):
+                self._found.add(Finding("snapshot-damaged", path, entries, 0, offset))
+            else:
+                found.append(Snapshot(path, offset, {entry.producer_id: entry for entry in entries}))
+        return found
+
+    def batch(self, entry: Entry, header: BatchHeader) -> None:
+        self.reached(header.base_offset)
+        if header.producer_id < 0:
+            return
+        if not header.is_control:
+            apply_data(self.state, header, header.base_offset)
+            return
+        aborted = apply_control(self.state, header, header.base_offset, entry.data[: header.size])
+        if aborted is not None:
+            self._aborted.append(aborted)
+
+    def lose_track(self) -> None:
+        """Something could not be read: from here on the state is not known."""
+        self._is_broken = True
+
+    def reached(self, offset: int) -> None:
+        """The log was read up to an offset: compare the snapshots up to it."""
+        while self._snapshots and self._snapshots[0].offset <= offset:
+            snapshot = self._snapshots.pop(0)
+            # At the log's start, or before it, the log has nothing to say.
+            if snapshot.offset > self._start and not self._is_broken:
+                self._compare(snapshot)
+
+    def end(self, end_offset: int) -> None:
+        """The log ends here."""
+        self.reached(end_offset)
+        for snapshot in self._snapshots:
+            what = f"the state at offset {snapshot.offset}, and the log ends at {end_offset}"
+            self._found.add(Finding("snapshot-beyond", snapshot.path, what, None, snapshot.offset))
+
+    def _compare(self, snapshot: Snapshot) -> None:
+        for known in self.state.entries():
+            told = snapshot.entries.get(known.producer_id)
+            why = self._difference(known, told)
+            if why is not None:
+                self._found.add(
+                    Finding(
+                        "snapshot-wrong", snapshot.path, f"producer {known.producer_id} {why}", None, snapshot.offset
+                    )
+                )
+        known_ids = self.state.known()
+        for producer_id, told in snapshot.entries.items():
+            if producer_id not in known_ids and told.last_offset >= self._start and not self._may_lack_records:
+                what = f"producer {producer_id} wrote nothing, and is said to have written offset {told.last_offset}"
+                self._found.add(Finding("snapshot-wrong", snapshot.path, what, None, snapshot.offset))
+
+    def _difference(self, known: ProducerEntry, told: ProducerEntry | None) -> str | None:
+        if told is None:
+            # One that wrote nothing for long is forgotten, but not with a transaction open.
+            is_open = known.transaction_first_offset != NO_OFFSET
+            return (
+                f"has a transaction open since {known.transaction_first_offset} and is not there" if is_open else None
+            )
+        if told.last_offset > known.last_offset and (told.last_offset < self._start or self._may_lack_records):
+            return None
+        for name in ("epoch", "last_offset", "last_sequence"):
+            if getattr(told, name) != getattr(known, name):
+                return f"has {name.replace('_', ' ')} {getattr(told, name)}, the log says {getattr(known, name)}"
+        if known.transaction_first_offset != told.transaction_first_offset:
+            before = 0 <= told.transaction_first_offset < self._start
+            if not before and not self._may_lack_records:
+                return (
+                    f"has a transaction open since {told.transaction_first_offset}, the log says "
+                    f"{known.transaction_first_offset} (-1: none)"
+                )
+        return None
+
+    def segment_ended(self, base: int) -> None:
+        """The segment with this base was read: compare its transaction index with the aborts met in it."""
+        expected, self._aborted = self._aborted, []
+        path = index_path(self._directory, base, names.TRANSACTION_INDEX)
+        found = self._read_aborts(path)
+        if found is None or self._is_broken:
+            return
+        for aborted in expected:
+            if aborted not in found:
+                what = (
+                    f"the transaction of producer {aborted.producer_id} from offset {aborted.first_offset} to "
+                    f"{aborted.last_offset} was aborted (stable up to {aborted.last_stable_offset}), and is not there"
+                )
+                self._found.add(Finding("txn-index-missing", path, what, None, aborted.first_offset))
+        for number, told in enumerate(found):
+            if told in expected or told.first_offset < self._start or self._may_lack_records:
+                continue
+            what = f"producer {told.producer_id} aborted nothing from offset {told.first_offset} to {told.last_offset}"
+            position = number * _ABORT_ENTRY.size
+            self._found.add(Finding("txn-index-wrong", path, what, position, told.first_offset))
+
+    def _read_aborts(self, path: str) -> list[AbortedTransaction] | None:
+        """The entries; None when the file is damaged, which is a finding."""
+        if not self._disk.exists(path):
+            return []
+        found = []
+        file = self._disk.open(path, writable=False)
+        try:
+            rest = file.size() % _ABORT_ENTRY.size
+            if rest:
+                what = f"{rest} bytes are left, an entry has {_ABORT_ENTRY.size}"
+                self._found.add(Finding("txn-index-damaged", path, what, file.size() - rest))
+                return None
+            for at, (version, *fields) in rows(file, _ABORT_ENTRY):
+                if version != 0:
+                    self._found.add(Finding("txn-index-damaged", path, f"version {version}", at))
+                    return None
+                found.append(AbortedTransaction(*fields))
+        finally:
+            file.close()
+        return found

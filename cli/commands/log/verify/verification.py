@@ -1,0 +1,168 @@
+"""One run of `sordini log verify`: what is looked at in which order, and the repair of a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sordini.cli.commands.log.verify.directory import DirectoryCheck, DirectoryReport, across, existing, is_partition
+from sordini.cli.commands.log.verify.findings import Finding
+from sordini.cli.commands.log.verify.partition import PartitionReport
+from sordini.cli.commands.log.verify.repair import Repaired, copy_tree, repair_directory, repair_partition, tree_size
+from sordini.cli.commands.log.verify.report import (
+    finding_json,
+    finding_text,
+    partition_json,
+    partition_text,
+    repaired_json,
+    repaired_text,
+    summary_text,
+)
+from sordini.cli.common.options import Failure
+from sordini.storage import names
+from sordini.storage.checkpoints import DamagedFile
+from sordini.storage.disk import Disk
+from sordini.storage.errors import StorageError
+
+Tell = Callable[[str], None]
+
+
+class Verification:
+    """Checks directories one after the other, and tells of each partition when it is done."""
+
+    def __init__(self, disk: Disk, tell: Tell) -> None:
+        self._disk = disk
+        self._tell = tell
+        self.directories: list[DirectoryReport] = []
+        self.loose: list[PartitionReport] = []
+        self.other: list[Finding] = []
+
+    def look_at(self, path: str) -> None:
+        """Check a log directory, or the directory of one partition. Raises Failure."""
+        path = existing(self._disk, path)
+        try:
+            if is_partition(self._disk, path):
+                self._partition(path)
+            else:
+                self._directory(path)
+        except OSError as error:
+            raise Failure(f"{error.filename or path}: {(error.strerror or str(error)).lower()}") from None
+
+    def finish(self) -> None:
+        """Look for what shows only when all are known."""
+        self.other += across(self.directories)
+        for finding in self.other:
+            self._tell(finding_text(finding))
+        self._tell(summary_text(self.directories, self.loose))
+
+    @property
+    def is_damaged(self) -> bool:
+        return (
+            any(report.is_damaged for report in self.directories)
+            or any(report.is_damaged for report in self.loose)
+            or any(finding.is_damage for finding in self.other)
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        found = [finding for report in self.directories for finding in report.findings]
+        partitions = [*self.loose, *(one for report in self.directories for one in report.partitions)]
+        return {
+            "is_damaged": self.is_damaged,
+            "findings": [finding_json(finding) for finding in [*found, *self.other]],
+            "partitions": [partition_json(partition) for partition in partitions],
+        }
+
+    def _partition(self, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        check = DirectoryCheck(self._disk, parent or ".")
+        if is_live(self._disk, check.path):
+            self._live(check.path)
+        report = check.partition(name)
+        # By the path that was asked for, even where it is one without a directory before it.
+        report.path = path
+        self.loose.append(report)
+        self._tell(partition_text(report))
+
+    def _directory(self, path: str) -> None:
+        check = DirectoryCheck(self._disk, path)
+        self.directories.append(check.report)
+        if is_live(self._disk, path):
+            self._live(path)
+        check.own()
+        if check.report.findings:
+            self._tell("\n".join([path, *map(finding_text, check.report.findings)]))
+        for name in check.partitions:
+            self._tell(partition_text(check.partition(name)))
+
+    def _live(self, path: str) -> None:
+        finding = Finding("live", f"{path}/{names.LOCK}", "it is locked")
+        self.other.append(finding)
+
+
+class RepairOfCopy:
+    """Copies what was verified and mends the copy."""
+
+    def __init__(self, disk: Disk, found: Verification, tell: Tell) -> None:
+        self._disk = disk
+        self._found = found
+        self._tell = tell
+        self.repaired: list[Repaired] = []
+
+    def run(self, source: str, target: str, now_ms: int) -> Verification:
+        """Mend a copy of `source` in `target`; what is found in the copy afterwards. Raises Failure."""
+        source, target = source.rstrip("/"), target.rstrip("/")
+        self._refuse(source, target)
+        try:
+            copy_tree(self._disk, source, target)
+            if self._found.loose:
+                self.repaired = [repair_partition(self._disk, target, self._found.loose[0], now_ms)]
+            else:
+                self.repaired = repair_directory(self._disk, target, self._found.directories[0], now_ms)
+        except (OSError, DamagedFile, StorageError) as error:
+            raise Failure(f"the copy in {target} could not be mended: {error}") from None
+        for repaired in self.repaired:
+            self._tell(repaired_text(repaired))
+        after = Verification(self._disk, lambda _: None)
+        after.look_at(target)
+        after.finish()
+        self._tell(f"the copy in {target} is sound" if not after.is_damaged else "the copy is not sound yet:")
+        if after.is_damaged:
+            for partition in [*after.loose, *(one for report in after.directories for one in report.partitions)]:
+                if partition.is_damaged:
+                    self._tell(partition_text(partition))
+            for finding in [*after.other, *(one for report in after.directories for one in report.findings)]:
+                self._tell(finding_text(finding))
+        return after
+
+    def as_json(self, after: Verification) -> dict[str, Any]:
+        return {"repaired": [repaired_json(one) for one in self.repaired], "copy": after.as_json()}
+
+    def _refuse(self, source: str, target: str) -> None:
+        disk = self._disk
+        if any(finding.kind == "live" for finding in self._found.other):
+            raise Failure(
+                f"a broker runs on {source}: a copy of files that are being written is no copy; stop it first"
+            )
+        if f"{target}/".startswith(f"{source}/") or f"{source}/".startswith(f"{target}/"):
+            raise Failure("the copy has to be somewhere else")
+        if disk.exists(target) and (not disk.is_directory(target) or disk.list_directory(target)):
+            raise Failure(f"{target} is there already: give a directory that is not, or is empty")
+        try:
+            disk.make_directory(target)
+            needed, (_, left) = tree_size(disk, source), disk.space(target)
+        except OSError as error:
+            raise Failure(f"{source} cannot be copied to {target}: {error}") from None
+        if needed > left:
+            raise Failure(f"the copy takes {needed} bytes, and {left} are left where {target} is")
+
+
+def is_live(disk: Disk, path: str) -> bool:
+    """Whether a broker holds the lock of a log directory. Taken for a moment, where the file is there at all."""
+    lock = f"{path}/{names.LOCK}"
+    if not disk.exists(lock):
+        return False
+    try:
+        disk.lock(lock).close()
+    except OSError:
+        return True
+    return False

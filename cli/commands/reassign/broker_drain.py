@@ -1,0 +1,155 @@
+"""Which brokers take the replicas of brokers that are to hold none.
+
+Pure. A replica on a broker that is drained gets one other broker; every other replica stays. The newcomer is in the
+rack with the fewest replicas of the partition, so that a partition spans as many racks as before wherever a broker
+allows that. Within this rule the brokers' numbers of replicas, and then of preferred leaderships, differ as little as
+possible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from sordini.cli.commands.reassign.reassignment_plan import Plan, Replicas
+from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.replication.controller.machine.placement import Racks
+
+NAMES_MAX = 5
+"""So many topics are named in one reason."""
+
+_Links = defaultdict[BrokerId, defaultdict[BrokerId, dict[TopicPartition, None]]]
+
+
+def drained(
+    held: Plan,
+    wanted: Collection[TopicPartition],
+    leaving: Collection[BrokerId],
+    racks: Racks,
+    targets: Collection[BrokerId],
+) -> Plan:
+    """New replicas for those of the wanted partitions that are on a leaving broker.
+
+    `held` has every partition of the cluster: loads are counted there. `racks` has the brokers that run and stay, all
+    with a rack or all without, and `targets` are those of them that may take replicas. A newcomer stands where the
+    one that leaves stood. Where that is the first place, the preferred leader is the replica whose broker has the
+    fewest preferred leaderships, of equals the newcomer.
+
+    Raises ValueError with one argument for each number of replicas that does not fit.
+    """
+    placed = {one: list(held[one]) for one in wanted if not set(leaving).isdisjoint(held[one])}
+    _check_room(placed, leaving, targets)
+    replicas = Counter(broker for row in held.values() for broker in row)
+    leads = Counter(row[0] for row in held.values())
+    ranked = sorted(targets, key=lambda broker: (leads[broker], broker))
+    while open_places := dict(_open_places(placed, leaving)):
+        options = {one: _options(placed[one], racks, ranked) for one in open_places}
+        for one, broker in levelled(options, replicas).items():
+            placed[one][open_places[one]] = broker
+            replicas[broker] += 1
+    headless = {one: [broker for broker in row if broker in racks] for one, row in placed.items()}
+    leaders = levelled({one: row for one, row in headless.items() if held[one][0] in leaving}, leads)
+    return {one: _led_by(leaders.get(one, row[0]), row) for one, row in placed.items()}
+
+
+def levelled(
+    options: Mapping[TopicPartition, Sequence[BrokerId]], load: Mapping[BrokerId, int]
+) -> dict[TopicPartition, BrokerId]:
+    """One of its options for each, so that the brokers' loads differ as little as they can.
+
+    `load` is what each broker carries before. The first choice is the least loaded broker, of equals the one that
+    stands first. Then choices are shifted along chains of brokers from one load to another that is lower by two or
+    more. Without such a chain the sum of the squares of all loads is the least.
+    """
+    loads, chosen = Counter(load), dict[TopicPartition, BrokerId]()
+    links: _Links = defaultdict(lambda: defaultdict(dict))
+    for one in sorted(options, key=lambda one: (len(options[one]), one)):
+        chosen[one] = min(options[one], key=loads.__getitem__)
+        loads[chosen[one]] += 1
+        _link(links, one, chosen[one], options[one])
+    while chain := _chain(links, loads):
+        for source, goal in pairwise(chain):
+            one = next(iter(links[source][goal]))
+            for other in options[one]:
+                links[source][other].pop(one, None)
+            chosen[one] = goal
+            _link(links, one, goal, options[one])
+        loads[chain[0]] -= 1
+        loads[chain[-1]] += 1
+    return chosen
+
+
+def _link(links: _Links, one: TopicPartition, here: BrokerId, options: Sequence[BrokerId]) -> None:
+    for other in options:
+        if other != here:
+            links[here][other][one] = None
+
+
+def _chain(links: _Links, loads: Mapping[BrokerId, int]) -> list[BrokerId]:
+    """Brokers along which one choice each can be shifted so that loads come closer; empty when there are none."""
+    goals = {goal for ones in links.values() for goal in ones}
+    lowest = min((loads[goal] for goal in goals), default=0)
+    for source in sorted(links, key=lambda broker: (-loads[broker], broker)):
+        if loads[source] - lowest < 2:
+            break
+        before: dict[BrokerId, BrokerId | None] = {source: None}
+        reached = [source]
+        for broker in reached:
+            for other in sorted(other for other, ones in links[broker].items() if ones and other not in before):
+                before[other] = broker
+                reached.append(other)
+                if loads[other] <= loads[source] - 2:
+                    return _back_from(other, before)
+    return []
+
+
+def _back_from(end: BrokerId, before: Mapping[BrokerId, BrokerId | None]) -> list[BrokerId]:
+    chain, broker = [end], before[end]
+    while broker is not None:
+        chain.append(broker)
+        broker = before[broker]
+    return chain[::-1]
+
+
+def _check_room(
+    placed: Mapping[TopicPartition, list[BrokerId]], leaving: Collection[BrokerId], targets: Collection[BrokerId]
+) -> None:
+    short: dict[tuple[int, tuple[BrokerId, ...]], dict[str, None]] = {}
+    for one, row in sorted(placed.items()):
+        room = {*targets, *row} - set(leaving)
+        if len(room) < len(row):
+            short.setdefault((len(row), tuple(sorted(room))), {})[one.topic] = None
+    if short:
+        raise ValueError(*(_too_few(factor, room, list(topics)) for (factor, room), topics in sorted(short.items())))
+
+
+def _too_few(factor: int, room: Sequence[BrokerId], topics: Sequence[str]) -> str:
+    named = ", ".join(topics[:NAMES_MAX])
+    more = f" and {len(topics) - NAMES_MAX} more topics" if len(topics) > NAMES_MAX else ""
+    left = ", ".join(map(str, room)) or "none"
+    return f"not enough brokers are left for {named}{more}: {factor} needed, {len(room)} left ({left})"
+
+
+def _open_places(
+    placed: Mapping[TopicPartition, list[BrokerId]], leaving: Collection[BrokerId]
+) -> Iterator[tuple[TopicPartition, int]]:
+    """Of each partition the first place that is a leaving broker's."""
+    for one, row in placed.items():
+        for place, broker in enumerate(row):
+            if broker in leaving:
+                yield one, place
+                break
+
+
+def _options(row: Sequence[BrokerId], racks: Racks, ranked: Sequence[BrokerId]) -> list[BrokerId]:
+    """The brokers in the racks with the fewest replicas of the partition."""
+    used = Counter(racks[broker] for broker in row if broker in racks)
+    used[None] = 0  # A rack that is not known is no rack.
+    free = [broker for broker in ranked if broker not in row]
+    fewest = min(used[racks[broker]] for broker in free)
+    return [broker for broker in free if used[racks[broker]] == fewest]
+
+
+def _led_by(leader: BrokerId, row: Sequence[BrokerId]) -> Replicas:
+    return (leader, *(broker for broker in row if broker != leader))

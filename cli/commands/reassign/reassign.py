@@ -1,0 +1,243 @@
+"""`sordini reassign`: move partitions to other brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sordini.cli.common.argument_types import NUMBERS
+from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, report_each
+from sordini.cli.common.output import print_json, table
+from sordini.cli.common.polling import after, look_until, wait_option
+from sordini.cli.common.terminal import echo, echo_lines
+from sordini.protocol.printable import counted
+
+if TYPE_CHECKING:
+    from sordini.cli.cluster import Cluster
+    from sordini.cli.commands.reassign.reassignment_plan import Plan
+
+plan_argument = click.argument("path", metavar="PLAN")
+preserve_option = click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
+
+
+@click.group(cls=ClientGroup)
+def reassign() -> None:
+    """Move partitions to other brokers.
+
+    A plan is a file in the JSON of Apache Kafka's reassignment tool. A partition that moves has the old and the new
+    replicas until the new ones have caught up; then the old ones delete their copies.
+
+    \b
+      sordini reassign generate orders --brokers 2,3,4 > plan.json
+      sordini reassign execute plan.json --throttle 50000000
+    """
+
+
+@reassign.command()
+@click.argument("names", metavar="[TOPIC]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every topic of the cluster, internal ones included.")
+@click.option(
+    "--from-broker",
+    "leaving",
+    metavar="ID",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Move the replicas of this broker and no others. It may be gone. Several: give the option again.",
+)
+@click.option(
+    "--brokers", metavar="IDS", type=NUMBERS, help="Brokers that get replicas, such as 1,3-5.  [default: all that run]"
+)
+@click.option(
+    "--replication-factor",
+    "-r",
+    metavar="COUNT",
+    type=click.IntRange(1, 32767),
+    help="Copies of each partition.  [default: as many as now]",
+)
+@click.option("--ignore-racks", is_flag=True, help="Place replicas as if no broker had a rack.")
+@click.option("--current", is_flag=True, help="Write down who holds the partitions now: a plan to go back.")
+@client_options
+def generate(
+    client: Client,
+    names: tuple[str, ...],
+    *,
+    everything: bool,
+    leaving: tuple[int, ...],
+    brokers: tuple[int, ...] | None,
+    replication_factor: int | None,
+    ignore_racks: bool,
+    current: bool,
+) -> None:
+    """Write a plan that spreads topics anew, or takes all replicas off a broker; nothing is moved.
+
+    With --from-broker every replica of that broker goes to another one, in another rack than the partition's other
+    replicas where that is possible, and to those brokers that hold and lead the least. Everything else stays where it
+    is. There has to be a broker for each copy; with none to be moved, the command fails.
+
+    \b
+      sordini reassign generate orders bills --current > before.json
+      sordini reassign generate orders bills --brokers 2,3,4 > plan.json
+      sordini reassign generate --from-broker 1 --all > plan.json
+    """
+    from sordini.cli.commands.reassign.reassign_requests import all_names, current_plan, drain_plan, new_plan
+    from sordini.cli.commands.reassign.reassignment_plan import plan_json
+
+    if bool(names) is everything:
+        raise click.UsageError("say what: topics or --all, one of them")
+    if leaving and (current or replication_factor is not None):
+        raise click.UsageError(
+            "--from-broker keeps the number of copies: neither --replication-factor nor --current goes with it"
+        )
+    if both := sorted(set(leaving) & set(brokers or ())):
+        raise click.UsageError(f"replicas leave broker {both[0]} and cannot go there: --brokers has it, too")
+
+    async def planned(cluster: Cluster) -> Plan:
+        if leaving:
+            return await drain_plan(cluster, None if everything else names, leaving, brokers, ignore_racks=ignore_racks)
+        wanted = await all_names(cluster) if everything else names
+        if current:
+            return await current_plan(cluster, wanted)
+        return await new_plan(cluster, wanted, brokers, replication_factor, ignore_racks=ignore_racks)
+
+    print_json(plan_json(client.run(lambda cluster: cluster.persist(lambda: planned(cluster)))))
+
+
+@reassign.command()
+@plan_argument
+@click.option(
+    "--throttle",
+    "bytes_per_second",
+    metavar="BYTES",
+    type=click.IntRange(min=1),
+    help="Let copying take at most so many bytes a second of each broker, until the moves have ended.",
+)
+@click.option("--no-wait", is_flag=True, help="End when the moves have begun; `verify` says when they are done.")
+@preserve_option
+@client_options
+def execute(
+    client: Client, path: str, *, bytes_per_second: int | None, no_wait: bool, preserve_throttles: bool
+) -> None:
+    """Move the partitions of a plan, and show how far they are until all have arrived.
+
+    What has arrived or is under way is recognised, and what is on the move to other brokers turns to those of the plan.
+    Ctrl-C ends the command and not the moves: the same command goes on watching, and `cancel` takes them back. When
+    nothing in the cluster moves any more, throttles are taken away as by `verify`, also those of an earlier attempt.
+    --timeout is for each answer of the cluster, not for the whole.
+
+    \b
+      sordini reassign execute plan.json --throttle 50000000
+    """
+    from sordini.cli.commands.reassign.plan_execution import Wanted, carry_out
+
+    plan = _read(path)
+    carry_out(client, plan, Wanted(bytes_per_second, is_watched=not no_wait, takes_throttles=not preserve_throttles))
+
+
+@reassign.command()
+@plan_argument
+@preserve_option
+@wait_option
+@client_options
+def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float) -> None:
+    """See how far a plan is; the exit code is 0 when all of it is done. `execute` waits for that by itself.
+
+    Once nothing in the cluster moves any more, throttles are taken away: those of the plan's topics, and the rates of
+    all brokers. With --wait the command looks again until all of the plan is done, and then shows what it saw last.
+
+    \b
+      sordini reassign verify plan.json
+      sordini reassign verify plan.json --wait 3600
+    """
+    from sordini.cli.commands.reassign.reassign_requests import progress, unthrottle
+
+    plan = _read(path)
+
+    async def look(cluster: Cluster) -> list[dict[str, Any]]:
+        rows, is_moving = await progress(cluster, plan)
+        if not is_moving and not preserve_throttles:
+            await unthrottle(cluster, plan)
+        return rows
+
+    rows = look_until(client, wait_s, look, lambda rows: all(row["state"] == "done" for row in rows))
+    if client.as_json:
+        print_json(rows)
+    else:
+        cells = [[_name(row), row["state"], _listed(row["target"]), _listed(row["replicas"])] for row in rows]
+        echo_lines(table(["PARTITION", "STATE", "TARGET", "REPLICAS"], cells))
+    open_ = [row for row in rows if row["state"] != "done"]
+    if open_:
+        raise Failure(f"{counted(len(open_), 'partition')} of {len(rows)} not where the plan wants{after(wait_s)}")
+
+
+@reassign.command()
+@click.argument("path", metavar="[PLAN]", required=False)
+@click.option("--all", "everything", is_flag=True, help="Everything that moves in the cluster.")
+@preserve_option
+@client_options
+def cancel(client: Client, path: str | None, *, everything: bool, preserve_throttles: bool) -> None:
+    """Let what is on the move go back to where it was.
+
+    Copies that were begun are deleted. What has arrived stays; only a plan of the former assignment undoes that.
+
+    \b
+      sordini reassign cancel plan.json
+      sordini reassign cancel --all
+    """
+    from sordini.cli.commands.reassign.reassign_requests import move, under_way, unthrottle
+
+    if (path is None) is not everything:
+        raise click.UsageError("say what: a plan or --all, one of them")
+    plan = {} if path is None else _read(path)
+
+    async def undo(cluster: Cluster) -> list[dict[str, Any]]:
+        moving = await under_way(cluster)
+        wanted = [one for one in moving if everything or one in plan]
+        rows = await move(cluster, dict.fromkeys(wanted)) if wanted else []
+        if len(wanted) == len(moving) and not preserve_throttles:
+            await unthrottle(cluster, {*plan, *wanted})
+        return rows
+
+    rows = client.run(undo)
+    report_each(client, rows, lambda row: f"{_name(row)} goes back")
+    if not rows and not client.as_json:
+        echo("nothing of that is on the move", err=True)
+
+
+@reassign.command("list")
+@client_options
+def list_moves(client: Client) -> None:
+    """List the partitions that are on the move.
+
+    \b
+      sordini reassign list
+    """
+    from sordini.cli.commands.reassign.reassign_requests import under_way
+
+    rows = list(client.run(under_way).values())
+    if client.as_json:
+        print_json(rows)
+    elif rows:
+        cells = [[_name(row), *(_listed(row[key]) for key in ("replicas", "adding", "removing"))] for row in rows]
+        echo_lines(table(["PARTITION", "REPLICAS", "ADDING", "REMOVING"], cells))
+    else:
+        echo("nothing is on the move", err=True)
+
+
+def _read(path: str) -> Plan:
+    from sordini.cli.commands.reassign.reassignment_plan import read_plan
+    from sordini.cli.common.input_files import read_text
+
+    try:
+        return read_plan(read_text(path))
+    except ValueError as error:
+        raise Failure(f"{path}: {error}") from None
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _listed(brokers: Sequence[int] | None) -> str | None:
+    return ",".join(map(str, brokers)) if brokers else None

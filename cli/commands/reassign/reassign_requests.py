@@ -1,0 +1,267 @@
+"""What the `reassign` command asks of the cluster."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from sordini.cli.cluster import Cluster, check, topic_advice, trouble
+from sordini.cli.commands.configs.config_requests import BROKER, TOPIC, Resource, alter_configs
+from sordini.cli.commands.reassign.broker_drain import drained
+from sordini.cli.commands.reassign.reassignment_plan import Plan, Replicas, Standing, brokers_of, generated, throttled
+from sordini.cli.common.options import Failure
+from sordini.cli.common.retried_changes import UNSURE
+from sordini.cli.link import LinkLost
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from sordini.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from sordini.protocol.messages.metadata import MetadataResponse
+from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.replication.controller.machine.placement import Racks, lacks_racks, unracked
+
+PATIENCE_MS: Final = 15_000
+MOVES: Final = ("adding", "removing")
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LISTS: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+Row = dict[str, Any]
+Standings = dict[TopicPartition, Standing]
+
+
+async def current_plan(cluster: Cluster, names: Iterable[str]) -> Plan:
+    """Who holds the partitions of these topics now, as long as they move those that come and go included."""
+    return {
+        TopicPartition(topic.name or "", row.partition_index): tuple(BrokerId(broker) for broker in row.replica_nodes)
+        for topic in await cluster.topics(names)
+        for row in topic.partitions
+    }
+
+
+async def all_names(cluster: Cluster) -> list[str]:
+    """Every topic of the cluster, internal ones included."""
+    return sorted(topic.name for topic in (await cluster.persist(lambda: cluster.metadata(None))).topics if topic.name)
+
+
+async def standings(cluster: Cluster, names: Iterable[str] | None) -> tuple[MetadataResponse, Standings]:
+    """The partitions of those of the topics (None: all) that are there, and the metadata they were read from.
+
+    Both answers are the controller's: other brokers hear a little later that a move has ended.
+    """
+
+    async def attempt() -> MetadataResponse:
+        return await cluster.metadata(names, await cluster.controller())
+
+    moving = await under_way(cluster)
+    found = await cluster.persist(attempt)
+    return found, {
+        one: Standing(_ids(row.replica_nodes), *(_ids(moving[one][key]) if one in moving else () for key in MOVES))
+        for topic in found.topics
+        for row in topic.partitions
+        for one in [TopicPartition(topic.name or "", row.partition_index)]
+    }
+
+
+async def drain_plan(
+    cluster: Cluster,
+    names: Sequence[str] | None,
+    leaving: Collection[int],
+    brokers: Collection[int] | None,
+    *,
+    ignore_racks: bool,
+) -> Plan:
+    """The partitions of these topics (None: all) without the leaving brokers, and nothing else moved. Raises Failure.
+
+    What is on its way off them already is in the plan as it moves.
+    """
+    if names is not None:
+        await cluster.topics(names)
+    found, standing = await standings(cluster, None)
+    racks = {BrokerId(broker.node_id): broker.rack for broker in found.brokers}
+    gone_from = frozenset(map(BrokerId, leaving))
+    known = racks.keys() | {broker for one in standing.values() for broker in one.replicas}
+    if unknown := sorted(gone_from - known):
+        raise Failure(f"no broker {_listed(unknown)} runs or holds a replica (these run: {_listed(sorted(racks))})")
+    staying = {broker: rack for broker, rack in racks.items() if broker not in gone_from}
+    targets = _chosen(staying, brokers)
+    if ignore_racks:
+        staying = dict(unracked(staying))
+    _check_racks(staying)
+    held = {one: now.end for one, now in standing.items() if now.end}
+    wanted = [
+        one
+        for one in held
+        if (names is None or one.topic in names) and not gone_from.isdisjoint(standing[one].replicas)
+    ]
+    if not wanted:
+        where = "" if names is None else f" of {', '.join(names)}"
+        raise Failure(f"no replica{where} is on broker {_listed(sorted(gone_from))}: nothing is to be moved")
+    try:
+        moved = drained(held, wanted, gone_from, staying, targets)
+    except ValueError as error:
+        raise Failure(*error.args) from None
+    return {one: moved.get(one, held[one]) for one in wanted}
+
+
+async def new_plan(
+    cluster: Cluster,
+    names: Sequence[str],
+    brokers: Collection[int] | None,
+    replication_factor: int | None,
+    *,
+    ignore_racks: bool,
+) -> Plan:
+    """The partitions of these topics spread anew over these brokers, or over all. Raises Failure."""
+    current = await current_plan(cluster, names)
+    racks = {BrokerId(broker.node_id): broker.rack for broker in (await cluster.metadata([])).brokers}
+    chosen = _chosen(racks, brokers)
+    if ignore_racks:
+        chosen = dict(unracked(chosen))
+    _check_racks(chosen)
+    try:
+        return generated(current, chosen, replication_factor)
+    except ValueError as error:
+        raise Failure(str(error)) from None
+
+
+async def throttle(cluster: Cluster, plan: Plan, current: Plan, bytes_per_second: int) -> None:
+    """Let what the plan has to be copied take no more than so much of each broker that sends or fetches it.
+
+    `current` has the replicas before the move. A broker that does not run copies nothing, and has no settings to alter.
+    """
+    rate = [(key, "", str(bytes_per_second)) for key in RATES]
+    running = await cluster.persist(cluster.brokers)
+    brokers = [Resource(BROKER, str(broker)) for broker in brokers_of(plan, current) if broker in running]
+    await alter_configs(cluster, brokers, rate, (), validate_only=False)
+    for name, lists in throttled(plan, current).items():
+        # What other moves of the topic have listed stays.
+        changes = [(key, "+", pairs) for key, pairs in zip(LISTS, lists, strict=True)]
+        await alter_configs(cluster, [Resource(TOPIC, name)], changes, (), validate_only=False)
+
+
+async def unthrottle(cluster: Cluster, plan: Iterable[TopicPartition]) -> None:
+    """Take throttles away from these partitions' topics and all brokers."""
+    topics = [Resource(TOPIC, name) for name in _topics(plan)]
+    await alter_configs(cluster, topics, (), LISTS, validate_only=False)
+    brokers = [Resource(BROKER, str(broker)) for broker in await cluster.persist(cluster.brokers)]
+    await alter_configs(cluster, brokers, (), RATES, validate_only=False)
+
+
+async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | None]) -> list[Row]:
+    """Let partitions begin to move, or (None) go back; what became of each."""
+    by_topic: dict[str, list[ReassignablePartition]] = defaultdict(list)
+    for (name, partition), replicas in sorted(targets.items()):
+        held: list[int] | None = None if replicas is None else [*replicas]
+        by_topic[name].append(ReassignablePartition(partition_index=partition, replicas=held))
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=PATIENCE_MS,
+        topics=[ReassignableTopic(name=name, partitions=rows) for name, rows in by_topic.items()],
+    )
+
+    is_unsure = False
+
+    async def attempt() -> AlterPartitionReassignmentsResponse:
+        nonlocal is_unsure
+        link = await cluster.controller()
+        try:
+            answer: AlterPartitionReassignmentsResponse = await link.ask(request)
+        except LinkLost:
+            is_unsure = True
+            raise
+        is_unsure = is_unsure or answer.error_code in UNSURE
+        check("the reassignment", answer.error_code, answer.error_message)
+        return answer
+
+    told = []
+    for topic in (await cluster.persist(attempt)).responses:
+        for row in topic.partitions:
+            one = TopicPartition(topic.name, row.partition_index)
+            target = targets.get(one)
+            if is_unsure and target is None and row.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
+                row.error_code = ErrorCode.NONE.value  # An earlier attempt has cancelled it.
+            reason = topic_advice(row.error_code) or row.error_message
+            told.append(
+                {
+                    "topic": one.topic,
+                    "partition": one.partition,
+                    "replicas": None if target is None else list(target),
+                    "error": trouble(f"partition {one}", row.error_code, reason),
+                }
+            )
+    return told
+
+
+async def under_way(cluster: Cluster) -> dict[TopicPartition, Row]:
+    """Every partition of the cluster that is on the move."""
+
+    async def attempt() -> ListPartitionReassignmentsResponse:
+        link = await cluster.controller()
+        answer: ListPartitionReassignmentsResponse = await link.ask(
+            ListPartitionReassignmentsRequest(timeout_ms=PATIENCE_MS)
+        )
+        check("the list of reassignments", answer.error_code, answer.error_message)
+        return answer
+
+    return {
+        TopicPartition(topic.name, row.partition_index): {
+            "topic": topic.name,
+            "partition": row.partition_index,
+            "replicas": row.replicas,
+            "adding": row.adding_replicas,
+            "removing": row.removing_replicas,
+        }
+        for topic in (await cluster.persist(attempt)).topics
+        for row in topic.partitions
+    }
+
+
+async def progress(cluster: Cluster, plan: Plan) -> tuple[list[Row], bool]:
+    """How far each partition of a plan has come: moving, done, or other; and whether anything at all moves."""
+    moving = await under_way(cluster)
+    current = await current_plan(cluster, _topics(plan))
+    rows = []
+    for one, target in sorted(plan.items()):
+        held = current.get(one)
+        state = "moving" if one in moving else "done" if held == target else "other"
+        rows.append(
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "state": state,
+                "target": list(target),
+                "replicas": None if held is None else list(held),
+            }
+        )
+    return rows, bool(moving)
+
+
+def _chosen(racks: Racks, brokers: Collection[int] | None) -> dict[BrokerId, str | None]:
+    """Those of the brokers that are named, or all. Raises Failure for one that is not among them."""
+    missing = sorted(set(brokers or ()) - racks.keys())
+    if missing:
+        raise Failure(f"brokers {_listed(missing)} do not run (these do: {_listed(sorted(racks))})")
+    return {broker: rack for broker, rack in racks.items() if brokers is None or broker in brokers}
+
+
+def _check_racks(racks: Racks) -> None:
+    if lacking := lacks_racks(racks):
+        raise Failure(f"brokers {_listed(lacking)} have no rack and others have; --ignore-racks does without")
+
+
+def _ids(numbers: Iterable[int]) -> Replicas:
+    return tuple(map(BrokerId, numbers))
+
+
+def _topics(plan: Iterable[TopicPartition]) -> list[str]:
+    return sorted({topic for topic, _ in plan})
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -1,0 +1,76 @@
+"""The lines of a file or of standard input, as they come, without holding the loop.
+
+Standard input may be a terminal, on which somebody thinks between two lines: it is read when the loop says that
+something is there. A file of the disk is always there and is read straight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+
+from sordini.cli.common.input_files import open_file
+from sordini.cli.common.options import Failure
+
+CHUNK_BYTES = 256 * 1024
+LINE_BYTES_MAX = 64 * 1024 * 1024
+
+
+async def lines(path: str | None) -> AsyncIterator[bytes]:
+    """Each line without its end (LF or CRLF), the last one even if nothing ends it; None is standard input."""
+    parts: list[bytes] = []  # The beginning of a line whose end has not come yet.
+    size = 0
+    async for chunk in _standard_input() if path is None else _file(path):
+        first, *others = chunk.split(b"\n")
+        parts.append(first)
+        size += len(first)
+        if size > LINE_BYTES_MAX:
+            raise Failure(f"a line of more than {LINE_BYTES_MAX} bytes")
+        if others:
+            yield b"".join(parts).removesuffix(b"\r")
+            for line in others[:-1]:
+                yield line.removesuffix(b"\r")
+            parts, size = [others[-1]], len(others[-1])
+    if size:
+        yield b"".join(parts)
+
+
+async def _file(path: str) -> AsyncIterator[bytes]:
+    file = open_file(path)
+    position = 0
+    try:
+        while chunk := file.read_at(position, CHUNK_BYTES):
+            yield chunk
+            position += len(chunk)
+            await asyncio.sleep(0)
+    finally:
+        file.close()
+
+
+async def _standard_input() -> AsyncIterator[bytes]:
+    if sys.stdin is None:
+        raise Failure("there is no standard input to read records from")
+    descriptor = sys.stdin.fileno()
+    while True:
+        await _readable(descriptor)
+        chunk = os.read(descriptor, CHUNK_BYTES)
+        if not chunk:
+            return
+        yield chunk
+
+
+async def _readable(descriptor: int) -> None:
+    """Return when there is something to read, or the end of it."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(descriptor, ready.set)
+    except PermissionError:  # A file of the disk cannot be waited for, and need not be.
+        await asyncio.sleep(0)
+        return
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,0 +1,123 @@
+"""From a line of input to a record, and from a record to a line of output. Pure.
+
+`produce` and `consume` understand each other: what one prints with --format json, the other reads with --input json,
+and a record is the same afterwards (its offset and topic aside).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sordini.cli.common.output import bytes_from_json, bytes_in_json, json_line
+from sordini.protocol.records.batch import NO_TIMESTAMP
+
+Headers = list[tuple[str, bytes | None]]
+Show = Callable[[bytes], bytes]
+"""What becomes of a key or value on its way out."""
+
+
+class Outgoing(NamedTuple):
+    """One record to send; None leaves partition and time to the producer."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    partition: int | None = None
+    timestamp: int | None = None
+
+
+class BadLine(Exception):
+    """A line that cannot be read as a record; the text says why."""
+
+
+class LineFormat(NamedTuple):
+    """How a line becomes a record: `[headers TAB] [key SEPARATOR] value`."""
+
+    key_separator: bytes | None = None
+    with_headers: bool = False
+    null_value: bytes | None = None
+
+    def read(self, line: bytes) -> Outgoing:
+        """Read one line without its end. Raises BadLine."""
+        headers: Headers = []
+        if self.with_headers:
+            written, tab, line = line.partition(b"\t")
+            if not tab:
+                raise BadLine("no tab ends the headers")
+            headers = _headers(written)
+        key = None
+        if self.key_separator is not None:
+            key, separator, line = line.partition(self.key_separator)
+            if not separator:
+                raise BadLine(f"no {self.key_separator.decode(errors='replace')!r} ends the key")
+        return Outgoing(key, None if line == self.null_value else line, headers)
+
+
+def read_json(line: bytes) -> Outgoing:
+    """Read one line as `consume --format json` writes it; all but the value may be missing. Raises BadLine."""
+    try:
+        read = json.loads(line)
+        if not isinstance(read, dict) or "value" not in read:
+            raise BadLine('not a JSON object with a "value"')
+        headers = [(str(header["key"]), bytes_from_json(header.get("value"))) for header in read.get("headers") or []]
+        partition, timestamp = _whole(read, "partition"), _whole(read, "timestamp", least=NO_TIMESTAMP)
+        timestamp = None if timestamp == NO_TIMESTAMP else timestamp
+        return Outgoing(bytes_from_json(read.get("key")), bytes_from_json(read["value"]), headers, partition, timestamp)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadLine(f"not a record in JSON: {error}") from None
+
+
+def with_headers(read: Callable[[bytes], Outgoing], headers: Headers) -> Callable[[bytes], Outgoing]:
+    """Put the same headers on every record, before its own."""
+
+    def read_with_headers(line: bytes) -> Outgoing:
+        record = read(line)
+        return record._replace(headers=[*headers, *record.headers])
+
+    return read_with_headers if headers else read
+
+
+def _whole(read: dict[str, Any], name: str, *, least: int = 0) -> int | None:
+    value = read.get(name)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+        raise BadLine(f'"{name}" is {value!r}, not a whole number')
+    return value
+
+
+def _headers(written: bytes) -> Headers:
+    """Read `key:value,key:value`."""
+    headers: Headers = []
+    for pair in filter(None, written.split(b",")):
+        key, colon, value = pair.partition(b":")
+        if not colon:
+            raise BadLine(f"the header {pair.decode(errors='replace')!r} is not KEY:VALUE")
+        headers.append((key.decode(errors="replace"), value))
+    return headers
+
+
+def value_line(record: Any, null: bytes, show: Show = bytes) -> bytes:
+    """The value alone."""
+    return (null if record.value is None else show(record.value)) + b"\n"
+
+
+def key_value_line(record: Any, separator: bytes, null: bytes, show: Show = bytes) -> bytes:
+    """Key and value with a separator between."""
+    return (null if record.key is None else show(record.key)) + separator + value_line(record, null, show)
+
+
+def record_line(record: Any) -> bytes:
+    """All of a record in JSON."""
+    return json_line(
+        {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "timestamp_type": "append" if record.timestamp_type == 1 else "create",
+            "key": bytes_in_json(record.key),
+            "value": bytes_in_json(record.value),
+            "headers": [{"key": key, "value": bytes_in_json(value)} for key, value in record.headers],
+        }
+    )

@@ -1,0 +1,93 @@
+"""`sordini produce`: send lines as records."""
+
+from __future__ import annotations
+
+import click
+
+from sordini.cli.common.options import Client, ClientCommand, client_options
+
+
+@click.command(cls=ClientCommand)
+@click.argument("topic")
+@click.option("--file", "-f", "path", metavar="PATH", help="Read a file instead of standard input.")
+@click.option(
+    "--input",
+    "form",
+    type=click.Choice(["lines", "json"]),
+    default="lines",
+    show_default=True,
+    help="What a line is: a value, or a record as `consume --format json` prints it.",
+)
+@click.option("--key-separator", "-k", metavar="TEXT", help="Each line is KEY TEXT VALUE; \\t is a tab.")
+@click.option("--headers", "has_headers", is_flag=True, help="Each line begins with NAME:VALUE,NAME:VALUE and a tab.")
+@click.option(
+    "--header",
+    "-H",
+    "fixed",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A header of every record. May be given many times.",
+)
+@click.option("--null-value", metavar="TEXT", help="A value that is TEXT is sent as null (which deletes its key).")
+@click.option("--partition", "-p", metavar="NUMBER", type=click.IntRange(min=0), help="Send all to this partition.")
+@click.option(
+    "--acks",
+    type=click.Choice(["all", "1", "0"]),
+    default="all",
+    show_default=True,
+    help="Who must have a record: all in-sync replicas, the leader, or nobody.",
+)
+@click.option(
+    "--compression",
+    "-z",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+    help="How batches of records are compressed.",
+)
+@client_options
+def produce(
+    client: Client,
+    topic: str,
+    *,
+    path: str | None,
+    form: str,
+    key_separator: str | None,
+    has_headers: bool,
+    fixed: tuple[str, ...],
+    null_value: str | None,
+    partition: int | None,
+    acks: str,
+    compression: str,
+) -> None:
+    """Send records: one for each line of standard input, or of a file.
+
+    Without --partition, records of one key go to one partition, and those without a key to any. Records that
+    were sent are counted at the end. --timeout is for reaching the cluster, and for one record to arrive.
+
+    \b
+      echo 'hello' | sordini produce greetings
+      sordini produce orders --file orders.txt --key-separator : --compression lz4
+      sordini consume orders --format json --exit-at-end | sordini produce copy --input json
+    """
+    from sordini.cli.commands.records.line_formats import LineFormat, read_json, with_headers
+    from sordini.cli.commands.records.record_producer import Shipment, send
+
+    if form == "json" and (key_separator is not None or has_headers or null_value is not None):
+        raise click.UsageError("--input json needs no --key-separator, --headers or --null-value")
+    if key_separator == "":
+        raise click.BadParameter("it is empty", param_hint="--key-separator")
+    separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
+    null = None if null_value is None else null_value.encode()
+    read = with_headers(
+        read_json if form == "json" else LineFormat(separator, has_headers, null).read,
+        [_header(text) for text in fixed],
+    )
+    send(client, Shipment(topic, path, read, partition, acks, None if compression == "none" else compression))
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--header")
+    return name, value.encode()

@@ -1,0 +1,254 @@
+"""How `produce` sends: aiokafka batches and retries; here lines become records, and what happened is counted.
+
+A record that cannot be delivered ends the command: what was read after it is not sent. What was sent before is
+waited for, so that the count is true; but not for longer than the timeout without any record arriving, as aiokafka
+may wait for ever (for a producer id, for example).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+from sordini.broker.clock import SystemClock
+from sordini.cli.cluster import Cluster
+from sordini.cli.commands.records.aiokafka_clients import hold, stopped
+from sordini.cli.commands.records.input_lines import lines
+from sordini.cli.commands.records.line_formats import BadLine, Outgoing
+from sordini.cli.common.options import Client, Failure
+from sordini.cli.common.output import Progress, print_json, size_text
+from sordini.cli.common.terminal import echo, is_seen
+from sordini.cli.link import Refused
+
+CLIENT_ID = "sordini-cli"
+BATCH_BYTES = 256 * 1024
+REQUEST_BYTES_MAX = 64 * 1024 * 1024
+"""Below the broker's message.max.bytes is what counts; this only must not be in its way."""
+NOT_IN_TIME = "the broker did not take them in time"
+WAITING_MAX = 20_000
+"""Records on the way, beyond which no more lines are read."""
+
+
+class Shipment(NamedTuple):
+    """What to send where, and how; without a partition its record says, or the producer chooses."""
+
+    topic: str
+    path: str | None
+    read: Callable[[bytes], Outgoing]
+    partition: int | None
+    acks: str
+    compression: str | None
+
+
+class Tally:
+    """What became of the records so far."""
+
+    def __init__(self) -> None:
+        self.clock = SystemClock()
+        self.started_ms = self.clock.monotonic_ms()
+        self.sent = 0
+        self.sent_bytes = 0
+        self.delivered = 0
+        self.settled = 0
+        self.waiting = 0
+        self.problem: str | None = None
+        self.room = asyncio.Event()
+        self.room.set()
+
+    def take(self, record: Outgoing) -> None:
+        """One more is on the way."""
+        self.sent += 1
+        self.sent_bytes += len(record.key or b"") + len(record.value or b"")
+        self.waiting += 1
+        if self.waiting >= WAITING_MAX:
+            self.room.clear()
+
+    def settle(self, delivery: asyncio.Future[Any]) -> None:
+        """One has arrived, or has not."""
+        self.waiting -= 1
+        self.settled += 1
+        if self.waiting < WAITING_MAX // 2:
+            self.room.set()
+        if delivery.cancelled():
+            return
+        error = delivery.exception()
+        if error is None:
+            self.delivered += 1
+        elif self.problem is None:
+            self.problem = _words(error)
+
+    def text(self) -> str:
+        """For people: how many, how much, how fast."""
+        seconds = max(self.clock.monotonic_ms() - self.started_ms, 1) / 1000
+        noun = "record" if self.delivered == 1 else "records"
+        rate = f"{self.delivered / seconds:,.0f} records/s"
+        return f"{self.delivered:,} {noun} ({size_text(self.sent_bytes)}) in {seconds:.1f} s, {rate}"
+
+    def failure(self) -> str:
+        """What went wrong, and how many records it cost; those that were not read yet are not known."""
+        lost = self.sent - self.delivered
+        if not lost:
+            return f"{self.problem}; nothing was sent from there on"
+        return f"{lost:,} {'record was' if lost == 1 else 'records were'} not delivered: {self.problem}"
+
+    def document(self, topic: str) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "topic": topic,
+            "records": self.delivered,
+            "failed": self.sent - self.delivered,
+            "bytes": self.sent_bytes,
+            "seconds": (self.clock.monotonic_ms() - self.started_ms) / 1000,
+        }
+
+
+def send(client: Client, shipment: Shipment) -> None:
+    """Send everything, and say how it went. Raises Failure."""
+    asyncio.run(_send(client, shipment))
+
+
+async def _send(client: Client, shipment: Shipment) -> None:
+    partitions = await client.on_cluster(lambda cluster: _partition_count(cluster, shipment.topic))
+    if shipment.partition is not None and shipment.partition >= partitions:
+        raise Failure(
+            f"topic '{shipment.topic}' has no partition {shipment.partition} (it has {partitions}, from 0 on)"
+        )
+    if shipment.path is None and is_seen(sys.stdin) and is_seen(sys.stderr):
+        echo("One record per line; Ctrl-D ends the input.", err=True)
+    tally = Tally()
+    producer = await _producer(client, shipment)
+    try:
+        await _ship(producer, shipment, partitions, tally, client.timeout_s)
+    except _errors() as error:
+        tally.problem = tally.problem or await _why(error, client, shipment.topic)
+    finally:
+        problem = await stopped(producer)
+    tally.problem = tally.problem or problem
+    if client.as_json:
+        print_json(tally.document(shipment.topic))
+    elif tally.delivered or tally.problem is None:
+        echo(f"{shipment.topic}: {tally.text()}")
+    if tally.problem is not None:
+        raise Failure(tally.failure())
+
+
+async def _partition_count(cluster: Cluster, topic: str) -> int:
+    (found,) = await cluster.persist(lambda: cluster.topics([topic]))
+    return len(found.partitions)
+
+
+async def _producer(client: Client, shipment: Shipment) -> Any:
+    # Late: importing it takes a while, and many mistakes have been told by now.
+    from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
+
+    hold()
+    producer = AIOKafkaProducer(
+        bootstrap_servers=client.bootstrap.split(","),
+        client_id=CLIENT_ID,
+        acks="all" if shipment.acks == "all" else int(shipment.acks),
+        enable_idempotence=shipment.acks == "all",
+        compression_type=shipment.compression,
+        max_batch_size=BATCH_BYTES,
+        max_request_size=REQUEST_BYTES_MAX,
+        request_timeout_ms=int(client.timeout_s * 1000),
+    )
+    has_started = False
+    try:
+        async with asyncio.timeout(client.timeout_s):
+            await producer.start()
+        has_started = True
+    except TimeoutError:
+        raise Failure(f"gave up after {client.timeout_s:g} s: the cluster did not answer") from None
+    except _errors() as error:
+        raise Failure(_words(error)) from None
+    finally:
+        if not has_started:
+            await stopped(producer)
+    return producer
+
+
+async def _ship(producer: Any, shipment: Shipment, partitions: int, tally: Tally, timeout_s: float) -> None:
+    progress = Progress(tally.clock)
+    number = 0
+    try:
+        async for line in lines(shipment.path):
+            number += 1
+            try:
+                record = _placed(shipment.read(line), shipment, partitions)
+            except BadLine as problem:
+                tally.problem = f"line {number}: {problem}"
+                return
+            if not tally.room.is_set():
+                await _progressing(tally.room.wait(), tally, timeout_s)
+            if tally.problem is not None:
+                return
+            tally.take(record)
+            (await _handed_over(producer, shipment, record)).add_done_callback(tally.settle)
+            progress.show(f"{tally.sent:,} records")
+        await _progressing(producer.flush(), tally, timeout_s)
+    finally:
+        progress.clear()
+
+
+async def _progressing(waited: Coroutine[Any, Any, object], tally: Tally, timeout_s: float) -> None:
+    """Wait, as long as records settle meanwhile; when none does for the timeout, that is the tally's problem."""
+    waiting = asyncio.ensure_future(waited)
+    settled = -1
+    try:
+        while not waiting.done() and settled != tally.settled:
+            settled = tally.settled
+            await asyncio.wait([waiting], timeout=timeout_s)
+    finally:
+        is_over = waiting.done() or not waiting.cancel()
+    if is_over:
+        waiting.result()
+    else:
+        tally.problem = tally.problem or NOT_IN_TIME
+
+
+def _placed(record: Outgoing, shipment: Shipment, partitions: int) -> Outgoing:
+    """The record in the partition that the command line gives it, or its own, if there is such."""
+    if shipment.partition is not None:
+        return record._replace(partition=shipment.partition)
+    if record.partition is not None and record.partition >= partitions:
+        raise BadLine(f"topic '{shipment.topic}' has no partition {record.partition} (it has {partitions}, from 0 on)")
+    return record
+
+
+async def _handed_over(producer: Any, shipment: Shipment, record: Outgoing) -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = await producer.send(
+        shipment.topic, record.value, record.key, record.partition, record.timestamp, record.headers
+    )
+    return future
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
+
+    return (KafkaError, ValueError, AssertionError)
+
+
+async def _why(error: BaseException, client: Client, topic: str) -> str:
+    """As `_words`; of a topic that aiokafka did not find in time, what the cluster says: it may be silent."""
+    from aiokafka.errors import UnknownTopicOrPartitionError
+
+    if not isinstance(error, UnknownTopicOrPartitionError):
+        return _words(error)
+    try:
+        await client.on_cluster(lambda cluster: _partition_count(cluster, topic))
+    except Failure as failure:
+        return str(failure)
+    return NOT_IN_TIME
+
+
+def _words(error: BaseException) -> str:
+    """What an error of aiokafka says, for people."""
+    from aiokafka.errors import BrokerResponseError, KafkaTimeoutError
+
+    if isinstance(error, BrokerResponseError):
+        return str(Refused("the broker says", error.errno))
+    if isinstance(error, KafkaTimeoutError):
+        return NOT_IN_TIME
+    return str(error) or type(error).__name__

@@ -1,0 +1,34 @@
+"""Files that a command is pointed at, opened through the disk's port."""
+
+from __future__ import annotations
+
+from sordini.cli.common.options import Failure
+from sordini.storage.disk import File, SystemDisk
+
+CSV_BYTES_MAX = 64 * 1024 * 1024
+
+
+def open_file(path: str) -> File:
+    """Open a file to be read. Raises Failure."""
+    disk = SystemDisk()
+    try:
+        if disk.is_directory(path):
+            raise Failure(f"{path}: this is a directory")
+        return disk.open(path, writable=False)
+    except OSError as error:
+        raise Failure(f"{path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def read_text(path: str) -> str:
+    """A whole, small file of text. Raises Failure."""
+    file = open_file(path)
+    try:
+        if file.size() > CSV_BYTES_MAX:
+            raise Failure(f"{path}: more than {CSV_BYTES_MAX} bytes")
+        return file.read_at(0, file.size()).decode()
+    except UnicodeDecodeError:
+        raise Failure(f"{path}: this is not text") from None
+    except OSError as error:
+        raise Failure(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    finally:
+        file.close()

@@ -1,0 +1,210 @@
+"""What all client commands share: options, the way they end, and how they get at the cluster.
+
+    0    done
+    1    the cluster refused, failed or could not be reached; a file is damaged
+    2    the command was used wrongly
+    130  interrupted (Ctrl-C)
+
+Whoever reads our output may stop reading: that ends a command quietly, as done.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import click
+
+from sordini.cli.common.output import print_json
+from sordini.cli.common.terminal import echo
+
+if TYPE_CHECKING:
+    from sordini.cli.cluster import Cluster
+
+T = TypeVar("T")
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+EXIT_CODES: Final = {
+    DONE: "done",
+    FAILED: "the cluster refused, failed or could not be reached",
+    USAGE: "the command was used wrongly",
+    INTERRUPTED: "interrupted (Ctrl-C)",
+}
+
+
+SHOWN_MAX: Final = 100
+"""Letters of a text that is shown whole in an error."""
+
+
+class Failure(Exception):
+    """A command could not do what it was asked for; each argument is a line that says why, for people."""
+
+
+def in_words(error: OSError) -> str:
+    """What the system says, with the file if there is one, and without numbers."""
+    text = (error.strerror or str(error)).lower()
+    return f"{error.filename}: {text}" if error.filename else text
+
+
+def _not_encoded(error: UnicodeEncodeError) -> str:
+    """Bytes that the shell handed over are no text; or text does not go into a terminal's encoding."""
+    text = ascii(error.object if len(error.object) <= SHOWN_MAX else error.object[error.start : error.end])
+    if error.encoding == "utf-8":
+        return f"{text} is not UTF-8, and names and settings have to be"
+    return f"{text} cannot be written in {error.encoding}, the encoding of this terminal or pipe (see PYTHONIOENCODING)"
+
+
+class ClientCommand(click.Command):
+    """A command that ends as the table above says, and says so in its help."""
+
+    exit_codes = EXIT_CODES
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's.
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in self.exit_codes.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            if sys.stdout is not None:  # It is None when the command was started without one.
+                sys.stdout.flush()
+        except Failure as failure:
+            for problem in failure.args:
+                echo(f"sordini: {problem}", err=True)
+            ctx.exit(FAILED)
+        except UnicodeEncodeError as error:
+            echo(f"sordini: {_not_encoded(error)}", err=True)
+            ctx.exit(USAGE)
+        except BrokenPipeError:
+            sys.stdout = None  # So that the interpreter does not flush it at the end.
+            ctx.exit(DONE)
+        except OSError as error:
+            sys.stdout = None  # As above: it may be standard output that is full.
+            echo(f"sordini: {in_words(error)}", err=True)
+            ctx.exit(FAILED)
+        except (KeyboardInterrupt, click.Abort):
+            echo(err=True)
+            ctx.exit(INTERRUPTED)
+        return result
+
+
+class ClientGroup(click.Group):
+    """Commands below a command."""
+
+    command_class = ClientCommand
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's.
+        """In the order they are written down: what one needs first comes first."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """As click does, with the whole first sentence of each."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in self.commands.items()])
+
+
+class Client(NamedTuple):
+    """How a command reaches the cluster, and how it shall answer."""
+
+    bootstrap: str
+    as_json: bool
+    timeout_s: float
+
+    def run(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
+        """Carry an action out on the cluster within the timeout. Raises Failure."""
+        import asyncio
+
+        return asyncio.run(self.on_cluster(action))
+
+    async def on_cluster(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
+        """As `run`, inside a loop that is there already."""
+
+        async def bounded(cluster: Cluster) -> T:
+            return await self.in_time(cluster, action(cluster))
+
+        return await self.unbounded(bounded)
+
+    async def unbounded(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
+        """As `on_cluster`, for an action that gives its parts a limit by `in_time` and has none itself."""
+        from sordini.cli.cluster import Cluster
+        from sordini.cli.link import addresses_of
+
+        async with Cluster(addresses_of(self.bootstrap)) as cluster:
+            return await action(cluster)
+
+    async def in_time(self, cluster: Cluster, work: Awaitable[T]) -> T:
+        """The result of work on the cluster within the timeout. Raises Failure."""
+        import asyncio
+
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                return await work
+        except TimeoutError:
+            problem = cluster.problem or "the broker did not answer"
+            raise Failure(f"gave up after {self.timeout_s:g} s: {problem}") from None
+
+
+def _bootstrap_is_valid(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    from sordini.cli.link import addresses_of
+
+    try:
+        addresses_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from None
+    return value
+
+
+bootstrap_option = click.option(
+    "--bootstrap",
+    "-b",
+    metavar="HOST:PORT",
+    envvar="SORDINI_BOOTSTRAP",
+    default="127.0.0.1:9092",
+    show_default=True,
+    show_envvar=True,
+    callback=_bootstrap_is_valid,
+    help="A broker of the cluster, or several with commas between.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for programs.")
+timeout_option = click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Give up after so long.",
+)
+
+
+def client_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command --bootstrap, --json and --timeout; it gets them as one `client`."""
+
+    @bootstrap_option
+    @json_option
+    @timeout_option
+    @wraps(command)
+    def with_client(*args: Any, bootstrap: str, as_json: bool, timeout_s: float, **others: Any) -> None:
+        command(*args, client=Client(bootstrap, as_json, timeout_s), **others)
+
+    return with_client
+
+
+def report_each(client: Client, rows: Sequence[Mapping[str, Any]], words: Callable[[Mapping[str, Any]], str]) -> None:
+    """Tell what became of each of several; raises Failure for those with an "error"."""
+    if client.as_json:
+        print_json(rows)
+    else:
+        for row in rows:
+            if row["error"] is None:
+                echo(words(row))
+    errors = [row["error"] for row in rows if row["error"] is not None]
+    if errors:
+        raise Failure(*errors)
+
+
+def is_sure(question: str, *, yes: bool) -> bool:
+    """Whether to go on with what cannot be undone: people are asked, unless they said --yes; scripts are not."""
+    return yes or sys.stdin is None or not sys.stdin.isatty() or click.confirm(question, err=True)

@@ -1,0 +1,109 @@
+"""How commands answer: tables for people, JSON for programs, a moving line on a terminal while they work."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from sordini.broker.clock import Clock
+from sordini.cli.common.terminal import is_seen
+from sordini.protocol.printable import safe_json, shown
+
+PROGRESS_MS = 250
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns two spaces apart under their names; numbers stand to the right, None is a dash. Cells are escaped."""
+    cells = [["-" if cell is None else shown(str(cell)) for cell in row] for row in rows]
+    is_number = [
+        bool(cells) and all(row[index].lstrip("-").isdecimal() or row[index] == "-" for row in cells)
+        for index in range(len(head))
+    ]
+    widths = [max([len(head[index]), *(len(row[index]) for row in cells)]) for index in range(len(head))]
+    lines = []
+    for row in [list(head), *cells]:
+        aligned = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, is_number, strict=True)
+        )
+        lines.append("  ".join(aligned).rstrip())
+    return "\n".join(lines)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document, to be read by people too."""
+    click.echo(safe_json(json.dumps(value, indent=2, ensure_ascii=False)).encode())
+
+
+def json_line(value: Any) -> bytes:
+    """One line of a stream of JSON documents."""
+    return safe_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode() + b"\n"
+
+
+def bytes_in_json(data: bytes | None) -> str | dict[str, str] | None:
+    """Bytes as text where they are UTF-8, else as {"base64": ...}."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def bytes_from_json(value: Any) -> bytes | None:
+    """Undo `bytes_in_json`; a number or a structure is taken as its JSON text. Raises ValueError."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and value.keys() == {"base64"} and isinstance(value["base64"], str):
+        return base64.b64decode(value["base64"], validate=True)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def bytes_as_text(data: bytes | None) -> str:
+    """Bytes for people: what cannot be printed is escaped, null is `null`."""
+    if data is None:
+        return "null"
+    return shown(data.decode(errors="backslashreplace"))
+
+
+def size_text(size: int) -> str:
+    """A number of bytes for people: 3 significant digits, decimal units."""
+    amount = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 999.5:
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 99.95 else f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} TB"
+
+
+class Progress:
+    """One line on stderr that is written over, only when that is a terminal; `clear` takes it away."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._is_shown = is_seen(sys.stderr)
+        self._shown_ms = clock.monotonic_ms()
+        self._width = 0
+
+    def show(self, text: str) -> None:
+        """Show where the work is; most calls do nothing."""
+        if not self._is_shown or self._clock.monotonic_ms() - self._shown_ms < PROGRESS_MS:
+            return
+        self._shown_ms = self._clock.monotonic_ms()
+        text = shown(text)
+        sys.stderr.write(f"\r{text.ljust(self._width)}")
+        sys.stderr.flush()
+        self._width = len(text)
+
+    def clear(self) -> None:
+        if self._width:
+            sys.stderr.write(f"\r{' ' * self._width}\r")
+            sys.stderr.flush()
+            self._width = 0
