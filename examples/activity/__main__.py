@@ -19,8 +19,8 @@ from examples.activity.demo.play import Demo, play
 from examples.activity.generator.producing import SendingError
 from examples.activity.generator.visits import MINUTE_MS, Plan
 from examples.activity.report.findings import differences
-from examples.running import ROOT, ExampleError, stop_in_order_when_told
-from examples.telling import Telling
+from examples.programs import ROOT, ExampleError, stop_in_order_when_told
+from examples.progress_output import Telling
 from sordini.pipeline.errors import PipelineError
 
 SPARK_STARTS = 6

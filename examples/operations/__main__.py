@@ -17,7 +17,7 @@ from pathlib import Path
 from examples.activity.generator.visits import MINUTE_MS
 from examples.operations.generator import CRAWLERS, Happened, Plan, happen
 from examples.operations.watch import Seen, job, watch
-from examples.running import Broker, ExampleError, Place, stop_in_order_when_told
+from examples.programs import Broker, ExampleError, Place, stop_in_order_when_told
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.session import open_session
 

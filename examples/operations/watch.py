@@ -20,13 +20,13 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from examples.operations.generator import TOPICS, Record
-from examples.running import ExampleError
+from examples.programs import ExampleError
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.aggregate import aggregate
 from sordini.pipeline.jobs.backfill import close_windows
+from sordini.pipeline.jobs.graceful_stop import Gate
 from sordini.pipeline.jobs.job import Job
-from sordini.pipeline.jobs.reading import read_job
-from sordini.pipeline.jobs.stopping import Gate
+from sordini.pipeline.jobs.job_file import read_job
 from sordini.pipeline.jobs.stream import stream
 
 JOBS = Path(__file__).resolve().parent / "jobs"

@@ -74,7 +74,7 @@ def in_words(command: Callable[..., None]) -> Callable[..., None]:
         except (Failure, click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
-            from sordini.pipeline.sentences import can_be_told, sentence_of
+            from sordini.pipeline.error_messages import can_be_told, sentence_of
 
             if traceback or not can_be_told(error):
                 raise
@@ -103,7 +103,7 @@ class Started(NamedTuple):
 
 def check_cluster(*jobs: Job) -> None:
     """See that the brokers and topics are there, before anything that takes long. Raises PipelineError."""
-    from sordini.pipeline.jobs.topics import Topics
+    from sordini.pipeline.jobs.source_topics import Topics
 
     for job in jobs:
         Topics.of(job).check()
@@ -116,8 +116,8 @@ def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True
 
     Raises PipelineError.
     """
-    from sordini.pipeline.jobs.checking import check_transform, plan
     from sordini.pipeline.jobs.session import check_installed, close_session, log_of, open_session
+    from sordini.pipeline.jobs.spark_checks import check_transform, plan
 
     context = click.get_current_context()
     check_installed(jobs)
@@ -187,6 +187,6 @@ def with_job(command: Callable[..., None]) -> Callable[..., None]:
 
 def read(path: Path, bootstrap: str) -> Job:
     """Read a job file. Raises PipelineError."""
-    from sordini.pipeline.jobs.reading import read_job
+    from sordini.pipeline.jobs.job_file import read_job
 
     return read_job(path, os.environ, bootstrap)

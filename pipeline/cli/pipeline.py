@@ -23,8 +23,8 @@ from sordini.pipeline.cli.options import (
     started_spark,
     with_job,
 )
+from sordini.pipeline.cli.progress import Teller, metrics_of
 from sordini.pipeline.cli.resume import resume
-from sordini.pipeline.cli.telling import Teller, metrics_of
 
 if TYPE_CHECKING:
     from sordini.pipeline.jobs.backfill import Range
@@ -57,9 +57,9 @@ def check(started: Started, *, without_spark: bool) -> None:
       sordini pipeline check views.yaml
       sordini pipeline check views.yaml --no-spark
     """
-    from sordini.pipeline.cli.plain import plain
-    from sordini.pipeline.jobs.checking import check_transform
+    from sordini.pipeline.cli.printable_values import plain
     from sordini.pipeline.jobs.session import MissingProgramError
+    from sordini.pipeline.jobs.spark_checks import check_transform
 
     check_transform(started.job)
     if not without_spark and (started.job.transform or started.job.aggregates):
@@ -86,8 +86,8 @@ def load(started: Started) -> None:
       sordini pipeline load views.yaml
       sordini pipeline load views.yaml --master spark://master:7077 --json
     """
+    from sordini.pipeline.jobs.graceful_stop import Gate, until_asked
     from sordini.pipeline.jobs.load import load as run
-    from sordini.pipeline.jobs.stopping import Gate, until_asked
 
     gate, teller = Gate(), Teller(started.job.name, as_json=started.as_json)
     spark = started.spark()
@@ -189,7 +189,7 @@ def backfill(started: Started, *, names: tuple[str, ...], into: str, **edges: st
       sordini pipeline backfill views.yaml --into tables/views-again
     """
     from sordini.pipeline.jobs import backfill as jobs
-    from sordini.pipeline.jobs.stopping import Gate, until_asked
+    from sordini.pipeline.jobs.graceful_stop import Gate, until_asked
 
     wanted = _range(**edges)
     if names:
@@ -298,7 +298,7 @@ def schema(name: str | None, job_file: Path | None, form: str) -> None:
     \b
       sordini pipeline schema page_view --as avro
     """
-    from sordini.pipeline.cli.plain import schema_in
+    from sordini.pipeline.cli.printable_values import schema_in
     from sordini.pipeline.schemas.named import NAMED
 
     if name is None and job_file is None:
@@ -339,7 +339,7 @@ def _compacted(one: Done) -> list[object]:
 
 def _range(from_time: str, to_time: str, from_offsets: str, to_offsets: str) -> Range:
     from sordini.pipeline.jobs.backfill import Range
-    from sordini.pipeline.jobs.reading import milliseconds_of
+    from sordini.pipeline.jobs.job_file import milliseconds_of
     from sordini.pipeline.source.positions import parse_offsets
 
     def edge(time: str, offsets: str, name: str) -> Any:

@@ -12,13 +12,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs import checkpoints, queries
-from sordini.pipeline.jobs.flow import Batch, batch_of, open_sink_table
+from sordini.pipeline.jobs import checkpoints, streaming_queries
+from sordini.pipeline.jobs.batch_writer import Batch, batch_of, open_sink_table
+from sordini.pipeline.jobs.graceful_stop import Gate, until_asked
 from sordini.pipeline.jobs.load import look, started_at
-from sordini.pipeline.jobs.state import StateFolder
-from sordini.pipeline.jobs.stopping import Gate, until_asked
+from sordini.pipeline.jobs.source_topics import Topics, offsets_text
+from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.stream import fingerprint, stream_options
-from sordini.pipeline.jobs.topics import Topics, offsets_text
 from sordini.pipeline.jobs.windows import not_yet_in, windowed
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def aggregate(
     """Run the queries of these aggregates until they end; see `stream`. Raises PipelineError."""
     gate = gate or Gate()
     with ExitStack() as held:
-        running: list[queries.Running] = []
+        running: list[streaming_queries.Running] = []
         try:
             for one in wanted:
                 state = state_of(job, one)
@@ -51,10 +51,10 @@ def aggregate(
                 running.append(starter.start(available_now=available_now, told=told, gate=gate))
         except BaseException:  # All of them - raised again, once what runs has been brought to its end.
             gate.shut()
-            queries.run(running, gate)
+            streaming_queries.run(running, gate)
             raise
         held.enter_context(until_asked(gate))
-        queries.run(running, gate)
+        streaming_queries.run(running, gate)
 
 
 def state_of(job: Job, one: Aggregate) -> StateFolder:
@@ -80,7 +80,7 @@ class _Starter:
         self._notice = notice
         self._table = open_sink_table(one.sink, app_id(job, one))
 
-    def start(self, *, available_now: bool, told: Told, gate: Gate) -> queries.Running:
+    def start(self, *, available_now: bool, told: Told, gate: Gate) -> streaming_queries.Running:
         last = self._table.last()
         choice = checkpoints.choose(self._state, last, self._fingerprint(), skips_batches=True)
         if choice.why:
@@ -99,7 +99,7 @@ class _Starter:
 
         source = self._spark.readStream.format(self._job.source.format.value)
         records = source.options(**stream_options(self._job, starting, self._aggregate.name)).load()
-        return queries.start(
+        return streaming_queries.start(
             windowed(self._job, self._aggregate, records),
             self._job,
             self._state,

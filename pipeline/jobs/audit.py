@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.flow import open_sink_table
+from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.job import Audit, Job, Sink, SinkKind
 
 if TYPE_CHECKING:

@@ -14,15 +14,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.absent import absent_from
 from sordini.pipeline.jobs.aggregate import app_id
-from sordini.pipeline.jobs.flow import Batch, Flow, batch_of, decode, open_sink_table, read_records
+from sordini.pipeline.jobs.batch_writer import Batch, Flow, batch_of, decode, open_sink_table, read_records
 from sordini.pipeline.jobs.job import DecodeMode, Sink, SinkKind
 from sordini.pipeline.jobs.load import Step, distance
+from sordini.pipeline.jobs.missing_rows import absent_from
+from sordini.pipeline.jobs.source_topics import Offsets, Topics
 from sordini.pipeline.jobs.topic_sink import TopicSink
-from sordini.pipeline.jobs.topics import Offsets, Topics
 from sordini.pipeline.jobs.windows import END, START, not_yet_in, windowed
-from sordini.pipeline.source.planning import advance
+from sordini.pipeline.source.batch_planning import advance
 from sordini.pipeline.source.positions import Position
 from sordini.pipeline.tables import Table
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sordini.pipeline.jobs.state import StateError, StateFolder
+from sordini.pipeline.jobs.state_folder import StateError, StateFolder
 from sordini.pipeline.source.positions import Offsets, offsets_from_json, read_offsets
 
 CURRENT = "current.json"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sordini.pipeline.jobs.aggregate import app_id
-from sordini.pipeline.jobs.flow import open_sink_table
+from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.job import Job, Sink, SinkKind
 
 

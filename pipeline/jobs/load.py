@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints
-from sordini.pipeline.jobs.flow import Batch, Flow
-from sordini.pipeline.jobs.state import StateFolder
-from sordini.pipeline.jobs.topics import Offsets, Topics, Work
-from sordini.pipeline.source.planning import advance
+from sordini.pipeline.jobs.batch_writer import Batch, Flow
+from sordini.pipeline.jobs.source_topics import Offsets, Topics, Work
+from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.source.batch_planning import advance
 from sordini.pipeline.source.positions import Position, offsets_from_json
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.flow import open_sink_table
+from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.job import Job, SinkKind
-from sordini.pipeline.jobs.topics import Offsets, Topics
+from sordini.pipeline.jobs.source_topics import Offsets, Topics
 from sordini.pipeline.tables.table import LostPosition
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Spark, started for a job: what is missing or does not fit is said before Spark says it at length.
 
 What Spark's JVM and its Python processes write to standard error goes into a file: stacks of a hundred lines, of which
-the command tells the one that matters (see `sordini.pipeline.sentences`).
+the command tells the one that matters (see `sordini.pipeline.error_messages`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sordini.pipeline.error_messages import sentence_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jars import locked, packages
 from sordini.pipeline.jobs.job import Job, SourceFormat
-from sordini.pipeline.sentences import sentence_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from sordini.pipeline.jobs import checkpoints
 from sordini.pipeline.jobs.aggregate import app_id, state_of
-from sordini.pipeline.jobs.flow import open_sink_table
+from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.job import Job, SinkKind
 from sordini.pipeline.jobs.load import noted_place
-from sordini.pipeline.jobs.state import StateFolder
-from sordini.pipeline.jobs.topics import Offsets, Topics
+from sordini.pipeline.jobs.source_topics import Offsets, Topics
+from sordini.pipeline.jobs.state_folder import StateFolder
 
 
 class Place(NamedTuple):

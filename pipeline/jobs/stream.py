@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs import checkpoints, queries
-from sordini.pipeline.jobs.flow import Batch, Flow, reader_options
+from sordini.pipeline.jobs import checkpoints, streaming_queries
+from sordini.pipeline.jobs.batch_writer import Batch, Flow, reader_options
+from sordini.pipeline.jobs.graceful_stop import Gate, until_asked
 from sordini.pipeline.jobs.load import begin, finish
-from sordini.pipeline.jobs.state import StateFolder
-from sordini.pipeline.jobs.stopping import Gate, until_asked
-from sordini.pipeline.jobs.topics import Topics, offsets_text
+from sordini.pipeline.jobs.source_topics import Topics, offsets_text
+from sordini.pipeline.jobs.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +41,7 @@ def stream(
     """
     gate = gate or Gate()
     with ExitStack() as held:
-        running: list[queries.Running] = []
+        running: list[streaming_queries.Running] = []
         try:
             for job in jobs:
                 state = StateFolder(job.state)
@@ -51,10 +51,10 @@ def stream(
                 )
         except BaseException:  # All of them - raised again, once what runs has been brought to its end.
             gate.shut()
-            queries.run(running, gate)
+            streaming_queries.run(running, gate)
             raise
         held.enter_context(until_asked(gate))
-        queries.run(running, gate)
+        streaming_queries.run(running, gate)
 
 
 def _start(
@@ -66,7 +66,7 @@ def _start(
     told: Told,
     notice: Callable[[str], None],
     gate: Gate,
-) -> queries.Running:
+) -> streaming_queries.Running:
     flow = Flow.of(job, spark)
     topics = Topics.of(job)
     flow.check()
@@ -92,7 +92,7 @@ def _start(
         told(job, flow.write(records, batch_id, end))
 
     frame = spark.readStream.format(job.source.format.value).options(**stream_options(job, offsets_text(work.start)))
-    return queries.start(
+    return streaming_queries.start(
         frame.load(),
         job,
         below,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sordini.pipeline.jobs.absent import without
-from sordini.pipeline.jobs.flow import decode, transformed
+from sordini.pipeline.jobs.batch_writer import decode, transformed
+from sordini.pipeline.jobs.missing_rows import without
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

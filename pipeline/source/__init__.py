@@ -39,6 +39,6 @@ def register(spark: SparkSession) -> None:
         oldest = ".".join(map(str, OLDEST))
         raise TooOld(f"this is Spark {spark.version}, and the source sordini needs {oldest} or later: use Spark's own")
     # Here, because PySpark takes half a second to import and the decoder's users may have none.
-    from sordini.pipeline.source.source import SordiniDataSource
+    from sordini.pipeline.source.data_source import SordiniDataSource
 
     spark.dataSource.register(SordiniDataSource)

@@ -8,12 +8,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from sordini.pipeline.errors import BadSetting
-from sordini.pipeline.source import lookup
+from sordini.pipeline.source import offset_lookup
+from sordini.pipeline.source.batch_planning import ranges, split
 from sordini.pipeline.source.client import Client
 from sordini.pipeline.source.options import Edge, SourceOptions, Timestamps
-from sordini.pipeline.source.planning import ranges, split
 from sordini.pipeline.source.positions import Position
-from sordini.pipeline.source.reading import Piece, read_piece
+from sordini.pipeline.source.range_reader import Piece, read_piece
 
 
 class BatchReader(DataSourceReader):
@@ -26,7 +26,7 @@ class BatchReader(DataSourceReader):
         """Ask the brokers where to start and to end; Spark shows what this raises as the query's error."""
         options = self._options
         with Client(options.client) as client:
-            start, end = lookup.start(client, options), lookup.stop(client, options)
+            start, end = offset_lookup.start(client, options), offset_lookup.stop(client, options)
         _check_order(options, start, end)
         pieces = split(ranges(start, end), options.partitions_min, options.records_per_partition_max)
         return [Piece(piece, end.topic_ids.get(piece.topic, "")) for piece in pieces]

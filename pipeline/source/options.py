@@ -15,9 +15,9 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.source.batch_planning import Admission
 from sordini.pipeline.source.client import ClientSettings
 from sordini.pipeline.source.decode import COLUMNS
-from sordini.pipeline.source.planning import Admission
 from sordini.pipeline.source.positions import Offsets, parse_assignment, parse_offsets
 
 EARLIEST_OFFSET: Final = -2

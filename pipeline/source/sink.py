@@ -53,7 +53,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def _write(iterator: Iterator[pa.RecordBatch], options: SinkOptions) -> Acknowledged:
     # Here, because every reading worker imports this module as well, and aiokafka takes its time.
-    from sordini.pipeline.source.producing import write_records
+    from sordini.pipeline.source.record_writer import write_records
 
     return Acknowledged(write_records(iterator, options))
 

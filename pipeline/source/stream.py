@@ -22,12 +22,12 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.source import lookup
+from sordini.pipeline.source import offset_lookup
+from sordini.pipeline.source.batch_planning import DataLost, advance, count, is_to_wait, missing, ranges, split
 from sordini.pipeline.source.client import Client, ClientSettings
 from sordini.pipeline.source.options import SourceOptions
-from sordini.pipeline.source.planning import DataLost, advance, count, is_to_wait, missing, ranges, split
 from sordini.pipeline.source.positions import Offsets, Position
-from sordini.pipeline.source.reading import Piece, read_piece
+from sordini.pipeline.source.range_reader import Piece, read_piece
 from sordini.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ _LOOK_AGAIN_SECONDS: Final = 0.5
 """A new leader may tell an older end for a moment; it is asked again before records are called lost."""
 
 
-class Cluster(lookup.Broker, Protocol):
+class Cluster(offset_lookup.Broker, Protocol):
     """What the driver's reader asks of a cluster."""
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -74,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint starts."""
-        return lookup.start(self._client, self._options).to_json()
+        return offset_lookup.start(self._client, self._options).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """What the options say; Spark hands it back to `latestOffset`, or ReadAllAvailable for a trigger of once."""
@@ -87,7 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Fix the end of the whole query."""
-        self._target = lookup.ends(self._client, self._options)
+        self._target = offset_lookup.ends(self._client, self._options)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where the next micro-batch ends; `start` itself when there is to be none.
@@ -172,10 +172,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._target
 
     def _look(self, since: Position) -> Position:
-        latest = lookup.ends(self._client, self._options)
+        latest = offset_lookup.ends(self._client, self._options)
         for _ in range(_LOOKS_MAX - 1):
             if not missing(since, latest):
                 break
             self._outside.pause(_LOOK_AGAIN_SECONDS)
-            latest = lookup.ends(self._client, self._options)
+            latest = offset_lookup.ends(self._client, self._options)
         return latest

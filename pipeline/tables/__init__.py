@@ -7,7 +7,7 @@ skipped, so whoever dies at whatever moment, a restart neither loses rows nor ha
 
 from __future__ import annotations
 
-from sordini.pipeline.tables.opening import KINDS, open_table
 from sordini.pipeline.tables.table import Compacted, Offsets, Table, TableError, Written, WrongBatch
+from sordini.pipeline.tables.table_factory import KINDS, open_table
 
 __all__ = ["KINDS", "Compacted", "Offsets", "Table", "TableError", "Written", "WrongBatch", "open_table"]

@@ -21,16 +21,16 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 from pyspark.sql.types import StructType
 
-from sordini.pipeline.tables import appending
-from sordini.pipeline.tables.attempts import Attempts
+from sordini.pipeline.tables import batch_append
 from sordini.pipeline.tables.columns import added, arrow_schema
-from sordini.pipeline.tables.delta_notes import NOTES_KEY, all_notes, last_note, transactions
-from sordini.pipeline.tables.folders import LocalOutputs, local_path
-from sordini.pipeline.tables.layout import DATA_FILE, attempt_of, new_attempt
-from sordini.pipeline.tables.notes import Note, to_json
-from sordini.pipeline.tables.reading import read_files
+from sordini.pipeline.tables.delta_positions import NOTES_KEY, all_notes, last_note, transactions
+from sordini.pipeline.tables.file_names import DATA_FILE, attempt_of, new_attempt
+from sordini.pipeline.tables.file_rows import read_files
+from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Plan, Staged
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
+from sordini.pipeline.tables.write_attempts import Attempts
+from sordini.pipeline.tables.writer_positions import Note, to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +80,7 @@ class DeltaLake:
         offsets: Offsets | None = None,
         before_commit: Callable[[], object] | None = None,
     ) -> Written:
-        return appending.append(self, frame, Note(batch_id, offsets or {}), before_commit)
+        return batch_append.append(self, frame, Note(batch_id, offsets or {}), before_commit)
 
     def last(self) -> tuple[int, Offsets] | None:
         return self.look().note
@@ -113,7 +113,7 @@ class DeltaLake:
         return read_files(spark, sorted(table.file_uris()), schema, dict(zip(names, values, strict=False)))
 
     def compact(self, target_bytes: int) -> Compacted:
-        for _ in range(appending.COMMIT_TRIES):
+        for _ in range(batch_append.COMMIT_TRIES):
             table = self._opened()
             if table is None:
                 return Compacted(0, 0, 0, 0)
@@ -124,7 +124,7 @@ class DeltaLake:
                 continue
             before, after = _details(done["filesRemoved"]), _details(done["filesAdded"])
             return Compacted(before["totalFiles"], after["totalFiles"], before["totalSize"], after["totalSize"])
-        raise TableError(f"{self.location} was not compacted: {appending.COMMIT_TRIES} times another was faster")
+        raise TableError(f"{self.location} was not compacted: {batch_append.COMMIT_TRIES} times another was faster")
 
     def clean_up(self, older_than_seconds: float = DAY_SECONDS) -> list[str]:
         """As `Table.clean_up`; also what compaction replaced longer ago than Delta keeps it (a week by default)."""
@@ -137,13 +137,13 @@ class DeltaLake:
             system.delete_file(path)
         return deleted + table.vacuum(dry_run=False, full=False)
 
-    def look(self) -> appending.State:
+    def look(self) -> batch_append.State:
         self._last = None
         table = self._opened()
         if table is None:
-            return appending.State(None, (), None)
+            return batch_append.State(None, (), None)
         self._last = last_note(table, self.app_id, self._file_system())
-        return appending.State(_schema(table), tuple(table.metadata().partition_columns), self._last)
+        return batch_append.State(_schema(table), tuple(table.metadata().partition_columns), self._last)
 
     def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
         outputs: Outputs

@@ -21,16 +21,16 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.transforms import IdentityTransform
 
 from sordini.pipeline.errors import BadSetting
-from sordini.pipeline.tables import appending, iceberg_upkeep
-from sordini.pipeline.tables.attempts import Attempts
+from sordini.pipeline.tables import batch_append, iceberg_maintenance
 from sordini.pipeline.tables.columns import added, arrow_schema, spark_schema
-from sordini.pipeline.tables.folders import LocalOutputs, local_path
-from sordini.pipeline.tables.iceberg_place import Place
-from sordini.pipeline.tables.layout import attempt_of, new_attempt
-from sordini.pipeline.tables.notes import Note, from_json, to_json
-from sordini.pipeline.tables.reading import read_files
+from sordini.pipeline.tables.file_names import attempt_of, new_attempt
+from sordini.pipeline.tables.file_rows import read_files
+from sordini.pipeline.tables.iceberg_location import Place
+from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Plan, Staged, is_bulky
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
+from sordini.pipeline.tables.write_attempts import Attempts
+from sordini.pipeline.tables.writer_positions import Note, from_json, to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +76,7 @@ class Iceberg:
         offsets: Offsets | None = None,
         before_commit: Callable[[], object] | None = None,
     ) -> Written:
-        return appending.append(self, frame, Note(batch_id, offsets or {}), before_commit)
+        return batch_append.append(self, frame, Note(batch_id, offsets or {}), before_commit)
 
     def last(self) -> tuple[int, Offsets] | None:
         return self.look().note
@@ -101,18 +101,18 @@ class Iceberg:
         table = self._opened()
         if table is None:
             return Compacted(0, 0, 0, 0)
-        return iceberg_upkeep.compact(table, self.plan(_schema(table), _partition_by(table)), target_bytes, once)
+        return iceberg_maintenance.compact(table, self.plan(_schema(table), _partition_by(table)), target_bytes, once)
 
     def clean_up(self, older_than_seconds: float = DAY_SECONDS) -> list[str]:
         """As `Table.clean_up`; also expires snapshots older than the table keeps them (five days by default)."""
         table = self._opened()
-        return iceberg_upkeep.clean_up(table, older_than_seconds) if table else []
+        return iceberg_maintenance.clean_up(table, older_than_seconds) if table else []
 
-    def look(self) -> appending.State:
+    def look(self) -> batch_append.State:
         table = self._opened()
         if table is None:
-            return appending.State(None, (), None)
-        return appending.State(_schema(table), _partition_by(table), self._note(table))
+            return batch_append.State(None, (), None)
+        return batch_append.State(_schema(table), _partition_by(table), self._note(table))
 
     def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
         below = f"{self._table.location() if self._table else self._place.uri}/data"
@@ -151,7 +151,7 @@ class Iceberg:
     def discard(self, attempts: set[str]) -> None:
         table = self._opened()
         assert table is not None, "a batch is in it"
-        for path in iceberg_upkeep.unnamed(table):
+        for path in iceberg_maintenance.unnamed(table):
             if attempt_of(path.name) in attempts:
                 path.unlink(missing_ok=True)
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from sordini.pipeline.tables.columns import arrow_schema, spark_schema
-from sordini.pipeline.tables.notes import Note, from_json, to_json
 from sordini.pipeline.tables.table import TableError
+from sordini.pipeline.tables.writer_positions import Note, from_json, to_json
 
 FORMAT = "sordini-manifest-1"
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sordini.pipeline.tables import appending
-from sordini.pipeline.tables.attempts import Attempts
+from sordini.pipeline.tables import batch_append
 from sordini.pipeline.tables.columns import spark_schema
-from sordini.pipeline.tables.folders import LocalOutputs, local_path
-from sordini.pipeline.tables.layout import attempt_of, new_attempt
-from sordini.pipeline.tables.ledger import STAGED_SUFFIX, Ledger
+from sordini.pipeline.tables.compaction import Small, bins, parquet_rows, rewrite
+from sordini.pipeline.tables.file_names import attempt_of, new_attempt
+from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.manifest import Commit, Listed, Manifest
-from sordini.pipeline.tables.notes import Note
-from sordini.pipeline.tables.rewriting import Small, bins, parquet_rows, rewrite
+from sordini.pipeline.tables.manifest_store import STAGED_SUFFIX, Ledger
 from sordini.pipeline.tables.staging import FileSettings, Plan, Staged
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
+from sordini.pipeline.tables.write_attempts import Attempts
+from sordini.pipeline.tables.writer_positions import Note
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +47,7 @@ class ParquetWithManifest:
         offsets: Offsets | None = None,
         before_commit: Callable[[], object] | None = None,
     ) -> Written:
-        return appending.append(self, frame, Note(batch_id, offsets or {}), before_commit)
+        return batch_append.append(self, frame, Note(batch_id, offsets or {}), before_commit)
 
     def last(self) -> tuple[int, Offsets] | None:
         return self.look().note
@@ -95,11 +95,11 @@ class ParquetWithManifest:
             self._ledger.forget_attempt(attempt)
         return [str(path) for path in paths]
 
-    def look(self) -> appending.State:
+    def look(self) -> batch_append.State:
         self._seen = self._ledger.current()
         if self._seen is None:
-            return appending.State(None, (), None)
-        return appending.State(self._seen.schema, self._seen.partition_by, self._seen.writers.get(self.app_id))
+            return batch_append.State(None, (), None)
+        return batch_append.State(self._seen.schema, self._seen.partition_by, self._seen.writers.get(self.app_id))
 
     def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
         attempt = new_attempt()

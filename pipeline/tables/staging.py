@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sordini.pipeline.tables.columns import aligned
-from sordini.pipeline.tables.layout import Values, file_name, folder, plain_folder, text_of
+from sordini.pipeline.tables.file_names import Values, file_name, folder, plain_folder, text_of
 from sordini.pipeline.tables.statistics import delta_statistics
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from examples.operations.generator import Plan, happen
 from examples.operations.watch import watch
 from sordini.pipeline.jobs.audit import audit, counts_of
 from sordini.pipeline.jobs.backfill import close_windows
+from sordini.pipeline.jobs.job_file import read_job
 from sordini.pipeline.jobs.load import load
-from sordini.pipeline.jobs.reading import read_job
 from tests.outside.needs import ROOT
 from tests.outside.processes import SordiniProcess
 

@@ -16,11 +16,11 @@ import pytest
 from sordini.pipeline.jobs.aggregate import aggregate
 from sordini.pipeline.jobs.audit import audit, counts_of
 from sordini.pipeline.jobs.backfill import Range, backfill, close_windows
+from sordini.pipeline.jobs.batch_writer import Batch, Flow, open_sink_table
 from sordini.pipeline.jobs.compact import compact
-from sordini.pipeline.jobs.flow import Batch, Flow, open_sink_table
+from sordini.pipeline.jobs.job_file import read_job
 from sordini.pipeline.jobs.load import INTENT, Piece, Step, load
-from sordini.pipeline.jobs.reading import read_job
-from sordini.pipeline.jobs.state import StateFolder
+from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.status import status
 from sordini.pipeline.jobs.stream import stream
 
@@ -177,7 +177,7 @@ def steps_of(job: Job, spark: SparkSession) -> list[Step]:
 
 
 def _decoded(flow: Flow, piece: Piece) -> Any:
-    from sordini.pipeline.jobs.flow import decode
+    from sordini.pipeline.jobs.batch_writer import decode
 
     return decode(flow.job, flow.records(piece.start, piece.end))
 

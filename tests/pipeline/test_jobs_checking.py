@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sordini.pipeline.jobs.checking import check_transform, plan
 from sordini.pipeline.jobs.job import JobFileError
-from sordini.pipeline.jobs.reading import read_job
+from sordini.pipeline.jobs.job_file import read_job
+from sordini.pipeline.jobs.spark_checks import check_transform, plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

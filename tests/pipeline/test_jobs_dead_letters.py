@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sordini.pipeline.jobs.flow import DeadLettersFailed, Flow
+from sordini.pipeline.jobs.batch_writer import DeadLettersFailed, Flow
 from sordini.pipeline.jobs.job import Job
 from sordini.pipeline.jobs.status import reached
 from tests.pipeline.sent import KEEP
@@ -74,6 +74,6 @@ def plain_rows(job: Job) -> list[dict[str, int]]:
 
 
 def _decoded(flow: Flow, start: dict[str, dict[int, int]], end: dict[str, dict[int, int]]) -> DataFrame:
-    from sordini.pipeline.jobs.flow import decode
+    from sordini.pipeline.jobs.batch_writer import decode
 
     return decode(flow.job, flow.records(start, end)).dead_letters()

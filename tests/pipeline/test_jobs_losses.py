@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sordini.pipeline.errors import PipelineError, TopicRecreated
-from sordini.pipeline.jobs.flow import Flow, open_sink_table
+from sordini.pipeline.jobs.batch_writer import Flow, open_sink_table
 from sordini.pipeline.jobs.load import INTENT, Piece, load
-from sordini.pipeline.jobs.state import StateFolder
+from sordini.pipeline.jobs.source_topics import Lost
+from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.stream import stream
-from sordini.pipeline.jobs.topics import Lost
 from tests.pipeline.sent import KEEP
 from tests.pipeline.test_jobs import JOB, a_job, good, numbers, produce
 from tests.pipeline.topics import Place

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from sordini.pipeline.jobs.flow import open_sink_table
+from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.job import Job, Sink
 from sordini.pipeline.jobs.status import status
 from tests.outside.needs import ROOT

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sordini.pipeline.source.planning import DataLost
+from sordini.pipeline.source.batch_planning import DataLost
 from tests.outside.processes import BrokerProcess
 from tests.pipeline.engine import Engine
 from tests.pipeline.sent import KEEP, fill, rows

@@ -23,8 +23,8 @@ from examples.activity.generator.tally import Tally
 from examples.activity.generator.visits import Plan, events
 from examples.activity.report.findings import Findings, findings
 from examples.activity.report.page import Run, page
-from examples.running import Background, Broker, ExampleError, Place, Step, run, sordini
-from examples.telling import Telling
+from examples.programs import Background, Broker, ExampleError, Place, Step, run, sordini
+from examples.progress_output import Telling
 
 START_SECONDS_MAX = 240.0
 CATCH_UP_SECONDS_MAX = 300.0

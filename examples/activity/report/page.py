@@ -13,7 +13,7 @@ from examples.activity.generator.sending import TOPICS
 from examples.activity.generator.visits import CLICK, KINDS, SEARCH, VIEW
 from examples.activity.report import figures
 from examples.activity.report.findings import DeadLetter, Findings, differences
-from examples.running import Step
+from examples.programs import Step
 
 SAMPLE_LETTERS_MAX = 110
 

@@ -7,9 +7,9 @@ for fetched in client.read(partition, 0, 5000):
             yield decoded.batch
 """
 
-from sordini.pipeline.source.decode.broken import BrokenRecords
+from sordini.pipeline.source.decode.broken_records import BrokenRecords
 from sordini.pipeline.source.decode.columns import COLUMNS, arrow_schema
+from sordini.pipeline.source.decode.decode_request import Aborted, Decoded, Wanted
 from sordini.pipeline.source.decode.decoder import Decoder, decode
-from sordini.pipeline.source.decode.wanted import Aborted, Decoded, Wanted
 
 __all__ = ["COLUMNS", "Aborted", "BrokenRecords", "Decoded", "Decoder", "Wanted", "arrow_schema", "decode"]

@@ -18,15 +18,15 @@ import numpy as np
 import pyarrow as pa
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.source.decode.aborts import Aborts
-from sordini.pipeline.source.decode.batches import Batch, Unreadable, whole_batches
-from sordini.pipeline.source.decode.broken import BrokenRecords
-from sordini.pipeline.source.decode.building import Constants, build, record_batch
+from sordini.pipeline.source.decode.aborted_transactions import Aborts
+from sordini.pipeline.source.decode.arrow_columns import Constants, build, record_batch
+from sordini.pipeline.source.decode.batch_scan import Batch, Unreadable, whole_batches
+from sordini.pipeline.source.decode.broken_records import BrokenRecords
 from sordini.pipeline.source.decode.columns import arrow_schema
+from sordini.pipeline.source.decode.decode_piece import ARROW_BYTES_MAX, Piece, Read, read
+from sordini.pipeline.source.decode.decode_request import Aborted, Decoded, Wanted
+from sordini.pipeline.source.decode.expanded_batch import Opened, first_wrong, open_batch
 from sordini.pipeline.source.decode.old_formats import build_old, read_old
-from sordini.pipeline.source.decode.opening import Opened, first_wrong, open_batch
-from sordini.pipeline.source.decode.piece import ARROW_BYTES_MAX, Piece, Read, read
-from sordini.pipeline.source.decode.wanted import Aborted, Decoded, Wanted
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, crc_is_right
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sordini.pipeline.source.decode.batches import Batch
-from sordini.pipeline.source.decode.building import MILLISECONDS_MAX, Constants, record_batch
-from sordini.pipeline.source.decode.opening import EXPANDED_BYTES_MAX
+from sordini.pipeline.source.decode.arrow_columns import MILLISECONDS_MAX, Constants, record_batch
+from sordini.pipeline.source.decode.batch_scan import Batch
+from sordini.pipeline.source.decode.expanded_batch import EXPANDED_BYTES_MAX
 from sordini.protocol.records.batch import Record
 from sordini.protocol.records.legacy import read_any
 

@@ -18,7 +18,7 @@ from examples.activity.report.drawing import figure
 from examples.activity.report.figures import draw_lateness
 from examples.activity.report.findings import Findings, Tables, counted, differences, findings
 from examples.activity.report.page import Run, page
-from examples.running import Step
+from examples.programs import Step
 from tests.support.in_memory_site import PLAN, sent_of, tables_of, tally_of
 
 SENT = sent_of(PLAN)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from sordini.cli.__main__ import main
-from sordini.pipeline.cli.plain import plain
+from sordini.pipeline.cli.printable_values import plain
 
 JOB = """\
 name: views
@@ -125,7 +125,7 @@ def test_the_command_line_starts_without_spark_and_tables() -> None:
 
 
 def test_plain_values_of_a_job_can_be_json(tmp_path: Path) -> None:
-    from sordini.pipeline.jobs.reading import read_job
+    from sordini.pipeline.jobs.job_file import read_job
 
     path = tmp_path / "job.yaml"
     path.write_text(JOB)

@@ -7,7 +7,7 @@ import pytest
 
 from sordini.pipeline.jobs import checkpoints
 from sordini.pipeline.jobs.checkpoints import Checkpoint, choose, put_in_force
-from sordini.pipeline.jobs.state import StateError, StateFolder
+from sordini.pipeline.jobs.state_folder import StateError, StateFolder
 
 SAME = {"format": "sordini", "topics": ["views"], "pattern": ""}
 

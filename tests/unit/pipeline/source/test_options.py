@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sordini.pipeline.errors import BadSetting, PipelineError
+from sordini.pipeline.source.batch_planning import Admission
 from sordini.pipeline.source.options import Edge, SourceOptions, Subscription, Timestamps, read_columns, read_options
-from sordini.pipeline.source.planning import Admission
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "views"}
 

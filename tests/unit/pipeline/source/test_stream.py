@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
 from sordini.pipeline.errors import Unreachable
+from sordini.pipeline.source.batch_planning import DataLost
 from sordini.pipeline.source.options import read_options
-from sordini.pipeline.source.planning import DataLost
 from sordini.pipeline.source.stream import Outside, StreamReader
 from sordini.protocol.types import TopicPartition
 

@@ -16,8 +16,8 @@ from pyiceberg.catalog import load_catalog
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import open_table
 from sordini.pipeline.tables.delta import DeltaLake
-from sordini.pipeline.tables.delta_notes import NOTES_KEY, last_note
-from sordini.pipeline.tables.iceberg_place import Place
+from sordini.pipeline.tables.delta_positions import NOTES_KEY, last_note
+from sordini.pipeline.tables.iceberg_location import Place
 from sordini.pipeline.tables.table import LostPosition
 from tests.support.frames import LocalFrame, frame, plain_ids
 

@@ -11,8 +11,8 @@ import pytest
 
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import Table, TableError, open_table
-from sordini.pipeline.tables.ledger import Ledger
 from sordini.pipeline.tables.manifest import Commit, Listed, read_manifest
+from sordini.pipeline.tables.manifest_store import Ledger
 from tests.support.frames import frame, plain_ids
 
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.pipeline.tables.delta import RemoteOutputs as DeltaOutputs
-from sordini.pipeline.tables.folders import LocalOutputs, local_path
 from sordini.pipeline.tables.iceberg import RemoteOutputs as IcebergOutputs
+from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import OPEN_FILES_MAX, FileSettings, Outputs, Plan, Staged, write
 from tests.support.frames import batch
 

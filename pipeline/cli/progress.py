@@ -1,0 +1,108 @@
+"""What a running job tells: a progress bar or a line for each batch on standard error, or JSON lines on the output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from sordini.cli.common.output import json_line, size_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sordini.pipeline.jobs.batch_writer import Batch
+    from sordini.pipeline.jobs.load import Step
+    from sordini.pipeline.jobs.metrics import Metrics
+
+
+class Teller:
+    """Tells of batches and pieces. As a context it ends its progress bar and sums up."""
+
+    def __init__(self, name: str = "", *, as_json: bool) -> None:
+        self._name = name
+        self._as_json = as_json
+        self._bar: Any = None
+        self._rows = self._dead = self._steps = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(kind, error, trace)
+        if self._as_json:
+            return
+        dead = f", {self._dead:,} dead letters" if self._dead else ""
+        written = f"{self._name}: {self._rows:,} rows{dead}"
+        if error is None:
+            click.echo(written if self._steps else f"{self._name}: nothing to do, all that is there was written before")
+        elif self._steps:
+            click.echo(f"{written} were written before it failed", err=True)
+
+    def notice(self, text: str) -> None:
+        """Something a person should know."""
+        click.echo(f"sordini: {text}", err=True)
+
+    def step(self, step: Step) -> None:
+        """One piece of a whole whose size is known."""
+        self._steps += 1
+        self._rows += step.batch.rows
+        self._dead += step.batch.dead
+        if self._as_json:
+            self._print({**step.batch._asdict(), "records_done": step.records_done, "records_all": step.records_all})
+        elif sys.stderr.isatty():
+            if self._bar is None:
+                self._bar = click.progressbar(length=step.records_all, label=self._name, file=sys.stderr)
+                self._bar.__enter__()
+            self._bar.length = step.records_all
+            self._bar.update(step.records)
+        else:
+            share = 100 * step.records_done // max(1, step.records_all)
+            click.echo(f"{_line(self._name, step.batch)}, {share} %", err=True)
+
+    def batch(self, name: str, batch: Batch) -> None:
+        """One batch of what has no end."""
+        if self._as_json:
+            self._print({"name": name, **batch._asdict()})
+        else:
+            click.echo(_line(name, batch), err=True)
+
+    def _print(self, value: dict[str, Any]) -> None:
+        click.echo(json_line({"name": self._name, **value} if self._name else value), nl=False)
+        sys.stdout.flush()
+
+
+@contextmanager
+def metrics_of(spark: SparkSession, address: tuple[str, int] | None) -> Iterator[Metrics | None]:
+    """Serve the metrics of a session's queries at (host, port); none without an address."""
+    if address is None:
+        yield None
+        return
+    from sordini.pipeline.jobs.metrics import Metrics
+
+    host, port = address
+    metrics = Metrics()
+    click.echo(f"Metrics at http://{host}:{metrics.serve(host, port)}/metrics", err=True)
+    spark.streams.addListener(metrics)
+    try:
+        yield metrics
+    finally:
+        spark.streams.removeListener(metrics)
+
+
+def _line(name: str, batch: Batch) -> str:
+    if batch.was_there:
+        return f"{name}: batch {batch.batch_id} was in the table already"
+    rate = batch.rows / batch.seconds if batch.seconds else 0
+    dead = f", {batch.dead:,} dead letters" if batch.dead else ""
+    return (
+        f"{name}: batch {batch.batch_id}, {batch.rows:,} rows{dead}, {size_text(batch.bytes)}, "
+        f"{batch.seconds:.1f} s ({rate:,.0f} rows/s)"
+    )

@@ -1,0 +1,143 @@
+"""What a job asks of the cluster: where its topics begin and end, and whether they are still the same topics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from sordini.pipeline.errors import PipelineError, TopicRecreated
+from sordini.pipeline.jobs.job import Job, Source
+from sordini.pipeline.source import offset_lookup
+from sordini.pipeline.source.client import Client
+from sordini.pipeline.source.options import Edge, SourceOptions, Timestamps, Where, read_options
+from sordini.pipeline.source.positions import Offsets
+
+__all__ = ["Lost", "Offsets", "Topics", "Work", "assignment", "offsets_text"]
+
+
+class Lost(PipelineError):
+    """Records are gone that were not read yet, and the job is to stop at that."""
+
+
+class Work(NamedTuple):
+    """What there is to do: from and up to where, and what the topics are."""
+
+    start: Offsets
+    end: Offsets
+    topic_ids: dict[str, str]
+    notices: tuple[str, ...] = ()
+    """Sentences about records that are gone, where the job goes on regardless."""
+    made_anew: tuple[str, ...] = ()
+    """Topics that were deleted and made again, and are read from their beginnings."""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of a job's source."""
+
+    options: SourceOptions
+    fail_on_data_loss: bool
+
+    @classmethod
+    def of(cls, job: Job) -> Topics:
+        """Read the source's settings as its options are. Raises BadSetting."""
+        return cls(read_options(batch_options(job.source), streaming=False), job.source.fail_on_data_loss)
+
+    def check(self) -> None:
+        """See at once that a broker answers and has the topics: for whoever should not wait in vain.
+
+        Raises Unreachable, Unauthorized, UnknownTopic, BadSetting.
+        """
+        with Client(self.options.client) as client:
+            client.check()
+            offset_lookup.subscribed(client, self.options.subscription)
+
+    def work(self, job: Job, reached: Offsets | None, known_ids: Mapping[str, str]) -> Work:
+        """What is between where the job has come (None: it never ran) and where the topics end now.
+
+        Raises Unreachable, UnknownTopic, Lost where retention passed the job, TopicRecreated.
+        """
+        with Client(self.options.client) as client:
+            ends = offset_lookup.ends(client, self.options)
+            begins = offset_lookup.start(client, replace(self.options, starting=Edge.EARLIEST))
+            first = offset_lookup.start(client, replace(self.options, starting=starting(job.source))).offsets
+        notices: list[str] = []
+        anew = [] if reached is None else self._anew(known_ids, ends.topic_ids)
+        start: Offsets = {}
+        for topic, partitions in ends.offsets.items():
+            done = {} if topic in anew or reached is None else reached.get(topic, {})
+            otherwise = first if reached is None else begins.offsets
+            start[topic] = {number: done.get(number, otherwise[topic][number]) for number in partitions}
+        notices += [f"'{topic}' was deleted and made again: it is read from its beginning" for topic in anew]
+        notices += _into_bounds(start, begins.offsets, ends.offsets)
+        if notices and self.fail_on_data_loss:
+            raise Lost(f"{'; '.join(notices)} (source.fail_on_data_loss: false goes on regardless)")
+        return Work(start, ends.offsets, ends.topic_ids, tuple(notices), tuple(anew))
+
+    def made_anew(self, known_ids: Mapping[str, str]) -> list[str]:
+        """Which topics are no longer those of these ids. Raises TopicRecreated, unless the job goes on regardless."""
+        with Client(self.options.client) as client:
+            return self._anew(known_ids, offset_lookup.ends(client, self.options).topic_ids)
+
+    def _anew(self, known_ids: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
+        anew = [topic for topic, known in known_ids.items() if ids.get(topic, known) != known]
+        if anew and self.fail_on_data_loss:
+            raise TopicRecreated(anew[0], known_ids[anew[0]], ids[anew[0]])
+        return anew
+
+    def extent(self) -> tuple[Offsets, Offsets]:
+        """Where the partitions begin and end now."""
+        with Client(self.options.client) as client:
+            begins = offset_lookup.start(client, replace(self.options, starting=Edge.EARLIEST)).offsets
+            return begins, offset_lookup.ends(client, self.options).offsets
+
+    def at_time(self, milliseconds: int) -> Offsets:
+        """The first offsets whose records are as young as a time, or the ends where none is."""
+        where = Timestamps(milliseconds, {}, or_latest=True)
+        with Client(self.options.client) as client:
+            return offset_lookup.start(client, replace(self.options, starting=where)).offsets
+
+
+def starting(source: Source) -> Where:
+    """Where the job file lets the first run begin."""
+    if source.starting in {"earliest", "latest"}:
+        return Edge(source.starting)
+    return Timestamps(int(source.starting), {}, or_latest=True)
+
+
+def batch_options(source: Source) -> dict[str, str]:
+    """The options of a batch read over all the source's topics, in either format's names."""
+    what = {"subscribePattern": source.pattern} if source.pattern else {"subscribe": ",".join(source.topics)}
+    return {
+        **source.options,
+        **what,
+        "kafka.bootstrap.servers": source.bootstrap,
+        "failOnDataLoss": str(source.fail_on_data_loss).lower(),
+    }
+
+
+def offsets_text(offsets: Offsets) -> str:
+    """Offsets as sources take them."""
+    return json.dumps({topic: {str(number): at for number, at in each.items()} for topic, each in offsets.items()})
+
+
+def assignment(offsets: Offsets) -> str:
+    """The partitions that offsets name, as sources take them for `assign`."""
+    return json.dumps({topic: sorted(each) for topic, each in offsets.items()})
+
+
+def _into_bounds(start: Offsets, begins: Offsets, ends: Offsets) -> list[str]:
+    """Move positions to records that are there; says which and why."""
+    notices = []
+    for topic, partitions in start.items():
+        for number, at in partitions.items():
+            first, last = begins[topic][number], ends[topic][number]
+            if at < first:
+                notices.append(f"{topic}-{number}: offsets {at} to {first - 1} were deleted before they were read")
+                partitions[number] = first
+            elif at > last:
+                notices.append(f"{topic}-{number} ends at {last}, before {at}, up to where it was read")
+                partitions[number] = last
+    return notices

@@ -1,0 +1,141 @@
+"""Streaming queries while they run: started with their checkpoint, watched, and ended in good order.
+
+Spark gives the Python process of a stream's source ten seconds to start, and nothing changes that. On a busy machine it
+takes longer now and then, and the query dies before it has done anything: then it is started again, a few times.
+Several queries are started one after the other, as their processes would keep each other from being in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from sordini.pipeline.error_messages import reason_of
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.checkpoints import Checkpoint
+from sordini.pipeline.jobs.graceful_stop import Gate, Stopped
+from sordini.pipeline.jobs.state_folder import StateFolder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from sordini.pipeline.jobs.job import Job
+
+_NOT_UP = "Python worker failed to connect back"
+"""What Spark says when the process has not come up in time."""
+STARTS_MAX = 5
+_INITIALIZING = "Initializing sources"
+"""What a query's status says until that process is up."""
+_LOOK_SECONDS = 0.2
+_FINISH_SECONDS = 30.0
+"""How long Spark gets to note a batch as done that is in the table already: it would be repeated, and skipped."""
+
+
+class Running:
+    """A query that is started once more when its Python process has not come up."""
+
+    def __init__(self, begin: Callable[[], StreamingQuery]) -> None:
+        self._begin = begin
+        self._starts_left = STARTS_MAX - 1
+        self.query = begin()
+
+    def has_failed(self) -> bool:
+        """Whether it is over and will not be started again; starts it when it may be."""
+        if self.query.isActive or (error := self.query.exception()) is None:
+            return False
+        if _NOT_UP not in str(error) or not self._starts_left:
+            return True
+        self._starts_left -= 1
+        self.query = self._begin()
+        return False
+
+
+def settle(running: Running, gate: Gate) -> None:
+    """Wait until a query's process is up; whether the query has ended is for `run` to see."""
+    while not gate.is_shut and not running.has_failed():
+        if not running.query.isActive or running.query.status.get("message") != _INITIALIZING:
+            return
+        _wait(running.query)
+
+
+def start(
+    frame: DataFrame,
+    job: Job,
+    state: StateFolder,
+    checkpoint: Checkpoint,
+    write: Callable[[DataFrame, int], None],
+    *,
+    name: str,
+    available_now: bool,
+    gate: Gate,
+) -> Running:
+    """Start a query whose batches `write` takes, numbered as the table does."""
+
+    def one(batch: DataFrame, number: int) -> None:
+        with gate.passed():
+            write(batch, checkpoint.first_batch_id + number)
+
+    writer = (
+        frame.writeStream.queryName(name)
+        .option("checkpointLocation", f"{state.location}/{checkpoint.folder}")
+        .foreachBatch(one)
+        .outputMode("append")
+    )
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    elif job.every is not None:
+        writer = writer.trigger(processingTime=job.every.text)
+    running = Running(writer.start)
+    settle(running, gate)
+    return running
+
+
+def run(running: Sequence[Running], gate: Gate) -> None:
+    """Wait until all queries have ended, or the gate is shut and all are between two batches.
+
+    When one fails the others are brought to their end, and then the failure is raised, as a PipelineError.
+    """
+    failure: Exception | None = None
+    while not gate.is_shut:
+        if any(one.has_failed() for one in running):
+            gate.shut()
+        active = next((one.query for one in running if one.query.isActive), None)
+        if active is None:
+            break
+        _wait(active)
+    for one in running:
+        _end(one.query, gate)
+        failure = failure or _failure(one.query)
+    if failure is not None:
+        raise failure
+
+
+def _wait(query: StreamingQuery) -> None:
+    """Wait a little; in the main thread, signal handlers run in between."""
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]  # Takes fractions, too.
+    except StreamingQueryException:
+        return  # Told of at the end, in order.
+
+
+def _end(query: StreamingQuery, gate: Gate) -> None:
+    """Stop a query between two batches: behind the shut gate only one is under way, and then Spark's note of it."""
+    while query.isActive and not gate.wait_until_empty(_LOOK_SECONDS):
+        pass
+    looks = int(_FINISH_SECONDS / _LOOK_SECONDS)
+    while query.isActive and looks and query.status["isTriggerActive"]:
+        _wait(query)
+        looks -= 1
+    if query.isActive:
+        query.stop()
+
+
+def _failure(query: StreamingQuery) -> Exception | None:
+    """What a query died of, unless it was our asking."""
+    error = query.exception()
+    if error is None or f"{Stopped.__module__}.{Stopped.__qualname__}" in str(error):
+        return None
+    return PipelineError(f"{query.name} stopped: {reason_of(str(error))}")

@@ -1,0 +1,109 @@
+"""How a batch gets into a table of any kind: look, stage, commit; and look again whenever another was faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.tables.columns import arrow_schema, check_partitions, merged
+from sordini.pipeline.tables.staging import Plan, Staged, stage
+from sordini.pipeline.tables.table import TableError, Written
+from sordini.pipeline.tables.write_attempts import Attempts
+from sordini.pipeline.tables.writer_positions import Note, is_there
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+COMMIT_TRIES = 20
+
+THERE = Written(rows=0, files=0, bytes=0, was_there=True)
+
+
+class State(NamedTuple):
+    """A table as it was when it was looked at; `schema` is None as long as there is none."""
+
+    schema: pa.Schema | None
+    partition_by: tuple[str, ...]
+    note: Note | None
+    """Of this app_id."""
+
+
+class Format(Protocol):
+    """What differs from kind to kind."""
+
+    app_id: str
+    partition_by: tuple[str, ...]
+    attempts: Attempts
+
+    def look(self) -> State:
+        """The table as it is now."""
+        ...
+
+    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
+        """How files are to be staged; a new attempt with each call."""
+        ...
+
+    def commit(self, staged: list[Staged], schema: pa.Schema, note: Note) -> bool:
+        """Make the files, the columns and the note part of the table seen by the last `look`, all of it or nothing.
+
+        False if the table is no longer as it was then.
+        """
+        ...
+
+    def discard(self, attempts: set[str]) -> None:
+        """Delete the files of attempts that no commit has ever named."""
+        ...
+
+
+def append(table: Format, frame: DataFrame, note: Note, before_commit: Callable[[], object] | None = None) -> Written:
+    """See `Table.append`."""
+    state = table.look()
+    if is_there(table.app_id, state.note, note):
+        _tidy(table, note.batch_id)
+        return THERE
+    partition_by = partitions(table.partition_by, state)
+    schema = merged(state.schema, arrow_schema(frame.schema))
+    check_partitions(schema, partition_by)
+    plan = table.plan(schema, partition_by)
+    table.attempts.begin(plan.attempt, note.batch_id)
+    staged = stage(frame, plan)
+    if before_commit is not None:
+        before_commit()
+    for _ in range(COMMIT_TRIES):
+        gone: FileNotFoundError | None = None
+        try:
+            if table.commit(staged, schema, note):
+                _tidy(table, note.batch_id, plan.attempt)
+                size = sum(each.bytes for each in staged)
+                return Written(sum(each.rows for each in staged), len(staged), size, was_there=False)
+        except FileNotFoundError as problem:  # As it is when another has written this very batch, and tidied up.
+            gone = problem
+        state = table.look()
+        if is_there(table.app_id, state.note, note):
+            _tidy(table, note.batch_id)
+            return THERE
+        if gone:
+            raise gone
+        schema = merged(state.schema, schema)
+    raise TableError(f"batch {note.batch_id} was not committed: {COMMIT_TRIES} times another writer was faster")
+
+
+def _tidy(table: Format, batch_id: int, committed: str | None = None) -> None:
+    """Delete what was left by attempts to write this batch, which is in the table now, and those before it."""
+    over = table.attempts.until(batch_id)
+    if given_up := over - {committed}:
+        table.discard(given_up)
+    table.attempts.forget(over)
+
+
+def partitions(asked: tuple[str, ...], state: State) -> tuple[str, ...]:
+    """The columns by which the table is partitioned, or is going to be."""
+    if state.schema is None:
+        return asked
+    if asked and asked != state.partition_by:
+        there = ", ".join(state.partition_by) or "nothing"
+        raise BadSetting(f"the table is partitioned by {there}, not by {', '.join(asked)}")
+    return state.partition_by

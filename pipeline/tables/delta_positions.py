@@ -1,0 +1,147 @@
+"""Where a Delta table keeps each writer's last batch and its offsets, so that checkpoints and log clean-up keep them.
+
+Both are `txn` actions of Delta's protocol (an appId and a number): the newest of each appId is part of every
+checkpoint. The commit of a batch has all of these:
+
+    appId                                 version
+    views                                 17       the last batch
+    sordini.batch/views                   17       the batch that the offsets below belong to
+    sordini.offsets/views/page_views/0    1042     the next offset to read of a partition
+    sordini.offsets/views/clicks/3        -1       the partition is no longer part of the position
+
+The commit's commitInfo has the same once more, for all writers: earlier versions wrote that alone, and it is found
+with one look at the newest commits. But commitInfo is in no checkpoint, so it goes when the log is cleaned up.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow.fs
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Transaction
+
+from sordini.pipeline.tables.table import LostPosition
+from sordini.pipeline.tables.writer_positions import Note, from_json
+
+NOTES_KEY = "sordini.writers"
+"""In commitInfo: app_id to the note of its last batch, of every app_id."""
+
+HISTORY_STEPS = (10, 100, 10_000)
+"""How many commits are looked through for notes; other writers' commits, and compaction, have none."""
+
+_BATCH: Final = "sordini.batch/"
+_OFFSETS: Final = "sordini.offsets/"
+_GONE: Final = -1
+_LOG: Final = "_delta_log"
+_FILE: Final = re.compile(r"(\d{20})(?:\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?)?\.(?:json|parquet)")
+"""A commit, or a checkpoint: in one file, in several (the second group says how many), or under a name of its own."""
+
+
+def transactions(app_id: str, note: Note, before: Note | None) -> list[Transaction]:
+    """The `txn` actions of a batch's commit; `before` is the writer's last note.
+
+    They carry the time: a table with `delta.setTransactionRetentionDuration` drops those that have none.
+    """
+    now_ms = int(time.time() * 1000)
+    offsets = {(topic, number): end for topic, ends in note.offsets.items() for number, end in ends.items()}
+    known = {(topic, number) for topic, ends in (before.offsets if before else {}).items() for number in ends}
+    kept = {**dict.fromkeys(sorted(known - offsets.keys()), _GONE), **offsets}
+    return [
+        Transaction(app_id, note.batch_id, now_ms),
+        Transaction(f"{_BATCH}{app_id}", note.batch_id, now_ms),
+        *(Transaction(f"{_OFFSETS}{app_id}/{topic}/{number}", end, now_ms) for (topic, number), end in kept.items()),
+    ]
+
+
+def last_note(table: DeltaTable, app_id: str, files: pyarrow.fs.FileSystem) -> Note | None:
+    """A writer's last batch in this version of the table; None where it has written none.
+
+    `files` is the table's folder. Raises LostPosition where the batch is known and its offsets are not.
+    """
+    batch_id = table.transaction_version(app_id)
+    if batch_id is None:
+        return None
+    newest, *more = HISTORY_STEPS
+    # The history may have newer commits than the table that was looked at: another writer may be at work.
+    note = _noted(table, app_id, batch_id, 0, newest) or _kept(table, app_id, batch_id, files)
+    for seen, limit in zip(HISTORY_STEPS, more, strict=False):
+        note = note or _noted(table, app_id, batch_id, seen, limit)
+    if note is None:
+        raise LostPosition(table.table_uri, app_id, batch_id)
+    return note
+
+
+def all_notes(table: DeltaTable) -> dict[str, Any]:
+    """The notes of all writers as the newest commit that has any tells them."""
+    return next((dict(commit[NOTES_KEY]) for commit in _history(table) if NOTES_KEY in commit), {})
+
+
+def _history(table: DeltaTable) -> Iterator[dict[str, Any]]:
+    """Commit infos, the newest first."""
+    seen = 0
+    for limit in HISTORY_STEPS:
+        commits = table.history(limit)
+        yield from commits[seen:]
+        seen = len(commits)
+        if seen < limit:
+            return
+
+
+def _noted(table: DeltaTable, app_id: str, batch_id: int, seen: int, limit: int) -> Note | None:
+    """The note in the commitInfo of this batch, or of a commit after it, among the newest from `seen` to `limit`."""
+    for commit in table.history(limit)[seen:]:
+        note = dict(commit.get(NOTES_KEY) or {}).get(app_id)
+        if note is not None and note["batch"] == batch_id:
+            return from_json(note)
+    return None
+
+
+def _kept(table: DeltaTable, app_id: str, batch_id: int, files: pyarrow.fs.FileSystem) -> Note | None:
+    """The note in the `txn` actions; None where they are of another batch: an earlier version wrote this one."""
+    found: dict[str, int] = {}
+    for path in _log_files(files, table.version()):
+        found |= _versions(path, files)
+    if found.get(f"{_BATCH}{app_id}") != batch_id:
+        return None
+    offsets: dict[str, dict[int, int]] = {}
+    prefix = f"{_OFFSETS}{app_id}/"
+    for name, end in found.items():
+        topic, _, number = name.removeprefix(prefix).rpartition("/")
+        # A slash in what is left of the name is one of a writer whose name begins as this one's does.
+        if name.startswith(prefix) and "/" not in topic and end != _GONE:
+            offsets.setdefault(topic, {})[int(number)] = end
+    return Note(batch_id, offsets)
+
+
+def _log_files(files: pyarrow.fs.FileSystem, version: int) -> list[str]:
+    """The newest whole checkpoint up to a version, and the commits after it, in order."""
+    commits: dict[int, str] = {}
+    checkpoints: dict[tuple[int, int], list[str]] = {}  # By version and number of parts.
+    for info in files.get_file_info(pyarrow.fs.FileSelector(_LOG)):
+        named = _FILE.fullmatch(info.base_name)
+        if named is None or int(named[1]) > version:
+            continue
+        if ".checkpoint" in info.base_name:
+            checkpoints.setdefault((int(named[1]), int(named[2] or 1)), []).append(info.path)
+        else:
+            commits[int(named[1])] = info.path
+    whole = [kind for kind, paths in checkpoints.items() if len(paths) >= kind[1]]
+    newest = max(whole, default=(-1, 0))
+    return checkpoints.get(newest, []) + [commits[at] for at in sorted(commits) if at > newest[0]]
+
+
+def _versions(path: str, files: pyarrow.fs.FileSystem) -> dict[str, int]:
+    """The number of each appId of the `txn` actions in one file of the log."""
+    with files.open_input_file(path) as file:
+        if path.endswith(".json"):
+            # Most lines are others' and long; the name of the action stands at its line's beginning.
+            lines = (line for line in bytes(file.read()).splitlines() if b'"txn"' in line[:16])
+            actions = [json.loads(line)["txn"] for line in lines]
+        else:
+            actions = [each for each in pq.read_table(file, columns=["txn"])["txn"].to_pylist() if each]
+    return {each["appId"]: int(each["version"]) for each in actions}

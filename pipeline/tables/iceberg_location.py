@@ -1,0 +1,62 @@
+"""Where an Iceberg table is: its folder, its name, and the catalog that knows its newest metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog, load_catalog
+
+from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.tables.local_files import local_path
+
+CATALOG = "sordini"
+"""The catalog's name, where the options give none: pyiceberg's configuration may have more about it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """`table` is `namespace.name`, by default `default.` and the folder's name; `catalog` pyiceberg's properties."""
+
+    location: str
+    table: str = ""
+    catalog: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def uri(self) -> str:
+        """The location as Iceberg writes it."""
+        folder = local_path(self.location)
+        return f"file://{folder}" if folder else self.location.rstrip("/")
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """The namespaces and the name. Raises BadSetting where there are not at least two parts."""
+        name = self.table or f"default.{self.uri.rpartition('/')[2].replace('.', '_')}"
+        parts = tuple(name.split("."))
+        if len(parts) < 2 or not all(parts):
+            raise BadSetting(f"an Iceberg table is named namespace.name, not '{name}'")
+        return parts
+
+    def open_catalog(self) -> Catalog | None:
+        """The catalog of the options, else that in a SQLite file in the folder; None if there is no such file yet."""
+        if self.catalog or self._sqlite().exists():
+            return self.create_catalog()
+        return None
+
+    def create_catalog(self) -> Catalog:
+        """As `open_catalog`, but a file that is not there is made."""
+        if self.catalog:
+            rest = {name: value for name, value in self.catalog.items() if name != "name"}
+            try:
+                return load_catalog(self.catalog.get("name", CATALOG), **rest)
+            except ValueError as error:
+                raise BadSetting(f"the Iceberg catalog cannot be opened: {error}") from error
+        file = self._sqlite()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return load_catalog(CATALOG, type="sql", uri=f"sqlite:///{file}", warehouse=self.uri)
+
+    def _sqlite(self) -> Path:
+        folder = local_path(self.location)
+        if folder is None:
+            raise BadSetting(f"'{self.location}' is no folder: name the table's catalog by options catalog.*")
+        return folder / "catalog.db"

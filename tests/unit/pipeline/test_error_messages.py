@@ -1,0 +1,73 @@
+"""Every exception that a user can cause becomes one line with its cause, whichever library raised it."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from py4j.protocol import Py4JNetworkError
+from pyiceberg.exceptions import NoSuchTableError
+from pyspark.errors import AnalysisException, PySparkRuntimeError, PythonException
+
+from sordini.pipeline.error_messages import LETTERS_MAX, can_be_told, reason_of, sentence_of
+from sordini.pipeline.errors import BadSetting
+
+STACK = "\n".join(f"\tat org.apache.spark.Thing.call(Thing.scala:{number})" for number in range(80))
+WORKER = f"""Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "staging.py", line 3, in task
+    raise ValueError
+sordini.pipeline.errors.OffsetLost: views-0 holds offsets 5 to 9 (exclusive), 3 was asked for: gone
+
+{STACK}"""
+
+
+def raised_by_delta(folder: Path) -> Exception:
+    write_deltalake(str(folder), pa.table({"a": [1]}))
+    with pytest.raises(Exception, match="field") as caught:
+        write_deltalake(str(folder), pa.table({"a": ["x"], "b": [2]}), mode="append")
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (BadSetting("file_bytes is a number"), "file_bytes is a number"),
+        (PermissionError(errno.EACCES, "Permission denied", "lake/views"), "lake/views: Permission denied"),
+        (OSError("Generic S3 error: Missing credentials\nDebug source:\n at 0x1"), "Generic S3 error: Missing credentials"),
+        (AnalysisException("[UNRESOLVED_COLUMN] A column `pge` cannot be resolved. SQLSTATE: 42703; line 1 pos 0;\n'Aggregate\n+- x"), "[UNRESOLVED_COLUMN] A column `pge` cannot be resolved"),
+        (PythonException(WORKER), "views-0 holds offsets 5 to 9 (exclusive), 3 was asked for: gone"),
+        (PySparkRuntimeError(f"Python worker failed to connect back.\n{STACK}"), "Spark's Python process did not start in the ten seconds that Spark gives it"),
+        (Py4JNetworkError("Answer from Java side is empty"), "Answer from Java side is empty"),
+        (NoSuchTableError("Table does not exist: default.views"), "Table does not exist: default.views"),
+        (pa.ArrowInvalid("Could not convert 'x' with type str\nmore"), "Could not convert 'x' with type str"),
+        (sqlite3.OperationalError("unable to open database file"), "unable to open database file"),
+        (OSError(), "OSError"),
+    ],
+)  # fmt: skip
+def test_an_exception_of_any_library_becomes_one_line(error: Exception, told: str) -> None:
+    assert can_be_told(error)
+    said = sentence_of(error)
+    assert said.startswith(told)
+    assert "\n" not in said
+    assert "Thing.scala" not in said
+
+
+def test_what_deltalake_itself_raises_can_be_told(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"\S") as caught:
+        DeltaTable(str(tmp_path))
+    for error in (caught.value, raised_by_delta(tmp_path / "t")):
+        assert can_be_told(error), type(error)
+        assert "\n" not in sentence_of(error)
+
+
+def test_a_mistake_of_ours_is_not_put_into_words() -> None:
+    for mistake in (KeyError("x"), AssertionError(), TypeError("x"), ValueError("x"), RuntimeError("x")):
+        assert not can_be_told(mistake)
+
+
+def test_a_line_has_an_end() -> None:
+    assert len(reason_of("x" * 10_000)) == LETTERS_MAX + len(" ...")
