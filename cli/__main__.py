@@ -72,16 +72,16 @@ class Commands(click.Group):
         """As click does; without `args` it is the whole process that begins and ends with it."""
         if args is not None:
             return super().main(args, *others, **named)
-        interrupts.begin()
+        interrupts.exit_on_interrupt()
         try:
             return super().main(args, *others, **named)
         finally:
-            interrupts.begin()
+            interrupts.exit_on_interrupt()
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click does, but that Ctrl-C while a command is imported ends as it does in the command itself."""
         try:
-            interrupts.end()
+            interrupts.raise_on_interrupt()
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
             click.echo(err=True)
@@ -98,7 +98,7 @@ def main() -> None:
     """A standalone broker that speaks the Kafka protocol."""
 
 
-interrupts.end()
+interrupts.raise_on_interrupt()
 
 if __name__ == "__main__":
     main()

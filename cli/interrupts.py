@@ -19,17 +19,17 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
     os._exit(INTERRUPTED)
 
 
-def begin() -> None:
+def exit_on_interrupt() -> None:
     """From now on Ctrl-C ends the process; nothing changes where it is ignored, or another handler has it."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         with suppress(ValueError):  # Only the main thread may, and only that one is interrupted.
             signal.signal(signal.SIGINT, _leave)
 
 
-def end() -> None:
+def raise_on_interrupt() -> None:
     """From now on Ctrl-C raises KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-begin()
+exit_on_interrupt()

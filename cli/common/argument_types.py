@@ -12,9 +12,9 @@ from sordini.broker.clock import SystemClock, utc_ms
 from sordini.protocol.types import TopicPartition
 
 T = TypeVar("T")
-Wanted = tuple[str, tuple[int, ...] | None]
+PartitionSelection = tuple[str, tuple[int, ...] | None]
 """A topic, and which of its partitions are meant; None is all."""
-Start = tuple[str, int]
+StartPosition = tuple[str, int]
 """Where reading begins: ("beginning", 0), ("end", 0), ("offset", N), ("last", N) or ("time", ms)."""
 
 _UNITS_MS: Final = {
@@ -32,7 +32,7 @@ _ISO: Final = re.compile(
 )
 
 
-def duration_ms(text: str) -> int:
+def parse_duration_ms(text: str) -> int:
     """Read `90s`, `1h30m`, `2d` or ISO 8601's `PT1H30M`. Raises ValueError."""
     if _PLAIN.fullmatch(text):
         return sum(int(count) * _UNITS_MS[unit] for count, unit in _PLAIN_PART.findall(text))
@@ -44,15 +44,15 @@ def duration_ms(text: str) -> int:
     return sum(count * _UNITS_MS[unit] for count, unit in parts) + int((found[6] or "0").ljust(3, "0"))
 
 
-def topic_partitions(text: str) -> Wanted:
+def parse_topic_partitions(text: str) -> PartitionSelection:
     """Read `TOPIC` (all its partitions: None) or `TOPIC:0,2-4`. Raises ValueError."""
     topic, colon, listed = text.partition(":")
     if not topic:
         raise ValueError(f"{text!r} names no topic")
-    return topic, numbers(listed) if colon else None
+    return topic, parse_numbers(listed) if colon else None
 
 
-def numbers(text: str) -> tuple[int, ...]:
+def parse_numbers(text: str) -> tuple[int, ...]:
     """Read `0,2-4` as (0, 2, 3, 4): sorted, each once. Raises ValueError."""
     found: set[int] = set()
     for part in text.split(","):
@@ -66,7 +66,7 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def setting(text: str) -> tuple[str, str, str]:
+def parse_setting(text: str) -> tuple[str, str, str]:
     """Read `KEY=VALUE`, `KEY+=VALUE` (append) or `KEY-=VALUE` (take out): (key, "", "+" or "-", value)."""
     key, equals, value = text.partition("=")
     sign = key[-1:] if key[-1:] in ("+", "-") else ""
@@ -76,7 +76,7 @@ def setting(text: str) -> tuple[str, str, str]:
     return key, sign, value
 
 
-def start(text: str) -> Start:
+def parse_start(text: str) -> StartPosition:
     """Read `beginning`, `end`, an offset, `-10` (the last ten), a time, or how long ago. Raises ValueError."""
     if text in {"beginning", "earliest"}:
         return ("beginning", 0)
@@ -88,12 +88,12 @@ def start(text: str) -> Start:
     try:
         if text[:1].isdigit() and "-" in text:
             return ("time", utc_ms(text))
-        return ("time", SystemClock().now_ms() - duration_ms(text))
+        return ("time", SystemClock().now_ms() - parse_duration_ms(text))
     except ValueError:
         raise ValueError(f"{text!r} is neither beginning, end, an offset, a time nor a duration") from None
 
 
-def chosen(wanted: Iterable[Wanted], counts: dict[str, int]) -> list[TopicPartition]:
+def selected_partitions(wanted: Iterable[PartitionSelection], counts: dict[str, int]) -> list[TopicPartition]:
     """The partitions that are meant, in order, each once; `counts` says how many each topic has."""
     found = dict.fromkeys(
         TopicPartition(topic, partition)
@@ -103,7 +103,7 @@ def chosen(wanted: Iterable[Wanted], counts: dict[str, int]) -> list[TopicPartit
     return list(found)
 
 
-def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
+def _click_type(parse: Callable[[str], T]) -> Callable[[str], T]:
     """What click takes for the type of an option: its refusal is the function's ValueError."""
 
     def read(text: str) -> T:
@@ -115,9 +115,9 @@ def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
     return read
 
 
-DURATION: Final = _argument(duration_ms)
-NUMBERS: Final = _argument(numbers)
-INSTANT: Final = _argument(utc_ms)
-PARTITIONS: Final = _argument(topic_partitions)
-SETTING: Final = _argument(setting)
-START: Final = _argument(start)
+DURATION: Final = _click_type(parse_duration_ms)
+NUMBERS: Final = _click_type(parse_numbers)
+INSTANT: Final = _click_type(utc_ms)
+PARTITIONS: Final = _click_type(parse_topic_partitions)
+SETTING: Final = _click_type(parse_setting)
+START: Final = _click_type(parse_start)

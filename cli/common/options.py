@@ -42,13 +42,13 @@ class Failure(Exception):
     """A command could not do what it was asked for; each argument is a line that says why, for people."""
 
 
-def in_words(error: OSError) -> str:
+def os_error_text(error: OSError) -> str:
     """What the system says, with the file if there is one, and without numbers."""
     text = (error.strerror or str(error)).lower()
     return f"{error.filename}: {text}" if error.filename else text
 
 
-def _not_encoded(error: UnicodeEncodeError) -> str:
+def _encoding_error_text(error: UnicodeEncodeError) -> str:
     """Bytes that the shell handed over are no text; or text does not go into a terminal's encoding."""
     text = ascii(error.object if len(error.object) <= SHOWN_MAX else error.object[error.start : error.end])
     if error.encoding == "utf-8":
@@ -75,14 +75,14 @@ class ClientCommand(click.Command):
                 echo(f"sordini: {problem}", err=True)
             ctx.exit(FAILED)
         except UnicodeEncodeError as error:
-            echo(f"sordini: {_not_encoded(error)}", err=True)
+            echo(f"sordini: {_encoding_error_text(error)}", err=True)
             ctx.exit(USAGE)
         except BrokenPipeError:
             sys.stdout = None  # So that the interpreter does not flush it at the end.
             ctx.exit(DONE)
         except OSError as error:
             sys.stdout = None  # As above: it may be standard output that is full.
-            echo(f"sordini: {in_words(error)}", err=True)
+            echo(f"sordini: {os_error_text(error)}", err=True)
             ctx.exit(FAILED)
         except (KeyboardInterrupt, click.Abort):
             echo(err=True)
@@ -122,19 +122,19 @@ class Client(NamedTuple):
         """As `run`, inside a loop that is there already."""
 
         async def bounded(cluster: Cluster) -> T:
-            return await self.in_time(cluster, action(cluster))
+            return await self.within_timeout(cluster, action(cluster))
 
-        return await self.unbounded(bounded)
+        return await self.without_timeout(bounded)
 
-    async def unbounded(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
-        """As `on_cluster`, for an action that gives its parts a limit by `in_time` and has none itself."""
+    async def without_timeout(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
+        """As `on_cluster`, for an action that gives its parts a limit by `within_timeout` and has none itself."""
         from sordini.cli.cluster import Cluster
         from sordini.cli.link import addresses_of
 
         async with Cluster(addresses_of(self.bootstrap)) as cluster:
             return await action(cluster)
 
-    async def in_time(self, cluster: Cluster, work: Awaitable[T]) -> T:
+    async def within_timeout(self, cluster: Cluster, work: Awaitable[T]) -> T:
         """The result of work on the cluster within the timeout. Raises Failure."""
         import asyncio
 
@@ -205,6 +205,6 @@ def report_each(client: Client, rows: Sequence[Mapping[str, Any]], words: Callab
         raise Failure(*errors)
 
 
-def is_sure(question: str, *, yes: bool) -> bool:
+def is_confirmed(question: str, *, yes: bool) -> bool:
     """Whether to go on with what cannot be undone: people are asked, unless they said --yes; scripts are not."""
     return yes or sys.stdin is None or not sys.stdin.isatty() or click.confirm(question, err=True)

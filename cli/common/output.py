@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from sordini.broker.clock import Clock
-from sordini.cli.common.terminal import is_seen
+from sordini.cli.common.terminal import is_terminal
 from sordini.protocol.printable import safe_json, shown
 
 PROGRESS_MS = 250
@@ -83,12 +83,12 @@ def size_text(size: int) -> str:
     return f"{amount:.3g} TB"
 
 
-class Progress:
+class ProgressLine:
     """One line on stderr that is written over, only when that is a terminal; `clear` takes it away."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._is_shown = is_seen(sys.stderr)
+        self._is_shown = is_terminal(sys.stderr)
         self._shown_ms = clock.monotonic_ms()
         self._width = 0
 

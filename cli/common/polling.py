@@ -30,12 +30,12 @@ wait_option = click.option(
 )
 
 
-def after(wait_s: float) -> str:
+def after_wait_text(wait_s: float) -> str:
     """What follows a failure's text."""
     return f" after {wait_s:g} s" if wait_s else ""
 
 
-def look_until(
+def poll_until(
     client: Client, wait_s: float, look: Callable[[Cluster], Awaitable[T]], is_done: Callable[[T], bool]
 ) -> T:
     """The first answer that is done, or the last within `wait_s` seconds; with 0, the first.

@@ -14,29 +14,29 @@ from sordini.cli.common.options import Failure
 from sordini.cli.link import Link, LinkLost, Refused
 from sordini.protocol.errors import ErrorCode
 
-UNSURE: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
+MAY_HAVE_BEEN_APPLIED: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
 """Errors after which the change may be under way, or done."""
 MAY_BE_DONE: Final = "the cluster had not finished in time; it may still do it"
-BEING_DELETED: Final = "it is being deleted, and the cluster has not finished with that"
+STILL_BEING_DELETED: Final = "it is being deleted, and the cluster has not finished with that"
 
 Ask = Callable[[Link, list[str]], Awaitable[Sequence[Any]]]
 """Asks the controller for the change of some names; a row for each."""
 
 
-async def carried_out(
+async def apply_change(
     cluster: Cluster,
     names: Sequence[str],
     ask: Ask,
     name_of: Callable[[Any], str],
-    is_ours: Callable[[str, Any, bool], Awaitable[bool]],
+    is_own_change: Callable[[str, Any, bool], Awaitable[bool]],
 ) -> list[Any]:
     """The last row of each name, in order; raises Failure.
 
-    `is_ours(name, row, was_there)` says whether a refusal means that the change is there, and is this command's when
+    `is_own_change(name, row, was_there)` says whether a refusal means that the change is there, and is this command's when
     an earlier attempt may have been carried out; `was_there` is whether a topic of that name was there at first.
     """
     wanted = list(dict.fromkeys(names))
-    before = await topics_of(cluster, wanted)
+    before = await partition_counts(cluster, wanted)
     done: dict[str, Any] = {}
     unsure: set[str] = set()
 
@@ -52,14 +52,14 @@ async def carried_out(
         for row in rows:
             name = name_of(row)
             if row.error_code in PASSING:
-                is_unsure = row.error_code in UNSURE
-                unsure.update([name] if is_unsure else [])
-                refusal = Refused(f"topic '{name}'", row.error_code, MAY_BE_DONE if is_unsure else None)
+                may_be_applied = row.error_code in MAY_HAVE_BEEN_APPLIED
+                unsure.update([name] if may_be_applied else [])
+                refusal = Refused(f"topic '{name}'", row.error_code, MAY_BE_DONE if may_be_applied else None)
                 continue
-            if row.error_code and name in unsure and await is_ours(name, row, name in before):
+            if row.error_code and name in unsure and await is_own_change(name, row, name in before):
                 row.error_code = ErrorCode.NONE.value
             elif row.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and await _is_unknown(cluster, name):
-                refusal = RefusedForNow(f"topic '{name}'", row.error_code, BEING_DELETED)
+                refusal = RefusedForNow(f"topic '{name}'", row.error_code, STILL_BEING_DELETED)
                 continue
             done[name] = row
         if refusal is not None:
@@ -81,7 +81,7 @@ async def _is_unknown(cluster: Cluster, name: str) -> bool:
     return all(topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in found.topics)
 
 
-async def topics_of(cluster: Cluster, names: Sequence[str]) -> dict[str, int]:
+async def partition_counts(cluster: Cluster, names: Sequence[str]) -> dict[str, int]:
     """How many partitions those of the topics have that are there."""
     found = await cluster.persist(lambda: cluster.metadata(names))
     return {topic.name or "": len(topic.partitions) for topic in found.topics if not topic.error_code}

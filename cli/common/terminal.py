@@ -30,14 +30,14 @@ def echo_data(text: str) -> None:
     click.echo(text if is_raw(asked=False) else shown_lines(text), nl=False)
 
 
-def is_seen(stream: TextIO | None) -> bool:
+def is_terminal(stream: TextIO | None) -> bool:
     """Whether people are at the other end; a stream that was closed before the command began is None."""
     return stream is not None and stream.isatty()
 
 
 def is_raw(*, asked: bool) -> bool:
     """Whether records go to standard output as they are: it is no terminal (or closed), or --raw was given."""
-    return asked or not is_seen(sys.stdout)
+    return asked or not is_terminal(sys.stdout)
 
 
 raw_option = click.option(

@@ -96,7 +96,7 @@ def stop(
         pid_file = f"{config.log_directories[0]}/{pid_files.NAME}"
     process_id, descriptor = _find(pid_file)
     if config is not None and (config.zookeeper_connect or if_safe):
-        _tell_holdings(config, if_safe=if_safe)
+        _print_stop_impact(config, if_safe=if_safe)
     began_ms = SystemClock().monotonic_ms()
     _signal(descriptor, process_id, signal.SIGTERM)
     is_killed = False
@@ -126,19 +126,19 @@ def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
     return config
 
 
-def _tell_holdings(config: Config, *, if_safe: bool) -> None:
+def _print_stop_impact(config: Config, *, if_safe: bool) -> None:
     """Say what the broker holds and what its stop costs, or why that is not known; ends the command if it must."""
-    from sordini.cli.commands.broker.stop_impact import holdings_lines
-    from sordini.cli.commands.broker.stop_impact_request import ask
+    from sordini.cli.commands.broker.stop_impact import stop_impact_lines
+    from sordini.cli.commands.broker.stop_impact_request import fetch_stop_impact
 
     try:
-        held = ask(config, SystemDisk())
+        held = fetch_stop_impact(config, SystemDisk())
     except Failure as failure:
         if if_safe:
             _end(EXIT_COSTS, f"the broker is not stopped, what its stop would cost is not known: {failure}")
         echo(f"sordini: what the broker holds is not known, it is stopped all the same: {failure}", err=True)
         return
-    for line in holdings_lines(held, hands_over=config.controlled_shutdown_enable):
+    for line in stop_impact_lines(held, hands_over=config.controlled_shutdown_enable):
         echo(f"sordini: {line}")
     if if_safe and held.costs:
         _end(EXIT_COSTS, f"broker {held.broker} is not stopped: --if-safe, and its stop has a cost")

@@ -16,7 +16,7 @@ NAMES_MAX = 5
 """So many partitions are named in one line."""
 
 
-class Copies(NamedTuple):
+class PartitionReplicas(NamedTuple):
     """One partition: who leads and holds it, and its topic's settings that count when copies are missing."""
 
     name: TopicPartition
@@ -28,7 +28,7 @@ class Copies(NamedTuple):
     """Whether a copy that is not in sync may lead."""
 
 
-class Holdings(NamedTuple):
+class StopImpact(NamedTuple):
     """What one broker holds; the lists are what its stop costs."""
 
     broker: int
@@ -47,9 +47,9 @@ class Holdings(NamedTuple):
         return bool(self.leaderless or self.behind or self.refusing)
 
 
-def holdings_of(broker: int, partitions: Iterable[Copies], running: Collection[int]) -> Holdings:
+def assess_stop(broker: int, partitions: Iterable[PartitionReplicas], running: Collection[int]) -> StopImpact:
     """What a broker holds; copies on brokers that do not run count as not there."""
-    found = Holdings(broker, 0, 0, 0, [], [], [])
+    found = StopImpact(broker, 0, 0, 0, [], [], [])
     replicas = leads = leaves = 0
     for one in partitions:
         if broker not in one.replicas:
@@ -68,7 +68,7 @@ def holdings_of(broker: int, partitions: Iterable[Copies], running: Collection[i
     return found._replace(replicas=replicas, leads=leads, leaves=leaves)
 
 
-def holdings_lines(held: Holdings, *, hands_over: bool) -> list[str]:
+def stop_impact_lines(held: StopImpact, *, hands_over: bool) -> list[str]:
     """What to say before the broker stops; `hands_over` is whether others lead before it is gone."""
     if not held.replicas:
         return [f"broker {held.broker} holds no replica"]

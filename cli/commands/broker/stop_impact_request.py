@@ -8,7 +8,7 @@ from typing import Final
 
 from sordini.broker.configuration.config import Config
 from sordini.cli.cluster import Cluster, check
-from sordini.cli.commands.broker.stop_impact import Copies, Holdings, holdings_of
+from sordini.cli.commands.broker.stop_impact import PartitionReplicas, StopImpact, assess_stop
 from sordini.cli.commands.configs.config_requests import TOPIC
 from sordini.cli.common.options import Failure
 from sordini.cli.link import Address
@@ -28,7 +28,7 @@ UNCLEAN: Final = "unclean.leader.election.enable"
 _LOCAL: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to.
 
 
-def ask(config: Config, disk: Disk) -> Holdings:
+def fetch_stop_impact(config: Config, disk: Disk) -> StopImpact:
     """What the broker of this configuration holds. Raises Failure when that is not known within SECONDS_MAX."""
     broker = _broker_id(config, disk)
     address = next((Address(_LOCAL.get(one.host, one.host), one.port) for one in config.endpoints if one.port), None)
@@ -50,7 +50,7 @@ def _broker_id(config: Config, disk: Disk) -> int:
     raise Failure("its id is not known: neither broker.id nor meta.properties has it")
 
 
-async def _within_time(broker: int, address: Address) -> Holdings:
+async def _within_time(broker: int, address: Address) -> StopImpact:
     try:
         async with asyncio.timeout(SECONDS_MAX), Cluster([address]) as cluster:
             return await _holdings(cluster, broker)
@@ -58,7 +58,7 @@ async def _within_time(broker: int, address: Address) -> Holdings:
         raise Failure(f"{address} did not answer within {SECONDS_MAX:g} s") from None
 
 
-async def _holdings(cluster: Cluster, broker: int) -> Holdings:
+async def _holdings(cluster: Cluster, broker: int) -> StopImpact:
     found = await cluster.metadata(None)
     running = {one.node_id for one in found.brokers}
     if broker not in running:
@@ -68,7 +68,7 @@ async def _holdings(cluster: Cluster, broker: int) -> Holdings:
     ]
     settings = await _settings(cluster, {name for name, row in rows if broker in row.isr_nodes})
     partitions = (
-        Copies(
+        PartitionReplicas(
             TopicPartition(name, row.partition_index),
             row.leader_id,
             row.replica_nodes,
@@ -77,7 +77,7 @@ async def _holdings(cluster: Cluster, broker: int) -> Holdings:
         )
         for name, row in rows
     )
-    return holdings_of(broker, partitions, running)
+    return assess_stop(broker, partitions, running)
 
 
 async def _settings(cluster: Cluster, topics: Collection[str]) -> dict[str, tuple[int, bool]]:

@@ -18,7 +18,7 @@ from sordini.cli.common.options import (
     json_option,
 )
 from sordini.cli.common.output import print_json, table
-from sordini.cli.common.polling import after, look_until, wait_option
+from sordini.cli.common.polling import after_wait_text, poll_until, wait_option
 from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
@@ -90,7 +90,7 @@ def status(client: Client, *, check: bool, wait_s: float) -> None:
 
     if wait_s and not check:
         raise click.UsageError("--wait goes with --check: it waits until the check succeeds")
-    told = look_until(
+    told = poll_until(
         client,
         wait_s,
         lambda cluster: cluster.persist(lambda: cluster_status(cluster, client.timeout_s)),
@@ -99,12 +99,12 @@ def status(client: Client, *, check: bool, wait_s: float) -> None:
     if client.as_json:
         print_json(told)
     else:
-        _tell_status(told)
+        _print_status(told)
     if check and told["problems"]:
-        raise Failure(f"the cluster is not well: {counted(len(told['problems']), 'problem')}{after(wait_s)}")
+        raise Failure(f"the cluster is not well: {counted(len(told['problems']), 'problem')}{after_wait_text(wait_s)}")
 
 
-def _tell_status(told: Mapping[str, Any]) -> None:
+def _print_status(told: Mapping[str, Any]) -> None:
     from sordini.cli.commands.cluster.cluster_problems import is_under_replicated
 
     controller = "no controller" if told["controller"] is None else f"controller {told['controller']}"
@@ -201,7 +201,7 @@ def move(
     if as_json:
         print_json(told)
     else:
-        _tell(told, source, target)
+        _print_move(told, source, target)
 
 
 async def _moved(
@@ -211,17 +211,17 @@ async def _moved(
     places.refuse(source, target)
     note = former = None
     async with places.open(source) as origin:
-        comes_back = await _comes_back(places, origin, target)
+        returns_home = await _returns_home(places, origin, target)
         if dry_run:
-            outcome = await _checked(places, origin, target, comes_back=comes_back)
+            outcome = await _checked(places, origin, target, returns_home=returns_home)
         else:
-            outcome, former = await _copied(places, origin, target, comes_back=comes_back)
+            outcome, former = await _copied(places, origin, target, returns_home=returns_home)
             note = None if keep_source else places.mark(source, target)
     ends = {"from": str(source), "to": str(target), "dry_run": dry_run}
     return {**ends, **outcome._asdict(), "note": note, "former": former}
 
 
-async def _comes_back(places: Places, origin: Place, target: Location) -> bool:
+async def _returns_home(places: Places, origin: Place, target: Location) -> bool:
     """Whether the target is a file from which this cluster was moved. Raises MoveRefused when it was another one."""
     from sordini.broker.coordination.moving import MoveRefused, cluster_id_at
 
@@ -235,20 +235,20 @@ async def _comes_back(places: Places, origin: Place, target: Location) -> bool:
     return True
 
 
-async def _checked(places: Places, origin: Place, target: Location, *, comes_back: bool) -> Outcome:
+async def _checked(places: Places, origin: Place, target: Location, *, returns_home: bool) -> Outcome:
     from sordini.broker.coordination.moving import check
 
-    if comes_back or not places.is_there(target):
+    if returns_home or not places.is_there(target):
         return await check(origin, None)
     async with places.open(target) as destination:
         return await check(origin, destination)
 
 
-async def _copied(places: Places, origin: Place, target: Location, *, comes_back: bool) -> tuple[Outcome, str | None]:
+async def _copied(places: Places, origin: Place, target: Location, *, returns_home: bool) -> tuple[Outcome, str | None]:
     from sordini.broker.coordination.moving import check, copy
 
     former = None
-    if comes_back:
+    if returns_home:
         await check(origin, None)
         former = places.set_aside(target)
     async with places.open(target) as destination:
@@ -257,7 +257,7 @@ async def _copied(places: Places, origin: Place, target: Location, *, comes_back
     return outcome, former
 
 
-def _tell(told: Mapping[str, Any], source: Location, target: Location) -> None:
+def _print_move(told: Mapping[str, Any], source: Location, target: Location) -> None:
     """Say what was done, and on standard error what is to be done and minded now."""
     shape = f"{counted(told['topics'], 'topic')} with {counted(told['partitions'], 'partition')}"
     there = f", {told['nodes'] - told['copied']} of them there already" if told["copied"] < told["nodes"] else ""

@@ -35,7 +35,7 @@ DIGITS_MAX: Final = 10
 """Of a broker's id."""
 REGISTERED, NOT_REGISTERED, NOT_KNOWN = "registered", "not registered", "not known"
 """What is said of a broker's contact when it does not say so itself."""
-NONE_TELLS: Final = "no Sordini of this version has contact itself and could tell"
+NO_WITNESS: Final = "no Sordini of this version has contact itself and could tell"
 CONTACTS: Final = {
     StoreFinding.SILENT.value: "gets no answer from the coordination store",
     StoreFinding.LOST.value: "does not find its cluster in the coordination store",
@@ -43,7 +43,7 @@ CONTACTS: Final = {
 }
 
 
-class View(NamedTuple):
+class BrokerView(NamedTuple):
     """What one broker says of the cluster, and of itself."""
 
     cluster_id: str | None
@@ -51,13 +51,13 @@ class View(NamedTuple):
     brokers: frozenset[int]
     leaders: Mapping[TopicPartition, tuple[int, int]]
     """Leader and leader epoch; each is -1 where there is none."""
-    words: Mapping[str, str | None]
+    states: Mapping[str, str | None]
     """Values of `condition_keys`; empty for a broker that does not know them."""
     refusal: str | None = None
     """Why the broker at the address does not describe itself under the id that it should have."""
 
 
-class Named(NamedTuple):
+class NamedController(NamedTuple):
     """Who is the controller by Metadata, and why that broker does not act as one, if it does not."""
 
     controller: int | None
@@ -69,22 +69,22 @@ def is_under_replicated(row: Mapping[str, Any]) -> bool:
     return len(row["in_sync_replicas"]) < len(row["replicas"])
 
 
-def store_words(views: Mapping[int, View]) -> dict[int, str]:
+def store_states(views: Mapping[int, BrokerView]) -> dict[int, str]:
     """The contact of each broker with the store: in its own words, or by its registration."""
     registered = _registered(views)
-    words = {}
+    states = {}
     for broker, view in views.items():
-        told = view.words.get(STORE_CONTACT)
+        told = view.states.get(STORE_CONTACT)
         if told is None:
             told = NOT_KNOWN if registered is None else REGISTERED if broker in registered else NOT_REGISTERED
-        words[broker] = told
-    return words
+        states[broker] = told
+    return states
 
 
-def problems_of(
-    named: Named,
+def find_problems(
+    named: NamedController,
     there: Collection[int],
-    views: Mapping[int, View],
+    views: Mapping[int, BrokerView],
     silent: Mapping[int, str],
     rows: Sequence[Mapping[str, Any]],
 ) -> list[str]:
@@ -101,7 +101,7 @@ def problems_of(
     return found
 
 
-def _of_controller(named: Named) -> Iterator[str]:
+def _of_controller(named: NamedController) -> Iterator[str]:
     if named.controller is None:
         yield "the cluster has no controller"
     elif named.refusal is not None:
@@ -118,34 +118,34 @@ def _gone(there: Collection[int], rows: Iterable[Mapping[str, Any]]) -> Iterator
         yield f"broker {broker} is gone and has {_partitions(count, 'a replica', 'replicas')}"
 
 
-def _of_store(named: Named, there: Collection[int], views: Mapping[int, View]) -> Iterator[str]:
+def _of_store(named: NamedController, there: Collection[int], views: Mapping[int, BrokerView]) -> Iterator[str]:
     for broker, view in sorted(views.items()):
-        state, _, reason = (view.words.get(STORE_CONTACT) or "").partition(": ")
+        state, _, reason = (view.states.get(STORE_CONTACT) or "").partition(": ")
         if state and state != StoreFinding.CONNECTED.value:
             yield f"broker {broker} {CONTACTS.get(state, f'says of the coordination store: {state}')} ({reason})"
-        serving = view.words.get(SERVING, YES)
+        serving = view.states.get(SERVING, YES)
         if serving != YES and state != StoreFinding.LOST.value:
             yield f"broker {broker} does not serve: {(serving or '').removeprefix('no: ')}"
     registered = _registered(views)
     if registered is None:
-        others = [broker for broker, view in sorted(views.items()) if STORE_CONTACT not in view.words]
+        others = [broker for broker, view in sorted(views.items()) if STORE_CONTACT not in view.states]
         if others:
-            yield f"whether the coordination store is in contact with {_brokers(others)} is not known: {NONE_TELLS}"
+            yield f"whether the coordination store is in contact with {_brokers(others)} is not known: {NO_WITNESS}"
         return
     for broker in sorted(set(there) - registered):
-        told = views[broker].words.get(STORE_CONTACT, "") if broker in views else ""
+        told = views[broker].states.get(STORE_CONTACT, "") if broker in views else ""
         if not (told or "").startswith(StoreFinding.UNREGISTERED.value):
             yield f"broker {broker} is not registered in the coordination store"
     for broker in sorted(registered - set(there)):
         yield f"broker {broker} is registered in the coordination store and not in the metadata"
-    for controller in sorted({view.words.get(STORE_CONTROLLER) or "" for view in _connected(views)}):
+    for controller in sorted({view.states.get(STORE_CONTROLLER) or "" for view in _connected(views)}):
         if controller == NONE:
             yield "the coordination store has no controller"
         elif named.controller is not None and controller != str(named.controller):
             yield f"the coordination store has broker {controller} as the controller, not {named.controller}"
 
 
-def _disagreements(views: Mapping[int, View]) -> Iterator[str]:
+def _disagreements(views: Mapping[int, BrokerView]) -> Iterator[str]:
     """What all brokers should say alike, and do not."""
     for what, told in (
         ("the cluster id", {one: view.cluster_id or NOT_KNOWN for one, view in views.items()}),
@@ -158,7 +158,7 @@ def _disagreements(views: Mapping[int, View]) -> Iterator[str]:
             yield f"the brokers disagree on {what}: {'; '.join(parts)}"
 
 
-def _other_leaders(views: Mapping[int, View], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _other_leaders(views: Mapping[int, BrokerView], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Brokers that have other leaders for partitions than the broker has that was asked for all of them."""
     leaders = {TopicPartition(row["topic"], row["partition"]): (row["leader"], row["leader_epoch"]) for row in rows}
     for broker, view in sorted(views.items()):
@@ -193,13 +193,13 @@ def _of_partitions(silent: Collection[int], rows: Iterable[Mapping[str, Any]]) -
         yield f"partitions whose replicas are not all in sync: {_examples(lacking)}"
 
 
-def _connected(views: Mapping[int, View]) -> list[View]:
-    return [view for view in views.values() if view.words.get(STORE_CONTACT) == StoreFinding.CONNECTED.value]
+def _connected(views: Mapping[int, BrokerView]) -> list[BrokerView]:
+    return [view for view in views.values() if view.states.get(STORE_CONTACT) == StoreFinding.CONNECTED.value]
 
 
-def _registered(views: Mapping[int, View]) -> set[int] | None:
+def _registered(views: Mapping[int, BrokerView]) -> set[int] | None:
     """The brokers that the store has, by those of ours that are connected to it; None when there are none."""
-    told = [view.words.get(STORE_BROKERS) or "" for view in _connected(views)]
+    told = [view.states.get(STORE_BROKERS) or "" for view in _connected(views)]
     return (
         {int(one) for ids in told for one in ids.split(",") if one.isdecimal() and len(one) <= DIGITS_MAX}
         if told

@@ -17,9 +17,15 @@ from typing import Any, Final
 
 from sordini.broker.membership.condition_keys import MEANINGS
 from sordini.cli.cluster import Cluster, the_only, trouble
-from sordini.cli.commands.cluster.cluster_problems import Named, View, is_under_replicated, problems_of, store_words
+from sordini.cli.commands.cluster.cluster_problems import (
+    BrokerView,
+    NamedController,
+    find_problems,
+    is_under_replicated,
+    store_states,
+)
 from sordini.cli.commands.configs.config_requests import BROKER
-from sordini.cli.common.parallel_requests import Survey
+from sordini.cli.common.parallel_requests import ParallelRequests
 from sordini.cli.common.partition_offsets import EARLIEST, LATEST
 from sordini.cli.link import Link, NotServed
 from sordini.protocol.errors import ErrorCode
@@ -45,7 +51,7 @@ from sordini.protocol.types import TopicPartition
 Offsets = Mapping[TopicPartition, int]
 Wanted = dict[TopicPartition, tuple[int, int]]
 """What a leader is asked for each partition: a timestamp of ListOffsets, and the leader epoch it should have."""
-Row = dict[str, Any]
+PartitionRow = dict[str, Any]
 
 NAMES_TOPICS: Final = 12
 """The last version of Fetch that knows topics by name."""
@@ -58,12 +64,12 @@ ANY_EPOCH: Final = -1
 async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
     """All there is to say of the cluster as it is now. Raises Failure when no broker answers."""
     found = await cluster.metadata(None)
-    there = {broker.node_id: broker for broker in found.brokers}
-    survey = Survey(cluster, there, timeout_s)
-    views = await survey.ask(_view, {broker: broker for broker in there})
+    registered = {broker.node_id: broker for broker in found.brokers}
+    requests = ParallelRequests(cluster, registered, timeout_s)
+    views = await requests.ask(_view, {broker: broker for broker in registered})
     partitions = _partitions(found)
-    ends, refusals = await _asked_of_leaders(survey, partitions, LATEST)
-    watermarks = await _watermarks(survey, partitions, ends)
+    ends, refusals = await _asked_of_leaders(requests, partitions, LATEST)
+    watermarks = await _watermarks(requests, partitions, ends)
     for row in partitions:
         end = row["high_watermark"] = ends.get(_name(row))
         row["leader_refuses"] = refusals.get(_name(row))
@@ -72,31 +78,31 @@ async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
             for broker in _followers(row)
             for mark in [watermarks.get(broker, {}).get(_name(row))]
         }
-    ids = sorted(there.keys() | {holder for row in partitions for holder in row["replicas"]})
-    controller = found.controller_id if found.controller_id in there else None
-    refused = {} if controller is None else await survey.ask(_refused_as_controller, {controller: None})
-    named = Named(controller, refused.get(controller) if controller is not None else None)
-    words = store_words(views)
+    ids = sorted(registered.keys() | {holder for row in partitions for holder in row["replicas"]})
+    controller = found.controller_id if found.controller_id in registered else None
+    refused = {} if controller is None else await requests.ask(_refused_as_controller, {controller: None})
+    named = NamedController(controller, refused.get(controller) if controller is not None else None)
+    states = store_states(views)
     return {
         "cluster_id": found.cluster_id,
         "controller": controller,
         "topics": len({row["topic"] for row in partitions}),
         "offline_partitions": sum(row["leader"] is None for row in partitions),
         "under_replicated_partitions": sum(is_under_replicated(row) for row in partitions),
-        "brokers": [_broker(one, there.get(one), partitions, survey.silent, words.get(one)) for one in ids],
+        "brokers": [_broker(one, registered.get(one), partitions, requests.silent, states.get(one)) for one in ids],
         "partitions": partitions,
-        "problems": problems_of(named, frozenset(there), views, survey.silent, partitions),
+        "problems": find_problems(named, frozenset(registered), views, requests.silent, partitions),
     }
 
 
-async def _view(link: Link, broker_id: int) -> View:
+async def _view(link: Link, broker_id: int) -> BrokerView:
     """What one broker says of the cluster and, if it is of ours, of itself."""
     names = [*MEANINGS]
     resource = DescribeConfigsResource(resource_type=BROKER, resource_name=str(broker_id), configuration_keys=names)
     told: DescribeConfigsResponse = await link.ask(DescribeConfigsRequest(resources=[resource]))
     metadata: MetadataResponse = await link.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
     result = the_only(told.results, f"broker {broker_id}")
-    return View(
+    return BrokerView(
         cluster_id=metadata.cluster_id,
         controller=metadata.controller_id,
         brokers=frozenset(broker.node_id for broker in metadata.brokers),
@@ -105,7 +111,7 @@ async def _view(link: Link, broker_id: int) -> View:
             for topic in metadata.topics
             for row in topic.partitions
         },
-        words={row.name: row.value for row in result.configs if row.name in MEANINGS},
+        states={row.name: row.value for row in result.configs if row.name in MEANINGS},
         refusal=trouble("its settings", result.error_code, result.error_message),
     )
 
@@ -121,7 +127,7 @@ async def _refused_as_controller(link: Link, _nothing: None) -> str | None:
 
 
 async def _asked_of_leaders(
-    survey: Survey, rows: Iterable[Row], timestamp: int
+    requests: ParallelRequests, rows: Iterable[PartitionRow], timestamp: int
 ) -> tuple[Offsets, dict[TopicPartition, str]]:
     """An offset of each partition, by its timestamp in ListOffsets, as its leader tells it; and why one tells none."""
     wanted: dict[int, Wanted] = {}
@@ -131,7 +137,7 @@ async def _asked_of_leaders(
             wanted.setdefault(row["leader"], {})[_name(row)] = timestamp, epoch
     offsets: dict[TopicPartition, int] = {}
     refusals: dict[TopicPartition, str] = {}
-    for answer in (await survey.ask(_listed, wanted)).values():
+    for answer in (await requests.ask(_listed, wanted)).values():
         for name, (code, offset) in answer.items():
             if code == ErrorCode.NONE:
                 offsets[name] = offset
@@ -140,24 +146,26 @@ async def _asked_of_leaders(
     return offsets, refusals
 
 
-async def _watermarks(survey: Survey, rows: list[Row], ends: Offsets) -> dict[int, dict[TopicPartition, int]]:
+async def _watermarks(
+    requests: ParallelRequests, rows: list[PartitionRow], ends: Offsets
+) -> dict[int, dict[TopicPartition, int]]:
     """The high watermark of each partition that each follower knows.
 
     Asked for what follows the leader's end, a follower that keeps up has no records to send. One that lags does not
     reach as far; it is asked from the leader's oldest record on, and has one batch to send in all.
     """
-    found = await survey.ask(_fetched, _wanted_of_followers(rows, ends))
+    found = await requests.ask(_fetched, _wanted_of_followers(rows, ends))
     behind = {broker: {name for name, mark in marks.items() if mark == BEYOND} for broker, marks in found.items()}
     late = [row for row in rows if any(_name(row) in names for names in behind.values())]
-    starts, _ = await _asked_of_leaders(survey, late, EARLIEST)
+    starts, _ = await _asked_of_leaders(requests, late, EARLIEST)
     again = {broker: {name: starts[name] for name in names & starts.keys()} for broker, names in behind.items()}
     wanted = {broker: offsets for broker, offsets in again.items() if offsets}
-    for broker, marks in (await survey.ask(_fetched, wanted)).items():
+    for broker, marks in (await requests.ask(_fetched, wanted)).items():
         found[broker] |= marks
     return {broker: {name: mark for name, mark in marks.items() if mark != BEYOND} for broker, marks in found.items()}
 
 
-def _wanted_of_followers(rows: Iterable[Row], ends: Offsets) -> dict[int, dict[TopicPartition, int]]:
+def _wanted_of_followers(rows: Iterable[PartitionRow], ends: Offsets) -> dict[int, dict[TopicPartition, int]]:
     wanted: dict[int, dict[TopicPartition, int]] = {}
     for row in rows:
         if _name(row) in ends:
@@ -198,7 +206,7 @@ async def _fetched(link: Link, offsets: Offsets) -> dict[TopicPartition, int]:
     }
 
 
-def _partitions(found: MetadataResponse) -> list[Row]:
+def _partitions(found: MetadataResponse) -> list[PartitionRow]:
     return [
         {
             "topic": topic.name,
@@ -217,10 +225,10 @@ def _partitions(found: MetadataResponse) -> list[Row]:
 def _broker(
     broker_id: int,
     known: MetadataResponseBroker | None,
-    rows: list[Row],
+    rows: list[PartitionRow],
     silent: Mapping[int, str],
     store: str | None,
-) -> Row:
+) -> PartitionRow:
     """One broker's part of the cluster. `known` is None for one that is gone and has replicas."""
     lags = [row["lags"][str(broker_id)] for row in rows if str(broker_id) in row["lags"]]
     return {
@@ -241,9 +249,9 @@ def _code_name(code: int) -> str:
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
 
 
-def _name(row: Row) -> TopicPartition:
+def _name(row: PartitionRow) -> TopicPartition:
     return TopicPartition(row["topic"], row["partition"])
 
 
-def _followers(row: Row) -> list[int]:
+def _followers(row: PartitionRow) -> list[int]:
     return [broker for broker in row["replicas"] if broker != row["leader"]]

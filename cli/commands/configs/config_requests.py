@@ -61,7 +61,7 @@ class Resource(NamedTuple):
         return f"broker {self.name}" if self.name else "the cluster default"
 
 
-async def described_configs(cluster: Cluster, resources: Sequence[Resource]) -> list[list[dict[str, Any]]]:
+async def describe_configs(cluster: Cluster, resources: Sequence[Resource]) -> list[list[dict[str, Any]]]:
     """The settings of each, sorted by key, defaults included."""
 
     async def attempt() -> list[list[dict[str, Any]]]:

@@ -15,7 +15,7 @@ from sordini.cli.common.output import print_json, table
 from sordini.cli.common.terminal import echo, echo_lines
 
 
-def whose_options(command: Callable[..., None]) -> Callable[..., None]:
+def resource_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command --topic, --broker and --cluster; it gets them as `resources`."""
 
     @click.option("--topic", "-t", "topics", metavar="TOPIC", multiple=True, help="A topic. May be given many times.")
@@ -57,7 +57,7 @@ def configs() -> None:
 
 
 @configs.command()
-@whose_options
+@resource_options
 @click.option("--all", "everything", is_flag=True, help="Show defaults, too, and where each value would come from.")
 @client_options
 def describe(client: Client, resources: list[Resource], *, everything: bool) -> None:
@@ -67,9 +67,9 @@ def describe(client: Client, resources: list[Resource], *, everything: bool) -> 
       sordini configs describe --topic orders
       sordini configs describe --broker 0 --all
     """
-    from sordini.cli.commands.configs.config_requests import described_configs
+    from sordini.cli.commands.configs.config_requests import describe_configs
 
-    found = client.run(lambda cluster: described_configs(cluster, resources))
+    found = client.run(lambda cluster: describe_configs(cluster, resources))
     shown = [[row for row in rows if everything or row["source"] != DEFAULT] for rows in found]
     if client.as_json:
         kinds = {TOPIC: "topic", BROKER: "broker"}
@@ -102,7 +102,7 @@ def _table(rows: list[dict[str, Any]], *, everything: bool) -> str:
 
 @configs.command("set")
 @click.argument("changes", metavar="KEY=VALUE...", type=SETTING, nargs=-1, required=True)
-@whose_options
+@resource_options
 @click.option("--validate-only", is_flag=True, help="Only let the cluster check it; change nothing.")
 @client_options
 def set_(
@@ -120,7 +120,7 @@ def set_(
 
 @configs.command()
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
-@whose_options
+@resource_options
 @click.option("--validate-only", is_flag=True, help="Only let the cluster check it; change nothing.")
 @client_options
 def unset(client: Client, keys: tuple[str, ...], resources: list[Resource], *, validate_only: bool) -> None:

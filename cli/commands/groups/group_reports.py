@@ -8,23 +8,23 @@ from typing import Any
 from sordini.cli.cluster import Cluster
 from sordini.cli.commands.groups.group_requests import (
     DEAD,
-    Described,
+    GroupDescription,
     committed_offsets,
     delete_offsets,
     describe_group,
 )
-from sordini.cli.commands.groups.reset_plan import Planned, write_csv
+from sordini.cli.commands.groups.reset_plan import PlannedReset, write_csv
 from sordini.cli.commands.topics.topic_reports import partitions_of
-from sordini.cli.common.argument_types import Wanted
+from sordini.cli.common.argument_types import PartitionSelection
 from sordini.cli.common.options import Failure
 from sordini.cli.common.output import print_json, table
-from sordini.cli.common.partition_offsets import ends_of
+from sordini.cli.common.partition_offsets import offset_ranges
 from sordini.cli.common.terminal import echo, echo_data, echo_lines
 from sordini.protocol.printable import shown
 from sordini.protocol.types import TopicPartition
 
 
-async def report(cluster: Cluster, names: Sequence[str]) -> list[dict[str, Any]]:
+async def describe_groups(cluster: Cluster, names: Sequence[str]) -> list[dict[str, Any]]:
     """Groups that must exist, each with its offsets, lag and members."""
     found = []
     for name in names:
@@ -46,12 +46,12 @@ async def report(cluster: Cluster, names: Sequence[str]) -> list[dict[str, Any]]
     return found
 
 
-async def _offsets(cluster: Cluster, described: Described) -> list[dict[str, Any]]:
+async def _offsets(cluster: Cluster, described: GroupDescription) -> list[dict[str, Any]]:
     """One row for each partition that is committed or assigned; those of deleted topics have no end."""
     committed = await committed_offsets(cluster, described.group)
     owners = {partition: member for member in described.members for partition in member.partitions or []}
     partitions = sorted({*committed, *owners})
-    ends = await ends_of(cluster, await _existing(cluster, partitions))
+    ends = await offset_ranges(cluster, await _existing(cluster, partitions))
     rows = []
     for partition in partitions:
         offset = committed.get(partition)
@@ -80,7 +80,7 @@ async def _existing(cluster: Cluster, partitions: Sequence[TopicPartition]) -> l
     return [partition for partition in partitions if tuple(partition) in there]
 
 
-def _members(described: Described) -> list[dict[str, Any]]:
+def _members(described: GroupDescription) -> list[dict[str, Any]]:
     return [
         {
             "member_id": member.member_id,
@@ -95,7 +95,7 @@ def _members(described: Described) -> list[dict[str, Any]]:
     ]
 
 
-def report_text(group: dict[str, Any]) -> str:
+def group_text(group: dict[str, Any]) -> str:
     """One group for people."""
     by = f" by {group['assignor']}" if group["assignor"] else ""
     lines = [f"Group        {shown(group['group'])}", f"State        {shown(group['state'] + by)}"]
@@ -125,14 +125,16 @@ def _assigned(member: dict[str, Any]) -> str | None:
     return " ".join(f"{topic}:{','.join(partitions)}" for topic, partitions in topics.items())
 
 
-async def forget_offsets(cluster: Cluster, group: str, wanted: Sequence[Wanted]) -> list[TopicPartition]:
+async def delete_selected_offsets(
+    cluster: Cluster, group: str, wanted: Sequence[PartitionSelection]
+) -> list[TopicPartition]:
     """Delete a group's offsets of the partitions that are meant; which those are."""
     partitions = await partitions_of(cluster, wanted)
     await delete_offsets(cluster, group, partitions)
     return partitions
 
 
-def echo_plan(group: str, lines: Sequence[Planned], *, execute: bool, as_csv: bool, as_json: bool) -> None:
+def print_reset_plan(group: str, lines: Sequence[PlannedReset], *, execute: bool, as_csv: bool, as_json: bool) -> None:
     """Show where offsets go, or went; notices go to stderr."""
     if as_json:
         print_json(

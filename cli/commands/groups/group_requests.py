@@ -38,14 +38,14 @@ CONSUMER: Final = "consumer"
 DEAD: Final = "Dead"
 
 
-class Committed(NamedTuple):
+class CommittedOffset(NamedTuple):
     """What a group has written down for one partition."""
 
     offset: int
     metadata: str
 
 
-class Member(NamedTuple):
+class GroupMember(NamedTuple):
     """One member; `partitions` is what it has been assigned, None when that is no consumer's assignment."""
 
     member_id: str
@@ -55,7 +55,7 @@ class Member(NamedTuple):
     partitions: list[TopicPartition] | None
 
 
-class Described(NamedTuple):
+class GroupDescription(NamedTuple):
     """One group; one that does not exist is Dead."""
 
     group: str
@@ -63,7 +63,7 @@ class Described(NamedTuple):
     protocol_type: str
     protocol: str
     coordinator: str
-    members: list[Member]
+    members: list[GroupMember]
 
 
 async def list_groups(cluster: Cluster, states: Sequence[str]) -> list[dict[str, Any]]:
@@ -89,25 +89,25 @@ async def list_groups(cluster: Cluster, states: Sequence[str]) -> list[dict[str,
     return await cluster.persist(attempt)
 
 
-async def describe_group(cluster: Cluster, group: str) -> Described:
+async def describe_group(cluster: Cluster, group: str) -> GroupDescription:
     """A group's state and members."""
 
-    async def attempt() -> Described:
+    async def attempt() -> GroupDescription:
         link = await cluster.coordinator(group)
         answer: DescribeGroupsResponse = await link.ask(DescribeGroupsRequest(groups=[group]))
         found = the_only(answer.groups, f"group '{group}'")
         if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # From version 6 on.
-            return Described(group, DEAD, "", "", str(link.address), [])
+            return GroupDescription(group, DEAD, "", "", str(link.address), [])
         check(f"group '{group}'", found.error_code, found.error_message)
         return _described(found, str(link.address))
 
     return await cluster.persist(attempt)
 
 
-async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, Committed]:
+async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, CommittedOffset]:
     """All offsets of a group."""
 
-    async def attempt() -> dict[TopicPartition, Committed]:
+    async def attempt() -> dict[TopicPartition, CommittedOffset]:
         link = await cluster.coordinator(group)
         request = OffsetFetchRequest(
             group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
@@ -122,7 +122,7 @@ async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition
                 partition = TopicPartition(topic.name, row.partition_index)
                 check(f"the offset of {partition}", row.error_code)
                 if row.committed_offset >= 0:
-                    found[partition] = Committed(row.committed_offset, row.metadata or "")
+                    found[partition] = CommittedOffset(row.committed_offset, row.metadata or "")
         return found
 
     return await cluster.persist(attempt)
@@ -215,11 +215,13 @@ def check_group(group: str, code: int, told: str | None = None) -> None:
     check(f"group '{group}'", code, reason)
 
 
-def _described(found: DescribedGroup, coordinator: str) -> Described:
+def _described(found: DescribedGroup, coordinator: str) -> GroupDescription:
     members = [_member(member, found.protocol_type) for member in found.members]
-    return Described(found.group_id, found.group_state, found.protocol_type, found.protocol_data, coordinator, members)
+    return GroupDescription(
+        found.group_id, found.group_state, found.protocol_type, found.protocol_data, coordinator, members
+    )
 
 
-def _member(member: DescribedGroupMember, protocol_type: str) -> Member:
+def _member(member: DescribedGroupMember, protocol_type: str) -> GroupMember:
     partitions = read_assignment(bytes(member.member_assignment)) if protocol_type == CONSUMER else None
-    return Member(member.member_id, member.group_instance_id, member.client_id, member.client_host, partitions)
+    return GroupMember(member.member_id, member.group_instance_id, member.client_id, member.client_host, partitions)

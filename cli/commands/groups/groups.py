@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from sordini.cli.common.argument_types import DURATION, INSTANT, PARTITIONS, Wanted
-from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
+from sordini.cli.common.argument_types import DURATION, INSTANT, PARTITIONS, PartitionSelection
+from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_confirmed, report_each
 from sordini.cli.common.output import print_json, table
 from sordini.cli.common.terminal import echo, echo_lines
 
@@ -57,13 +57,13 @@ def describe(client: Client, names: tuple[str, ...]) -> None:
     \b
       sordini groups describe billing
     """
-    from sordini.cli.commands.groups.group_reports import report, report_text
+    from sordini.cli.commands.groups.group_reports import describe_groups, group_text
 
-    found = client.run(lambda cluster: report(cluster, names))
+    found = client.run(lambda cluster: describe_groups(cluster, names))
     if client.as_json:
         print_json(found)
     else:
-        echo_lines("\n\n".join(report_text(group) for group in found))
+        echo_lines("\n\n".join(group_text(group) for group in found))
 
 
 @groups.command()
@@ -78,7 +78,7 @@ def delete(client: Client, names: tuple[str, ...], *, yes: bool) -> None:
     """
     from sordini.cli.commands.groups.group_requests import delete_groups
 
-    if not is_sure(f"Delete {', '.join(names)} with all offsets?", yes=yes):
+    if not is_confirmed(f"Delete {', '.join(names)} with all offsets?", yes=yes):
         raise Failure("nothing was deleted")
     gone = client.run(lambda cluster: delete_groups(cluster, names))
     report_each(client, gone, lambda row: f"{row['group']} deleted")
@@ -98,18 +98,18 @@ def delete(client: Client, names: tuple[str, ...], *, yes: bool) -> None:
 )
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @client_options
-def delete_offsets(client: Client, name: str, *, wanted: tuple[Wanted, ...], yes: bool) -> None:
+def delete_offsets(client: Client, name: str, *, wanted: tuple[PartitionSelection, ...], yes: bool) -> None:
     """Forget how far a group has read some topics. On a terminal it asks first.
 
     \b
       sordini groups delete-offsets billing --topic orders
       sordini groups delete-offsets billing --topic orders:0,1
     """
-    from sordini.cli.commands.groups.group_reports import forget_offsets
+    from sordini.cli.commands.groups.group_reports import delete_selected_offsets
 
-    if not is_sure(f"Delete offsets of group {name}?", yes=yes):
+    if not is_confirmed(f"Delete offsets of group {name}?", yes=yes):
         raise Failure("nothing was deleted")
-    rows = client.run(lambda cluster: forget_offsets(cluster, name, wanted))
+    rows = client.run(lambda cluster: delete_selected_offsets(cluster, name, wanted))
     if client.as_json:
         print_json([{"topic": topic, "partition": partition, "deleted": True} for topic, partition in rows])
     else:
@@ -143,7 +143,7 @@ def reset(
     client: Client,
     name: str,
     *,
-    wanted: tuple[Wanted, ...],
+    wanted: tuple[PartitionSelection, ...],
     all_topics: bool,
     execute: bool,
     as_csv: bool,
@@ -161,8 +161,8 @@ def reset(
       sordini groups reset billing --all-topics --to-current --csv > offsets.csv
       sordini groups reset billing --from-file offsets.csv --execute
     """
-    from sordini.cli.commands.groups.group_reports import echo_plan
-    from sordini.cli.commands.groups.offset_reset import Order, reset_offsets
+    from sordini.cli.commands.groups.group_reports import print_reset_plan
+    from sordini.cli.commands.groups.offset_reset import ResetRequest, reset_offsets
 
     given = {target: value for target, value in targets.items() if value is not None and value is not False}
     if len(given) != 1:
@@ -175,6 +175,6 @@ def reset(
         raise click.UsageError("say which partitions: --topic TOPIC[:PARTITIONS] or --all-topics")
     if as_csv and client.as_json:
         raise click.UsageError("--csv and --json: give one of them")
-    order = Order(name, wanted, target, value)
+    order = ResetRequest(name, wanted, target, value)
     lines = client.run(lambda cluster: reset_offsets(cluster, order, execute=execute))
-    echo_plan(name, lines, execute=execute, as_csv=as_csv, as_json=client.as_json)
+    print_reset_plan(name, lines, execute=execute, as_csv=as_csv, as_json=client.as_json)

@@ -10,32 +10,32 @@ from sordini.cli.cluster import Cluster
 from sordini.cli.commands.groups import reset_plan
 from sordini.cli.commands.groups.group_requests import (
     DEAD,
-    Committed,
+    CommittedOffset,
     commit_offsets,
     committed_offsets,
     describe_group,
 )
-from sordini.cli.commands.groups.reset_plan import CannotPlan, Planned, Standing, Wish
+from sordini.cli.commands.groups.reset_plan import CannotReset, PartitionOffsets, PlannedReset, ResetTarget
 from sordini.cli.commands.topics.topic_reports import partitions_of
-from sordini.cli.common.argument_types import Wanted
+from sordini.cli.common.argument_types import PartitionSelection
 from sordini.cli.common.input_files import read_text
 from sordini.cli.common.options import Failure
-from sordini.cli.common.partition_offsets import ends_of, offsets_at
+from sordini.cli.common.partition_offsets import offset_ranges, offsets_for_times
 from sordini.protocol.types import TopicPartition
 
 MAY_BE_RESET = ("Empty", DEAD)
 
 
-class Order(NamedTuple):
+class ResetRequest(NamedTuple):
     """What the person asked for: a group, its partitions (none: all it has offsets of), where to and by how much."""
 
     group: str
-    wanted: Sequence[Wanted]
+    wanted: Sequence[PartitionSelection]
     target: str
     value: bool | int | str | None
 
 
-async def reset_offsets(cluster: Cluster, order: Order, *, execute: bool) -> list[Planned]:
+async def reset_offsets(cluster: Cluster, order: ResetRequest, *, execute: bool) -> list[PlannedReset]:
     """Plan, and with `execute` do it. Raises Failure, then nothing was changed."""
     found = await describe_group(cluster, order.group)
     if found.state not in MAY_BE_RESET:
@@ -48,23 +48,23 @@ async def reset_offsets(cluster: Cluster, order: Order, *, execute: bool) -> lis
     try:
         from_file = _from_file(order)
         partitions = await _partitions(cluster, order, committed, from_file)
-        wish = await _wish(cluster, order, partitions, from_file)
-        lines = reset_plan.plan(await _standings(cluster, partitions, committed), wish)
-    except CannotPlan as problem:
+        target = await _reset_target(cluster, order, partitions, from_file)
+        lines = reset_plan.plan_reset(await _partition_offsets(cluster, partitions, committed), target)
+    except CannotReset as problem:
         raise Failure(str(problem)) from None
     if execute:
         await commit_offsets(cluster, order.group, {line.partition: line.new for line in lines})
     return lines
 
 
-def _from_file(order: Order) -> dict[TopicPartition, int]:
+def _from_file(order: ResetRequest) -> dict[TopicPartition, int]:
     return reset_plan.read_csv(read_text(str(order.value)), order.group) if order.target == "from_file" else {}
 
 
 async def _partitions(
     cluster: Cluster,
-    order: Order,
-    committed: Mapping[TopicPartition, Committed],
+    order: ResetRequest,
+    committed: Mapping[TopicPartition, CommittedOffset],
     from_file: Mapping[TopicPartition, int],
 ) -> list[TopicPartition]:
     if from_file:
@@ -76,19 +76,19 @@ async def _partitions(
     return list(committed)
 
 
-async def _standings(
-    cluster: Cluster, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, Committed]
-) -> dict[TopicPartition, Standing]:
-    ends = await ends_of(cluster, partitions)
+async def _partition_offsets(
+    cluster: Cluster, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, CommittedOffset]
+) -> dict[TopicPartition, PartitionOffsets]:
+    ends = await offset_ranges(cluster, partitions)
     return {
-        partition: Standing(committed[partition].offset if partition in committed else None, *end)
+        partition: PartitionOffsets(committed[partition].offset if partition in committed else None, *end)
         for partition, end in ends.items()
     }
 
 
-async def _wish(
-    cluster: Cluster, order: Order, partitions: Sequence[TopicPartition], from_file: Mapping[TopicPartition, int]
-) -> Wish:
+async def _reset_target(
+    cluster: Cluster, order: ResetRequest, partitions: Sequence[TopicPartition], from_file: Mapping[TopicPartition, int]
+) -> ResetTarget:
     match order.target, order.value:
         case "to_earliest", _:
             return reset_plan.to_earliest
@@ -101,14 +101,14 @@ async def _wish(
         case "shift_by", int(count):
             return reset_plan.shift_by(count)
         case "to_datetime", int(time_ms):
-            return await _at(cluster, partitions, time_ms)
+            return await _offsets_at_time(cluster, partitions, time_ms)
         case "by_duration", int(duration_ms):
-            return await _at(cluster, partitions, SystemClock().now_ms() - duration_ms)
+            return await _offsets_at_time(cluster, partitions, SystemClock().now_ms() - duration_ms)
         case _:
             return reset_plan.to_offsets(from_file)
 
 
-async def _at(cluster: Cluster, partitions: Sequence[TopicPartition], time_ms: int) -> Wish:
+async def _offsets_at_time(cluster: Cluster, partitions: Sequence[TopicPartition], time_ms: int) -> ResetTarget:
     # Times below 0 ask for something else; no record is older than 0.
-    found = await offsets_at(cluster, dict.fromkeys(partitions, max(0, time_ms)))
+    found = await offsets_for_times(cluster, dict.fromkeys(partitions, max(0, time_ms)))
     return reset_plan.to_offsets({partition: row.offset for partition, row in found.items()})

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sordini.protocol.types import TopicPartition
 
 
-class Standing(NamedTuple):
+class PartitionOffsets(NamedTuple):
     """One partition now: what the group has committed, and the log's ends."""
 
     committed: int | None
@@ -22,7 +22,7 @@ class Standing(NamedTuple):
     latest: int
 
 
-class Planned(NamedTuple):
+class PlannedReset(NamedTuple):
     """Where one partition goes; `wanted` is the offset before it was held to the log's ends."""
 
     partition: TopicPartition
@@ -41,66 +41,66 @@ class Planned(NamedTuple):
         return self.new != self.wanted
 
 
-class CannotPlan(Exception):
+class CannotReset(Exception):
     """A wish that these partitions cannot be given; the text is for people."""
 
 
-Wish = Callable[[TopicPartition, Standing], int]
-"""The offset a partition shall go to; raises CannotPlan."""
+ResetTarget = Callable[[TopicPartition, PartitionOffsets], int]
+"""The offset a partition shall go to; raises CannotReset."""
 
 
-def plan(standings: Mapping[TopicPartition, Standing], wish: Wish) -> list[Planned]:
-    """One line for each partition, in order. Raises CannotPlan."""
+def plan_reset(offsets_now: Mapping[TopicPartition, PartitionOffsets], target: ResetTarget) -> list[PlannedReset]:
+    """One line for each partition, in order. Raises CannotReset."""
     lines = []
-    for partition, standing in sorted(standings.items()):
-        wanted = wish(partition, standing)
-        new = min(max(wanted, standing.earliest), standing.latest)
-        lines.append(Planned(partition, standing.committed, wanted, new, standing.latest))
+    for partition, offsets in sorted(offsets_now.items()):
+        wanted = target(partition, offsets)
+        new = min(max(wanted, offsets.earliest), offsets.latest)
+        lines.append(PlannedReset(partition, offsets.committed, wanted, new, offsets.latest))
     return lines
 
 
-def to_earliest(_: TopicPartition, standing: Standing) -> int:
-    return standing.earliest
+def to_earliest(_: TopicPartition, offsets: PartitionOffsets) -> int:
+    return offsets.earliest
 
 
-def to_latest(_: TopicPartition, standing: Standing) -> int:
-    return standing.latest
+def to_latest(_: TopicPartition, offsets: PartitionOffsets) -> int:
+    return offsets.latest
 
 
-def to_current(_: TopicPartition, standing: Standing) -> int:
+def to_current(_: TopicPartition, offsets: PartitionOffsets) -> int:
     """What is committed; the end where nothing is."""
-    return standing.latest if standing.committed is None else standing.committed
+    return offsets.latest if offsets.committed is None else offsets.committed
 
 
-def to_offset(offset: int) -> Wish:
+def to_offset(offset: int) -> ResetTarget:
     return lambda _, __: offset
 
 
-def shift_by(count: int) -> Wish:
+def shift_by(count: int) -> ResetTarget:
     """Forward, or back when below 0, from what is committed."""
 
-    def wish(partition: TopicPartition, standing: Standing) -> int:
-        if standing.committed is None:
-            raise CannotPlan(f"{partition} cannot be shifted: the group has no offset there")
-        return standing.committed + count
+    def target(partition: TopicPartition, offsets: PartitionOffsets) -> int:
+        if offsets.committed is None:
+            raise CannotReset(f"{partition} cannot be shifted: the group has no offset there")
+        return offsets.committed + count
 
-    return wish
+    return target
 
 
-def to_offsets(offsets: Mapping[TopicPartition, int | None]) -> Wish:
+def to_offsets(offsets: Mapping[TopicPartition, int | None]) -> ResetTarget:
     """Each its own, as a time or a file gave them; the end where that is None: no record is that young."""
 
-    def wish(partition: TopicPartition, standing: Standing) -> int:
+    def target(partition: TopicPartition, now: PartitionOffsets) -> int:
         offset = offsets[partition]
-        return standing.latest if offset is None else offset
+        return now.latest if offset is None else offset
 
-    return wish
+    return target
 
 
 def read_csv(text: str, group: str) -> dict[TopicPartition, int]:
     """Read `topic,partition,offset` lines, or `group,topic,partition,offset` of which other groups are left out.
 
-    That is what `write_csv` and Apache Kafka's own tool write. Raises CannotPlan.
+    That is what `write_csv` and Apache Kafka's own tool write. Raises CannotReset.
     """
     offsets: dict[TopicPartition, int] = {}
     for number, fields in enumerate(csv.reader(text.splitlines(), skipinitialspace=True), 1):
@@ -111,11 +111,11 @@ def read_csv(text: str, group: str) -> dict[TopicPartition, int]:
         partition, offset = _csv_row(fields[1:] if len(fields) == 4 else fields, number)
         offsets[partition] = offset
     if not offsets:
-        raise CannotPlan(f"the file names no partition of group '{group}'")
+        raise CannotReset(f"the file names no partition of group '{group}'")
     return offsets
 
 
-def write_csv(lines: Iterable[Planned]) -> str:
+def write_csv(lines: Iterable[PlannedReset]) -> str:
     """The plan's new offsets as `read_csv` reads them."""
     return "".join(f"{line.partition.topic},{line.partition.partition},{line.new}\n" for line in lines)
 
@@ -125,7 +125,7 @@ def _csv_row(fields: Sequence[str], number: int) -> tuple[TopicPartition, int]:
         topic, partition, offset = (field.strip() for field in fields)
         row = TopicPartition(topic, int(partition)), int(offset)
     except ValueError:
-        raise CannotPlan(f"line {number} of the file is not topic,partition,offset") from None
+        raise CannotReset(f"line {number} of the file is not topic,partition,offset") from None
     if not topic or row[0].partition < 0:
-        raise CannotPlan(f"line {number} of the file is not topic,partition,offset")
+        raise CannotReset(f"line {number} of the file is not topic,partition,offset")
     return row

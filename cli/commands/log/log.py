@@ -118,7 +118,7 @@ def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, 
     files = [*(path for path in (listed or "").split(",") if path), *paths]
     if not files:
         raise click.UsageError("name files to read")
-    request = _Asked(context)
+    request = _DumpOptionsGiven(context)
     run = Dump(SystemDisk(), raw=bool(asked["raw"]))
     if asked["as_json"] or asked["layout"] == "people":
         request.refuse_with_own_text()
@@ -129,7 +129,7 @@ def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, 
         raise Failure(*run.problems)
 
 
-class _Asked:
+class _DumpOptionsGiven:
     """The options of one `log dump`, and what follows from them together."""
 
     OF_THE_TOOL = (
@@ -246,14 +246,14 @@ def verify(directories: tuple[str, ...], *, repair: bool, target: str | None, as
     if repair and len(directories) > 1:
         raise click.UsageError("one directory at a time can be repaired")
     disk = SystemDisk()
-    tell = (lambda _: None) if as_json else echo_lines
-    run = Verification(disk, tell)
+    print_line = (lambda _: None) if as_json else echo_lines
+    run = Verification(disk, print_line)
     for path in directories:
-        run.look_at(path)
+        run.check_path(path)
     run.finish()
     answer, is_damaged = run.as_json(), run.is_damaged
     if target is not None:
-        mending = RepairOfCopy(disk, run, tell)
+        mending = RepairOfCopy(disk, run, print_line)
         after = mending.run(directories[0], target, SystemClock().now_ms())
         answer |= mending.as_json(after)
         is_damaged = after.is_damaged
@@ -283,7 +283,7 @@ def stats(directories: tuple[str, ...], *, as_json: bool) -> None:
 
     run = Statistics(SystemDisk(), (lambda _: None) if as_json else echo_lines)
     for path in directories:
-        run.look_at(path)
+        run.check_path(path)
     if as_json:
         print_json(run.as_json())
     else:

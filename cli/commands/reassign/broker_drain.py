@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from sordini.cli.commands.reassign.reassignment_plan import Plan, Replicas
+from sordini.cli.commands.reassign.reassignment_plan import ReassignmentPlan, Replicas
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller.machine.placement import Racks
 
@@ -22,13 +22,13 @@ NAMES_MAX = 5
 _Links = defaultdict[BrokerId, defaultdict[BrokerId, dict[TopicPartition, None]]]
 
 
-def drained(
-    held: Plan,
+def drain_brokers(
+    held: ReassignmentPlan,
     wanted: Collection[TopicPartition],
     leaving: Collection[BrokerId],
     racks: Racks,
     targets: Collection[BrokerId],
-) -> Plan:
+) -> ReassignmentPlan:
     """New replicas for those of the wanted partitions that are on a leaving broker.
 
     `held` has every partition of the cluster: loads are counted there. `racks` has the brokers that run and stay, all
@@ -45,15 +45,15 @@ def drained(
     ranked = sorted(targets, key=lambda broker: (leads[broker], broker))
     while open_places := dict(_open_places(placed, leaving)):
         options = {one: _options(placed[one], racks, ranked) for one in open_places}
-        for one, broker in levelled(options, replicas).items():
+        for one, broker in balance_choices(options, replicas).items():
             placed[one][open_places[one]] = broker
             replicas[broker] += 1
     headless = {one: [broker for broker in row if broker in racks] for one, row in placed.items()}
-    leaders = levelled({one: row for one, row in headless.items() if held[one][0] in leaving}, leads)
+    leaders = balance_choices({one: row for one, row in headless.items() if held[one][0] in leaving}, leads)
     return {one: _led_by(leaders.get(one, row[0]), row) for one, row in placed.items()}
 
 
-def levelled(
+def balance_choices(
     options: Mapping[TopicPartition, Sequence[BrokerId]], load: Mapping[BrokerId, int]
 ) -> dict[TopicPartition, BrokerId]:
     """One of its options for each, so that the brokers' loads differ as little as they can.

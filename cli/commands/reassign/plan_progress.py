@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sordini.cli.cluster import Cluster
-from sordini.cli.commands.reassign.reassign_requests import Standings
-from sordini.cli.commands.reassign.reassignment_plan import Plan, State, state_of
+from sordini.cli.commands.reassign.reassign_requests import ReplicaAssignments
+from sordini.cli.commands.reassign.reassignment_plan import MoveState, ReassignmentPlan, move_state
 from sordini.cli.common.options import Failure
 from sordini.cli.common.output import size_text
 from sordini.protocol.messages.describe_log_dirs import (
@@ -26,7 +26,7 @@ SIZES_SECONDS_MAX: Final = 5.0
 Sizes = Mapping[BrokerId, Mapping[TopicPartition, int]]
 
 
-class Look(NamedTuple):
+class PlanProgress(NamedTuple):
     """How far a plan is."""
 
     total: int
@@ -44,7 +44,7 @@ class Look(NamedTuple):
 
     def __str__(self) -> str:
         left = "" if self.bytes_left is None else f", {size_text(self.bytes_left)} to copy"
-        parts = [f"{self.moving} of {counted(self.total, 'partition')} left{left}", *held_words(self.held)]
+        parts = [f"{self.moving} of {counted(self.total, 'partition')} left{left}", *held_replicas_texts(self.held)]
         if self.leaderless:
             parts.append(f"{self.leaderless} of them without a leader")
         parts += [f"broker {broker} does not run" for broker in self.absent]
@@ -53,14 +53,18 @@ class Look(NamedTuple):
         return "; ".join(parts)
 
 
-async def take_look(
-    cluster: Cluster, plan: Plan, empty: Sequence[BrokerId], found: MetadataResponse, now: Standings
-) -> Look:
+async def fetch_progress(
+    cluster: Cluster,
+    plan: ReassignmentPlan,
+    empty: Sequence[BrokerId],
+    found: MetadataResponse,
+    now: ReplicaAssignments,
+) -> PlanProgress:
     """Ask for what the cluster's metadata do not say, and put all of it together."""
-    return look_of(plan, empty, found, now, await _sizes(cluster, _asked(plan, found, now)))
+    return progress_of(plan, empty, found, now, await _sizes(cluster, _asked(plan, found, now)))
 
 
-def held_words(held: Mapping[BrokerId, int]) -> list[str]:
+def held_replicas_texts(held: Mapping[BrokerId, int]) -> list[str]:
     """`broker 2 holds 12 replicas`, for each."""
     return [
         f"broker {broker} holds {counted(number, 'replica') if number else 'no replica'}"
@@ -68,13 +72,15 @@ def held_words(held: Mapping[BrokerId, int]) -> list[str]:
     ]
 
 
-def look_of(plan: Plan, empty: Sequence[BrokerId], found: MetadataResponse, now: Standings, sizes: Sizes) -> Look:
-    states = {one: state_of(target, now.get(one)) for one, target in plan.items()}
-    moving = [one for one, state in states.items() if state is State.MOVING]
-    strays = [str(one) for one, state in sorted(states.items()) if state not in (State.MOVING, State.DONE)]
+def progress_of(
+    plan: ReassignmentPlan, empty: Sequence[BrokerId], found: MetadataResponse, now: ReplicaAssignments, sizes: Sizes
+) -> PlanProgress:
+    states = {one: move_state(target, now.get(one)) for one, target in plan.items()}
+    moving = [one for one, state in states.items() if state is MoveState.MOVING]
+    strays = [str(one) for one, state in sorted(states.items()) if state not in (MoveState.MOVING, MoveState.DONE)]
     leaders = _leaders(found)
     running = {broker.node_id for broker in found.brokers}
-    return Look(
+    return PlanProgress(
         len(plan),
         len(moving),
         strays,
@@ -82,7 +88,7 @@ def look_of(plan: Plan, empty: Sequence[BrokerId], found: MetadataResponse, now:
         {broker: sum(broker in one.replicas for one in now.values()) for broker in empty},
         sum(leaders[one] < 0 for one in moving),
         sorted({broker for one in moving for broker in now[one].adding} - running),
-        any(one.is_moving and states.get(name) is not State.MOVING for name, one in now.items()),
+        any(one.is_moving and states.get(name) is not MoveState.MOVING for name, one in now.items()),
     )
 
 
@@ -94,7 +100,9 @@ def _leaders(found: MetadataResponse) -> dict[TopicPartition, int]:
     }
 
 
-def _asked(plan: Plan, found: MetadataResponse, now: Standings) -> dict[BrokerId, list[TopicPartition]]:
+def _asked(
+    plan: ReassignmentPlan, found: MetadataResponse, now: ReplicaAssignments
+) -> dict[BrokerId, list[TopicPartition]]:
     """Which logs' sizes tell how much is to be copied: those of leaders and of replicas that are added."""
     leaders = _leaders(found)
     asked: dict[BrokerId, list[TopicPartition]] = {}
@@ -133,7 +141,9 @@ async def _sizes_of(
     }
 
 
-def _bytes_left(moving: Iterable[TopicPartition], found: MetadataResponse, now: Standings, sizes: Sizes) -> int | None:
+def _bytes_left(
+    moving: Iterable[TopicPartition], found: MetadataResponse, now: ReplicaAssignments, sizes: Sizes
+) -> int | None:
     """What the copies lack of their leaders' logs; None when a leader or a copy's broker does not say.
 
     A copy in sync lacks nothing, though its segments may be smaller than the leader's.

@@ -10,13 +10,13 @@ import click
 from sordini.cli.common.argument_types import NUMBERS
 from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, report_each
 from sordini.cli.common.output import print_json, table
-from sordini.cli.common.polling import after, look_until, wait_option
+from sordini.cli.common.polling import after_wait_text, poll_until, wait_option
 from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
     from sordini.cli.cluster import Cluster
-    from sordini.cli.commands.reassign.reassignment_plan import Plan
+    from sordini.cli.commands.reassign.reassignment_plan import ReassignmentPlan
 
 plan_argument = click.argument("path", metavar="PLAN")
 preserve_option = click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
@@ -93,7 +93,7 @@ def generate(
     if both := sorted(set(leaving) & set(brokers or ())):
         raise click.UsageError(f"replicas leave broker {both[0]} and cannot go there: --brokers has it, too")
 
-    async def planned(cluster: Cluster) -> Plan:
+    async def planned(cluster: Cluster) -> ReassignmentPlan:
         if leaving:
             return await drain_plan(cluster, None if everything else names, leaving, brokers, ignore_racks=ignore_racks)
         wanted = await all_names(cluster) if everything else names
@@ -129,10 +129,14 @@ def execute(
     \b
       sordini reassign execute plan.json --throttle 50000000
     """
-    from sordini.cli.commands.reassign.plan_execution import Wanted, carry_out
+    from sordini.cli.commands.reassign.plan_execution import ExecutionOptions, execute_plan
 
     plan = _read(path)
-    carry_out(client, plan, Wanted(bytes_per_second, is_watched=not no_wait, takes_throttles=not preserve_throttles))
+    execute_plan(
+        client,
+        plan,
+        ExecutionOptions(bytes_per_second, is_watched=not no_wait, removes_throttles=not preserve_throttles),
+    )
 
 
 @reassign.command()
@@ -150,17 +154,17 @@ def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float
       sordini reassign verify plan.json
       sordini reassign verify plan.json --wait 3600
     """
-    from sordini.cli.commands.reassign.reassign_requests import progress, unthrottle
+    from sordini.cli.commands.reassign.reassign_requests import progress, remove_throttles
 
     plan = _read(path)
 
     async def look(cluster: Cluster) -> list[dict[str, Any]]:
         rows, is_moving = await progress(cluster, plan)
         if not is_moving and not preserve_throttles:
-            await unthrottle(cluster, plan)
+            await remove_throttles(cluster, plan)
         return rows
 
-    rows = look_until(client, wait_s, look, lambda rows: all(row["state"] == "done" for row in rows))
+    rows = poll_until(client, wait_s, look, lambda rows: all(row["state"] == "done" for row in rows))
     if client.as_json:
         print_json(rows)
     else:
@@ -168,7 +172,9 @@ def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float
         echo_lines(table(["PARTITION", "STATE", "TARGET", "REPLICAS"], cells))
     open_ = [row for row in rows if row["state"] != "done"]
     if open_:
-        raise Failure(f"{counted(len(open_), 'partition')} of {len(rows)} not where the plan wants{after(wait_s)}")
+        raise Failure(
+            f"{counted(len(open_), 'partition')} of {len(rows)} not where the plan wants{after_wait_text(wait_s)}"
+        )
 
 
 @reassign.command()
@@ -185,18 +191,18 @@ def cancel(client: Client, path: str | None, *, everything: bool, preserve_throt
       sordini reassign cancel plan.json
       sordini reassign cancel --all
     """
-    from sordini.cli.commands.reassign.reassign_requests import move, under_way, unthrottle
+    from sordini.cli.commands.reassign.reassign_requests import list_reassignments, move, remove_throttles
 
     if (path is None) is not everything:
         raise click.UsageError("say what: a plan or --all, one of them")
     plan = {} if path is None else _read(path)
 
     async def undo(cluster: Cluster) -> list[dict[str, Any]]:
-        moving = await under_way(cluster)
+        moving = await list_reassignments(cluster)
         wanted = [one for one in moving if everything or one in plan]
         rows = await move(cluster, dict.fromkeys(wanted)) if wanted else []
         if len(wanted) == len(moving) and not preserve_throttles:
-            await unthrottle(cluster, {*plan, *wanted})
+            await remove_throttles(cluster, {*plan, *wanted})
         return rows
 
     rows = client.run(undo)
@@ -213,9 +219,9 @@ def list_moves(client: Client) -> None:
     \b
       sordini reassign list
     """
-    from sordini.cli.commands.reassign.reassign_requests import under_way
+    from sordini.cli.commands.reassign.reassign_requests import list_reassignments
 
-    rows = list(client.run(under_way).values())
+    rows = list(client.run(list_reassignments).values())
     if client.as_json:
         print_json(rows)
     elif rows:
@@ -225,7 +231,7 @@ def list_moves(client: Client) -> None:
         echo("nothing is on the move", err=True)
 
 
-def _read(path: str) -> Plan:
+def _read(path: str) -> ReassignmentPlan:
     from sordini.cli.commands.reassign.reassignment_plan import read_plan
     from sordini.cli.common.input_files import read_text
 

@@ -8,10 +8,17 @@ from typing import Any, Final
 
 from sordini.cli.cluster import Cluster, check, topic_advice, trouble
 from sordini.cli.commands.configs.config_requests import BROKER, TOPIC, Resource, alter_configs
-from sordini.cli.commands.reassign.broker_drain import drained
-from sordini.cli.commands.reassign.reassignment_plan import Plan, Replicas, Standing, brokers_of, generated, throttled
+from sordini.cli.commands.reassign.broker_drain import drain_brokers
+from sordini.cli.commands.reassign.reassignment_plan import (
+    ReassignmentPlan,
+    ReplicaAssignment,
+    Replicas,
+    brokers_involved,
+    generate_plan,
+    throttled_replicas,
+)
 from sordini.cli.common.options import Failure
-from sordini.cli.common.retried_changes import UNSURE
+from sordini.cli.common.retried_changes import MAY_HAVE_BEEN_APPLIED
 from sordini.cli.link import LinkLost
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
@@ -28,15 +35,15 @@ from sordini.protocol.messages.metadata import MetadataResponse
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller.machine.placement import Racks, lacks_racks, unracked
 
-PATIENCE_MS: Final = 15_000
+REQUEST_TIMEOUT_MS: Final = 15_000
 MOVES: Final = ("adding", "removing")
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LISTS: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-Row = dict[str, Any]
-Standings = dict[TopicPartition, Standing]
+MoveRow = dict[str, Any]
+ReplicaAssignments = dict[TopicPartition, ReplicaAssignment]
 
 
-async def current_plan(cluster: Cluster, names: Iterable[str]) -> Plan:
+async def current_plan(cluster: Cluster, names: Iterable[str]) -> ReassignmentPlan:
     """Who holds the partitions of these topics now, as long as they move those that come and go included."""
     return {
         TopicPartition(topic.name or "", row.partition_index): tuple(BrokerId(broker) for broker in row.replica_nodes)
@@ -50,7 +57,9 @@ async def all_names(cluster: Cluster) -> list[str]:
     return sorted(topic.name for topic in (await cluster.persist(lambda: cluster.metadata(None))).topics if topic.name)
 
 
-async def standings(cluster: Cluster, names: Iterable[str] | None) -> tuple[MetadataResponse, Standings]:
+async def fetch_assignments(
+    cluster: Cluster, names: Iterable[str] | None
+) -> tuple[MetadataResponse, ReplicaAssignments]:
     """The partitions of those of the topics (None: all) that are there, and the metadata they were read from.
 
     Both answers are the controller's: other brokers hear a little later that a move has ended.
@@ -59,10 +68,12 @@ async def standings(cluster: Cluster, names: Iterable[str] | None) -> tuple[Meta
     async def attempt() -> MetadataResponse:
         return await cluster.metadata(names, await cluster.controller())
 
-    moving = await under_way(cluster)
+    moving = await list_reassignments(cluster)
     found = await cluster.persist(attempt)
     return found, {
-        one: Standing(_ids(row.replica_nodes), *(_ids(moving[one][key]) if one in moving else () for key in MOVES))
+        one: ReplicaAssignment(
+            _ids(row.replica_nodes), *(_ids(moving[one][key]) if one in moving else () for key in MOVES)
+        )
         for topic in found.topics
         for row in topic.partitions
         for one in [TopicPartition(topic.name or "", row.partition_index)]
@@ -76,14 +87,14 @@ async def drain_plan(
     brokers: Collection[int] | None,
     *,
     ignore_racks: bool,
-) -> Plan:
+) -> ReassignmentPlan:
     """The partitions of these topics (None: all) without the leaving brokers, and nothing else moved. Raises Failure.
 
     What is on its way off them already is in the plan as it moves.
     """
     if names is not None:
         await cluster.topics(names)
-    found, standing = await standings(cluster, None)
+    found, standing = await fetch_assignments(cluster, None)
     racks = {BrokerId(broker.node_id): broker.rack for broker in found.brokers}
     gone_from = frozenset(map(BrokerId, leaving))
     known = racks.keys() | {broker for one in standing.values() for broker in one.replicas}
@@ -104,7 +115,7 @@ async def drain_plan(
         where = "" if names is None else f" of {', '.join(names)}"
         raise Failure(f"no replica{where} is on broker {_listed(sorted(gone_from))}: nothing is to be moved")
     try:
-        moved = drained(held, wanted, gone_from, staying, targets)
+        moved = drain_brokers(held, wanted, gone_from, staying, targets)
     except ValueError as error:
         raise Failure(*error.args) from None
     return {one: moved.get(one, held[one]) for one in wanted}
@@ -117,7 +128,7 @@ async def new_plan(
     replication_factor: int | None,
     *,
     ignore_racks: bool,
-) -> Plan:
+) -> ReassignmentPlan:
     """The partitions of these topics spread anew over these brokers, or over all. Raises Failure."""
     current = await current_plan(cluster, names)
     racks = {BrokerId(broker.node_id): broker.rack for broker in (await cluster.metadata([])).brokers}
@@ -126,27 +137,29 @@ async def new_plan(
         chosen = dict(unracked(chosen))
     _check_racks(chosen)
     try:
-        return generated(current, chosen, replication_factor)
+        return generate_plan(current, chosen, replication_factor)
     except ValueError as error:
         raise Failure(str(error)) from None
 
 
-async def throttle(cluster: Cluster, plan: Plan, current: Plan, bytes_per_second: int) -> None:
+async def set_throttles(
+    cluster: Cluster, plan: ReassignmentPlan, current: ReassignmentPlan, bytes_per_second: int
+) -> None:
     """Let what the plan has to be copied take no more than so much of each broker that sends or fetches it.
 
     `current` has the replicas before the move. A broker that does not run copies nothing, and has no settings to alter.
     """
     rate = [(key, "", str(bytes_per_second)) for key in RATES]
     running = await cluster.persist(cluster.brokers)
-    brokers = [Resource(BROKER, str(broker)) for broker in brokers_of(plan, current) if broker in running]
+    brokers = [Resource(BROKER, str(broker)) for broker in brokers_involved(plan, current) if broker in running]
     await alter_configs(cluster, brokers, rate, (), validate_only=False)
-    for name, lists in throttled(plan, current).items():
+    for name, lists in throttled_replicas(plan, current).items():
         # What other moves of the topic have listed stays.
         changes = [(key, "+", pairs) for key, pairs in zip(LISTS, lists, strict=True)]
         await alter_configs(cluster, [Resource(TOPIC, name)], changes, (), validate_only=False)
 
 
-async def unthrottle(cluster: Cluster, plan: Iterable[TopicPartition]) -> None:
+async def remove_throttles(cluster: Cluster, plan: Iterable[TopicPartition]) -> None:
     """Take throttles away from these partitions' topics and all brokers."""
     topics = [Resource(TOPIC, name) for name in _topics(plan)]
     await alter_configs(cluster, topics, (), LISTS, validate_only=False)
@@ -154,28 +167,28 @@ async def unthrottle(cluster: Cluster, plan: Iterable[TopicPartition]) -> None:
     await alter_configs(cluster, brokers, (), RATES, validate_only=False)
 
 
-async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | None]) -> list[Row]:
+async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | None]) -> list[MoveRow]:
     """Let partitions begin to move, or (None) go back; what became of each."""
     by_topic: dict[str, list[ReassignablePartition]] = defaultdict(list)
     for (name, partition), replicas in sorted(targets.items()):
         held: list[int] | None = None if replicas is None else [*replicas]
         by_topic[name].append(ReassignablePartition(partition_index=partition, replicas=held))
     request = AlterPartitionReassignmentsRequest(
-        timeout_ms=PATIENCE_MS,
+        timeout_ms=REQUEST_TIMEOUT_MS,
         topics=[ReassignableTopic(name=name, partitions=rows) for name, rows in by_topic.items()],
     )
 
-    is_unsure = False
+    may_be_applied = False
 
     async def attempt() -> AlterPartitionReassignmentsResponse:
-        nonlocal is_unsure
+        nonlocal may_be_applied
         link = await cluster.controller()
         try:
             answer: AlterPartitionReassignmentsResponse = await link.ask(request)
         except LinkLost:
-            is_unsure = True
+            may_be_applied = True
             raise
-        is_unsure = is_unsure or answer.error_code in UNSURE
+        may_be_applied = may_be_applied or answer.error_code in MAY_HAVE_BEEN_APPLIED
         check("the reassignment", answer.error_code, answer.error_message)
         return answer
 
@@ -184,7 +197,7 @@ async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | Non
         for row in topic.partitions:
             one = TopicPartition(topic.name, row.partition_index)
             target = targets.get(one)
-            if is_unsure and target is None and row.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
+            if may_be_applied and target is None and row.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
                 row.error_code = ErrorCode.NONE.value  # An earlier attempt has cancelled it.
             reason = topic_advice(row.error_code) or row.error_message
             told.append(
@@ -198,13 +211,13 @@ async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | Non
     return told
 
 
-async def under_way(cluster: Cluster) -> dict[TopicPartition, Row]:
+async def list_reassignments(cluster: Cluster) -> dict[TopicPartition, MoveRow]:
     """Every partition of the cluster that is on the move."""
 
     async def attempt() -> ListPartitionReassignmentsResponse:
         link = await cluster.controller()
         answer: ListPartitionReassignmentsResponse = await link.ask(
-            ListPartitionReassignmentsRequest(timeout_ms=PATIENCE_MS)
+            ListPartitionReassignmentsRequest(timeout_ms=REQUEST_TIMEOUT_MS)
         )
         check("the list of reassignments", answer.error_code, answer.error_message)
         return answer
@@ -222,9 +235,9 @@ async def under_way(cluster: Cluster) -> dict[TopicPartition, Row]:
     }
 
 
-async def progress(cluster: Cluster, plan: Plan) -> tuple[list[Row], bool]:
+async def progress(cluster: Cluster, plan: ReassignmentPlan) -> tuple[list[MoveRow], bool]:
     """How far each partition of a plan has come: moving, done, or other; and whether anything at all moves."""
-    moving = await under_way(cluster)
+    moving = await list_reassignments(cluster)
     current = await current_plan(cluster, _topics(plan))
     rows = []
     for one, target in sorted(plan.items()):

@@ -17,11 +17,11 @@ from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller.machine.placement import Racks, place_from, start_of
 
 Replicas = tuple[BrokerId, ...]
-Plan = dict[TopicPartition, Replicas]
+ReassignmentPlan = dict[TopicPartition, Replicas]
 """Who shall hold each partition, the preferred leader first."""
 
 
-class State(StrEnum):
+class MoveState(StrEnum):
     """Where a partition of a plan is."""
 
     DONE = "done"
@@ -31,7 +31,7 @@ class State(StrEnum):
     MISSING = "missing"
 
 
-class Standing(NamedTuple):
+class ReplicaAssignment(NamedTuple):
     """A partition's replicas now: while it moves, those of its end and then those that leave."""
 
     replicas: Replicas
@@ -53,14 +53,14 @@ class Standing(NamedTuple):
         return bool(self.adding or self.removing)
 
 
-class Throttled(NamedTuple):
+class ThrottledReplicas(NamedTuple):
     """What a topic's settings list while its partitions move: partition:broker pairs."""
 
     leaders: str
     followers: str
 
 
-def read_plan(text: str) -> Plan:
+def read_plan(text: str) -> ReassignmentPlan:
     """Raises ValueError, which says what is wrong."""
     try:
         whole = json.loads(text)
@@ -69,7 +69,7 @@ def read_plan(text: str) -> Plan:
     rows = whole.get("partitions") if isinstance(whole, dict) else None
     if not isinstance(rows, list) or not rows:
         raise ValueError('no list of "partitions"')
-    plan: Plan = {}
+    plan: ReassignmentPlan = {}
     for row in rows:
         name, replicas = _read_row(row)
         if name in plan:
@@ -87,13 +87,13 @@ def _read_row(row: Any) -> tuple[TopicPartition, Replicas]:
     raise ValueError(f'{json.dumps(row)} is not {{"topic": ..., "partition": ..., "replicas": [...]}}')
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
+def plan_json(plan: ReassignmentPlan) -> dict[str, Any]:
     """The plan as the tool reads it."""
     rows = [{"topic": name, "partition": p, "replicas": list(held)} for (name, p), held in sorted(plan.items())]
     return {"version": 1, "partitions": rows}
 
 
-def generated(current: Plan, racks: Racks, replication_factor: int | None) -> Plan:
+def generate_plan(current: ReassignmentPlan, racks: Racks, replication_factor: int | None) -> ReassignmentPlan:
     """The partitions of these topics over these brokers, by the rule by which new topics are placed.
 
     Each topic begins where it begins now, or beside that; without a factor it keeps its own. Every broker has a rack
@@ -102,7 +102,7 @@ def generated(current: Plan, racks: Racks, replication_factor: int | None) -> Pl
     topics: dict[str, list[int]] = defaultdict(list)
     for name, partition in sorted(current):
         topics[name].append(partition)
-    plan: Plan = {}
+    plan: ReassignmentPlan = {}
     for name, partitions in topics.items():
         first = current[TopicPartition(name, partitions[0])]
         factor = len(first) if replication_factor is None else replication_factor
@@ -113,22 +113,24 @@ def generated(current: Plan, racks: Racks, replication_factor: int | None) -> Pl
     return plan
 
 
-def state_of(target: Replicas, standing: Standing | None) -> State:
+def move_state(target: Replicas, standing: ReplicaAssignment | None) -> MoveState:
     """How far a partition has come; `standing` is None for one that is not there."""
     if standing is None:
-        return State.MISSING
+        return MoveState.MISSING
     if standing.is_moving:
-        return State.MOVING if standing.end == target else State.DIVERTED
-    return State.DONE if standing.replicas == target else State.OTHER
+        return MoveState.MOVING if standing.end == target else MoveState.DIVERTED
+    return MoveState.DONE if standing.replicas == target else MoveState.OTHER
 
 
-def emptied(plan: Plan, standings: Mapping[TopicPartition, Standing]) -> list[BrokerId]:
+def emptied_brokers(plan: ReassignmentPlan, standings: Mapping[TopicPartition, ReplicaAssignment]) -> list[BrokerId]:
     """The brokers that a plan takes replicas from and that it gives and leaves none."""
     holding = {broker for one in plan if one in standings for broker in standings[one].replicas}
     return sorted(holding - {broker for target in plan.values() for broker in target})
 
 
-def throttled(plan: Plan, current: Mapping[TopicPartition, Replicas]) -> dict[str, Throttled]:
+def throttled_replicas(
+    plan: ReassignmentPlan, current: Mapping[TopicPartition, Replicas]
+) -> dict[str, ThrottledReplicas]:
     """Per topic, who sends and who fetches what the plan has to be copied."""
     leaders, followers = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for (name, partition), target in sorted(plan.items()):
@@ -137,9 +139,9 @@ def throttled(plan: Plan, current: Mapping[TopicPartition, Replicas]) -> dict[st
         if coming:
             leaders[name] += [f"{partition}:{broker}" for broker in held]
             followers[name] += [f"{partition}:{broker}" for broker in coming]
-    return {name: Throttled(",".join(leaders[name]), ",".join(followers[name])) for name in leaders}
+    return {name: ThrottledReplicas(",".join(leaders[name]), ",".join(followers[name])) for name in leaders}
 
 
-def brokers_of(plan: Plan, current: Mapping[TopicPartition, Replicas]) -> Sequence[BrokerId]:
+def brokers_involved(plan: ReassignmentPlan, current: Mapping[TopicPartition, Replicas]) -> Sequence[BrokerId]:
     """Everybody who sends or fetches for the plan."""
     return sorted({broker for one, target in plan.items() for broker in (*target, *current.get(one, ()))})

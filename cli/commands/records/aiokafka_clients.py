@@ -22,7 +22,7 @@ class Stoppable(Protocol):
     async def stop(self) -> None: ...
 
 
-def hold() -> None:
+def configure_aiokafka() -> None:
     """Keep aiokafka's own lines from stderr, as what matters comes as an error, too; and keep it from making topics.
 
     To be called inside the loop, before there is a client.
@@ -34,16 +34,16 @@ def hold() -> None:
 
     client.MetadataRequest = partial(MetadataRequest, allow_auto_topic_creation=False)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL + 1)
-    asyncio.get_running_loop().set_exception_handler(_told)
+    asyncio.get_running_loop().set_exception_handler(_handle_loop_error)
 
 
-def _told(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """As the loop does by itself, but for a connection that aiokafka forgot when its first request was cancelled."""
     if context.get("message") != UNCLOSED:
         loop.default_exception_handler(context)
 
 
-async def stopped(client: Stoppable) -> str | None:
+async def stop_client(client: Stoppable) -> str | None:
     """Stop a client within STOP_SECONDS_MAX; in words what went wrong with that, None for nothing."""
     await asyncio.sleep(0)  # A task that was only just made takes its first step, and can then be cancelled in order.
     stopping = asyncio.ensure_future(client.stop())

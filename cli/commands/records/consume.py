@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sordini.cli.common.argument_types import START, Start
+from sordini.cli.common.argument_types import START, StartPosition
 from sordini.cli.common.options import Client, ClientCommand, bootstrap_option, json_option
 from sordini.cli.common.terminal import raw_option
 
@@ -67,7 +67,7 @@ CONNECT_SECONDS_MAX = 30.0
 def consume(
     topic: str,
     *,
-    start: Start | None,
+    start: StartPosition | None,
     group: str | None,
     partitions: tuple[int, ...],
     max_messages: int | None,
@@ -92,7 +92,7 @@ def consume(
       sordini consume orders --from 15m --format json --timeout 5
       sordini consume orders --group billing --max-messages 100
     """
-    from sordini.cli.commands.records.record_consumer import Request, receive
+    from sordini.cli.commands.records.record_consumer import ConsumeOptions, consume_records
 
     if group is not None and partitions:
         raise click.UsageError("--group and --partition: a group shares the partitions out by itself")
@@ -102,7 +102,7 @@ def consume(
         )
     if as_json and form not in {None, "json"}:
         raise click.UsageError(f"--json and --format {form}: give one of them")
-    request = Request(
+    options = ConsumeOptions(
         topic=topic,
         start=start or ("end", 0),
         group=group,
@@ -114,4 +114,6 @@ def consume(
     )
     form = "json" if as_json else form or "value"
     separator = key_separator.replace("\\t", "\t").encode()
-    receive(Client(bootstrap, as_json, CONNECT_SECONDS_MAX), request, form, separator, null_value.encode(), raw=raw)
+    consume_records(
+        Client(bootstrap, as_json, CONNECT_SECONDS_MAX), options, form, separator, null_value.encode(), raw=raw
+    )

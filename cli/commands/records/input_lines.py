@@ -18,7 +18,7 @@ CHUNK_BYTES = 256 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
-async def lines(path: str | None) -> AsyncIterator[bytes]:
+async def read_lines(path: str | None) -> AsyncIterator[bytes]:
     """Each line without its end (LF or CRLF), the last one even if nothing ends it; None is standard input."""
     parts: list[bytes] = []  # The beginning of a line whose end has not come yet.
     size = 0

@@ -14,11 +14,11 @@ from sordini.cli.common.output import bytes_from_json, bytes_in_json, json_line
 from sordini.protocol.records.batch import NO_TIMESTAMP
 
 Headers = list[tuple[str, bytes | None]]
-Show = Callable[[bytes], bytes]
+EscapeBytes = Callable[[bytes], bytes]
 """What becomes of a key or value on its way out."""
 
 
-class Outgoing(NamedTuple):
+class OutgoingRecord(NamedTuple):
     """One record to send; None leaves partition and time to the producer."""
 
     key: bytes | None
@@ -39,7 +39,7 @@ class LineFormat(NamedTuple):
     with_headers: bool = False
     null_value: bytes | None = None
 
-    def read(self, line: bytes) -> Outgoing:
+    def read(self, line: bytes) -> OutgoingRecord:
         """Read one line without its end. Raises BadLine."""
         headers: Headers = []
         if self.with_headers:
@@ -52,10 +52,10 @@ class LineFormat(NamedTuple):
             key, separator, line = line.partition(self.key_separator)
             if not separator:
                 raise BadLine(f"no {self.key_separator.decode(errors='replace')!r} ends the key")
-        return Outgoing(key, None if line == self.null_value else line, headers)
+        return OutgoingRecord(key, None if line == self.null_value else line, headers)
 
 
-def read_json(line: bytes) -> Outgoing:
+def read_json(line: bytes) -> OutgoingRecord:
     """Read one line as `consume --format json` writes it; all but the value may be missing. Raises BadLine."""
     try:
         read = json.loads(line)
@@ -64,15 +64,17 @@ def read_json(line: bytes) -> Outgoing:
         headers = [(str(header["key"]), bytes_from_json(header.get("value"))) for header in read.get("headers") or []]
         partition, timestamp = _whole(read, "partition"), _whole(read, "timestamp", least=NO_TIMESTAMP)
         timestamp = None if timestamp == NO_TIMESTAMP else timestamp
-        return Outgoing(bytes_from_json(read.get("key")), bytes_from_json(read["value"]), headers, partition, timestamp)
+        return OutgoingRecord(
+            bytes_from_json(read.get("key")), bytes_from_json(read["value"]), headers, partition, timestamp
+        )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadLine(f"not a record in JSON: {error}") from None
 
 
-def with_headers(read: Callable[[bytes], Outgoing], headers: Headers) -> Callable[[bytes], Outgoing]:
+def with_headers(read: Callable[[bytes], OutgoingRecord], headers: Headers) -> Callable[[bytes], OutgoingRecord]:
     """Put the same headers on every record, before its own."""
 
-    def read_with_headers(line: bytes) -> Outgoing:
+    def read_with_headers(line: bytes) -> OutgoingRecord:
         record = read(line)
         return record._replace(headers=[*headers, *record.headers])
 
@@ -97,12 +99,12 @@ def _headers(written: bytes) -> Headers:
     return headers
 
 
-def value_line(record: Any, null: bytes, show: Show = bytes) -> bytes:
+def value_line(record: Any, null: bytes, show: EscapeBytes = bytes) -> bytes:
     """The value alone."""
     return (null if record.value is None else show(record.value)) + b"\n"
 
 
-def key_value_line(record: Any, separator: bytes, null: bytes, show: Show = bytes) -> bytes:
+def key_value_line(record: Any, separator: bytes, null: bytes, show: EscapeBytes = bytes) -> bytes:
     """Key and value with a separator between."""
     return (null if record.key is None else show(record.key)) + separator + value_line(record, null, show)
 

@@ -71,7 +71,7 @@ def produce(
       sordini consume orders --format json --exit-at-end | sordini produce copy --input json
     """
     from sordini.cli.commands.records.line_formats import LineFormat, read_json, with_headers
-    from sordini.cli.commands.records.record_producer import Shipment, send
+    from sordini.cli.commands.records.record_producer import ProduceOptions, send_records
 
     if form == "json" and (key_separator is not None or has_headers or null_value is not None):
         raise click.UsageError("--input json needs no --key-separator, --headers or --null-value")
@@ -83,7 +83,9 @@ def produce(
         read_json if form == "json" else LineFormat(separator, has_headers, null).read,
         [_header(text) for text in fixed],
     )
-    send(client, Shipment(topic, path, read, partition, acks, None if compression == "none" else compression))
+    send_records(
+        client, ProduceOptions(topic, path, read, partition, acks, None if compression == "none" else compression)
+    )
 
 
 def _header(text: str) -> tuple[str, bytes | None]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sordini.cli.cluster import Cluster, check, check_topic, topic_advice, trouble
-from sordini.cli.common.retried_changes import carried_out, topics_of
+from sordini.cli.common.retried_changes import apply_change, partition_counts
 from sordini.cli.link import Link, Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_partitions import (
@@ -36,9 +36,9 @@ from sordini.protocol.messages.delete_topics import (
 )
 from sordini.protocol.types import TopicPartition
 
-PATIENCE_MS: Final = 15_000
+REQUEST_TIMEOUT_MS: Final = 15_000
 """How long the broker may take for one request before it answers REQUEST_TIMED_OUT."""
-UP_TO_THE_END: Final = -1
+UP_TO_HIGH_WATERMARK: Final = -1
 
 
 async def create_topics(
@@ -62,18 +62,18 @@ async def create_topics(
             for name in left
         ]
         answer: CreateTopicsResponse = await link.ask(
-            CreateTopicsRequest(topics=topics, timeout_ms=PATIENCE_MS, validate_only=validate_only)
+            CreateTopicsRequest(topics=topics, timeout_ms=REQUEST_TIMEOUT_MS, validate_only=validate_only)
         )
         return answer.topics
 
-    async def is_ours(name: str, row: CreatableTopicResult, was_there: bool) -> bool:  # noqa: FBT001 - as it is called.
+    async def is_own_change(name: str, row: CreatableTopicResult, was_there: bool) -> bool:  # noqa: FBT001 - as it is called.
         if validate_only or was_there or row.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
             return False
-        row.num_partitions = (await topics_of(cluster, [name])).get(name, -1)
+        row.num_partitions = (await partition_counts(cluster, [name])).get(name, -1)
         return partitions < 0 or row.num_partitions == partitions
 
     made = []
-    for row in await carried_out(cluster, names, ask, lambda row: str(row.name), is_ours):
+    for row in await apply_change(cluster, names, ask, lambda row: str(row.name), is_own_change):
         exists = row.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
         error = None if exists and if_not_exists else trouble(f"topic '{row.name}'", row.error_code, row.error_message)
         is_known = row.error_code == ErrorCode.NONE and row.num_partitions >= 0
@@ -96,16 +96,16 @@ async def delete_topics(cluster: Cluster, names: Sequence[str], *, if_exists: bo
     async def ask(link: Link, left: list[str]) -> Sequence[DeletableTopicResult]:
         answer: DeleteTopicsResponse = await link.ask(
             DeleteTopicsRequest(
-                topics=[DeleteTopicState(name=name) for name in left], topic_names=left, timeout_ms=PATIENCE_MS
+                topics=[DeleteTopicState(name=name) for name in left], topic_names=left, timeout_ms=REQUEST_TIMEOUT_MS
             )
         )
         return answer.responses
 
-    async def is_ours(_name: str, row: DeletableTopicResult, was_there: bool) -> bool:  # noqa: FBT001 - as above.
+    async def is_own_change(_name: str, row: DeletableTopicResult, was_there: bool) -> bool:  # noqa: FBT001 - as above.
         return was_there and row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     gone = []
-    for row in await carried_out(cluster, names, ask, lambda row: str(row.name), is_ours):
+    for row in await apply_change(cluster, names, ask, lambda row: str(row.name), is_own_change):
         is_missing = row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         reason = topic_advice(row.error_code) or row.error_message
         error = None if is_missing and if_exists else trouble(f"topic '{row.name}'", row.error_code, reason)
@@ -116,18 +116,18 @@ async def delete_topics(cluster: Cluster, names: Sequence[str], *, if_exists: bo
 async def add_partitions(cluster: Cluster, topic: str, count: int, *, validate_only: bool) -> None:
     """Let a topic have `count` partitions."""
     wish = CreatePartitionsTopic(name=topic, count=count, assignments=None)
-    request = CreatePartitionsRequest(topics=[wish], timeout_ms=PATIENCE_MS, validate_only=validate_only)
+    request = CreatePartitionsRequest(topics=[wish], timeout_ms=REQUEST_TIMEOUT_MS, validate_only=validate_only)
 
     async def ask(link: Link, _left: list[str]) -> Sequence[CreatePartitionsTopicResult]:
         answer: CreatePartitionsResponse = await link.ask(request)
         return answer.results
 
-    async def is_ours(name: str, row: CreatePartitionsTopicResult, _was_there: bool) -> bool:  # noqa: FBT001 - as above.
+    async def is_own_change(name: str, row: CreatePartitionsTopicResult, _was_there: bool) -> bool:  # noqa: FBT001 - as above.
         if validate_only or row.error_code != ErrorCode.INVALID_PARTITIONS:
             return False
-        return (await topics_of(cluster, [name])).get(name) == count
+        return (await partition_counts(cluster, [name])).get(name) == count
 
-    for row in await carried_out(cluster, [topic], ask, lambda row: str(row.name), is_ours):
+    for row in await apply_change(cluster, [topic], ask, lambda row: str(row.name), is_own_change):
         check_topic(row.name, row.error_code, row.error_message)
 
 
@@ -143,7 +143,9 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
                 topics.setdefault(partition.topic, []).append(row)
             named = [DeleteRecordsTopic(name=name, partitions=rows) for name, rows in topics.items()]
             link = await cluster.broker(broker_id)
-            answer: DeleteRecordsResponse = await link.ask(DeleteRecordsRequest(topics=named, timeout_ms=PATIENCE_MS))
+            answer: DeleteRecordsResponse = await link.ask(
+                DeleteRecordsRequest(topics=named, timeout_ms=REQUEST_TIMEOUT_MS)
+            )
             starts |= _starts(answer, before)
         return starts
 

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from sordini.broker.clock import utc_text
-from sordini.cli.common.argument_types import INSTANT, PARTITIONS, SETTING, Wanted
-from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
+from sordini.cli.common.argument_types import INSTANT, PARTITIONS, SETTING, PartitionSelection
+from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_confirmed, report_each
 from sordini.cli.common.output import print_json, table
 from sordini.cli.common.terminal import echo, echo_lines
 
@@ -74,9 +74,9 @@ def describe(client: Client, names: tuple[str, ...]) -> None:
     \b
       sordini topics describe orders
     """
-    from sordini.cli.commands.topics.topic_reports import described_topics
+    from sordini.cli.commands.topics.topic_reports import describe_topics
 
-    found = client.run(lambda cluster: described_topics(cluster, names))
+    found = client.run(lambda cluster: describe_topics(cluster, names))
     if client.as_json:
         print_json(found)
         return
@@ -211,7 +211,7 @@ def delete(client: Client, names: tuple[str, ...], *, if_exists: bool, yes: bool
     """
     from sordini.cli.commands.topics.topic_requests import delete_topics
 
-    if not is_sure(f"Delete {', '.join(names)} with all records?", yes=yes):
+    if not is_confirmed(f"Delete {', '.join(names)} with all records?", yes=yes):
         raise Failure("nothing was deleted")
     gone = client.run(lambda cluster: delete_topics(cluster, names, if_exists=if_exists))
     report_each(client, gone, lambda row: f"{row['topic']} {'deleted' if row['deleted'] else 'does not exist'}")
@@ -222,7 +222,9 @@ def delete(client: Client, names: tuple[str, ...], *, if_exists: bool, yes: bool
 @click.option("--at", "at_ms", metavar="TIME", type=INSTANT, help="Also the first record at or after a time (UTC).")
 @click.option("--largest-timestamp", is_flag=True, help="Also the record with the largest timestamp.")
 @client_options
-def offsets(client: Client, wanted: tuple[Wanted, ...], *, at_ms: int | None, largest_timestamp: bool) -> None:
+def offsets(
+    client: Client, wanted: tuple[PartitionSelection, ...], *, at_ms: int | None, largest_timestamp: bool
+) -> None:
     """Show where partitions begin and end, and where a time is in them.
 
     LATEST is the offset the next record will get.
@@ -256,7 +258,13 @@ def offsets(client: Client, wanted: tuple[Wanted, ...], *, at_ms: int | None, la
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @client_options
 def delete_records(
-    client: Client, wanted: Wanted, *, before: int | None, before_ms: int | None, everything: bool, yes: bool
+    client: Client,
+    wanted: PartitionSelection,
+    *,
+    before: int | None,
+    before_ms: int | None,
+    everything: bool,
+    yes: bool,
 ) -> None:
     """Delete the oldest records of a topic. On a terminal it asks first.
 
@@ -267,13 +275,13 @@ def delete_records(
       sordini topics delete-records orders:0 --before 5000
       sordini topics delete-records orders --all --yes
     """
-    from sordini.cli.commands.topics.topic_reports import dropped_records
+    from sordini.cli.commands.topics.topic_reports import delete_records_before
 
     if sum((before is not None, before_ms is not None, everything)) != 1:
         raise click.UsageError("say which records: one of --before, --before-time and --all")
-    if not is_sure(f"Delete records of {wanted[0]}?", yes=yes):
+    if not is_confirmed(f"Delete records of {wanted[0]}?", yes=yes):
         raise Failure("nothing was deleted")
-    rows = client.run(lambda cluster: dropped_records(cluster, wanted, before, before_ms))
+    rows = client.run(lambda cluster: delete_records_before(cluster, wanted, before, before_ms))
     if client.as_json:
         print_json(rows)
     else:

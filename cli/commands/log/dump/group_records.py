@@ -29,7 +29,7 @@ def decoded(item: Item) -> Item:
                 return _undecoded(item, f"the value of group {group}, {topic}-{partition}: {read.reason}")
             if read is None:
                 return Item("committed", at | whose | {"removed": True})
-            return Item("committed", at | whose | {"removed": False} | _told(read))
+            return Item("committed", at | whose | {"removed": False} | _offset_fields(read))
         case GroupKey(group):
             found = None if value is None else read_group(value)
             if isinstance(found, Damaged):
@@ -47,7 +47,7 @@ def _undecoded(item: Item, reason: str) -> Item:
     return Item(item.kind, item.fields | {"undecoded": reason})
 
 
-def _told(read: Any) -> dict[str, Any]:
+def _offset_fields(read: Any) -> dict[str, Any]:
     return {
         "committed_offset": read.offset,
         "leader_epoch": read.leader_epoch if read.leader_epoch >= 0 else None,

@@ -6,9 +6,9 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from sordini.cli.commands.log.dump.kafka_text import Findings, Line, Pairs, Told, Trouble, optional_long
+from sordini.cli.commands.log.dump.kafka_text import DamageAt, DumpOutput, Findings, Line, Pairs, optional_long
 from sordini.cli.commands.log.files.old_messages import messages_in, read_old
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk
+from sordini.cli.commands.log.files.segment_walk import LogEntry, SegmentWalk
 from sordini.cli.commands.log.files.snapshot_file import read_snapshot
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import NO_TIMESTAMP, read_header, read_records
@@ -46,7 +46,7 @@ class IndexFile(NamedTuple):
         return f"{self.path.rpartition('/')[0]}/{names.file_name(self.base, suffix)}"
 
 
-def index_told(source: IndexFile, file: File, options: IndexOptions, findings: Findings) -> Iterator[Told]:
+def dump_offset_index(source: IndexFile, file: File, options: IndexOptions, findings: Findings) -> Iterator[DumpOutput]:
     """A `.index`. Raises FileNotFoundError when there is no log beside it."""
     log = source.disk.open(source.beside(names.LOG), writable=False)
     try:
@@ -62,29 +62,29 @@ def index_told(source: IndexFile, file: File, options: IndexOptions, findings: F
         log.close()
 
 
-def _sane_index(source: IndexFile, file: File, count: int) -> Iterator[Told]:
+def _sane_index(source: IndexFile, file: File, count: int) -> Iterator[DumpOutput]:
     at = (count - 1) * offset_index.ENTRY_SIZE
     relative, _ = _INDEX_ENTRY.unpack(file.read_at(at, _INDEX_ENTRY.size))
     if relative < 0:
-        yield Trouble(at, f"the last offset {source.base + relative} is below the segment's first, {source.base}")
+        yield DamageAt(at, f"the last offset {source.base + relative} is below the segment's first, {source.base}")
     elif file.size() % offset_index.ENTRY_SIZE == 0:
         yield Line(f"{source.shown} passed sanity check.")
 
 
 def _index_entries(
     source: IndexFile, file: File, log: File, options: IndexOptions, findings: Findings
-) -> Iterator[Told]:
+) -> Iterator[DumpOutput]:
     for at, (relative, position) in rows(file, _INDEX_ENTRY):
         if relative == 0 and at:
             return  # The room that an active segment's index has for more.
-        walk = Walk(log, position, position + options.message_bytes_max)
+        walk = SegmentWalk(log, position, position + options.message_bytes_max)
         first = next(iter(walk), None) if 0 <= position < log.size() else None
         offset = source.base + relative
         has_no_entry = (relative, position) == (0, 0)
         if first is None:
             if has_no_entry and log.size() == 0:
                 return  # A new segment's; the tool dies of it.
-            yield Trouble(at, f"{walk.fault or 'there is no batch'} at byte {position} of the log")
+            yield DamageAt(at, f"{walk.fault or 'there is no batch'} at byte {position} of the log")
         elif _last_offset(first) != offset:
             findings.index_mismatches.setdefault(source.path, Pairs()).add(offset, _last_offset(first))
             findings.are_damage = findings.are_damage or not has_no_entry
@@ -92,7 +92,7 @@ def _index_entries(
             yield Line(f"offset: {offset} position: {position}")
 
 
-def time_index_told(source: IndexFile, file: File, options: IndexOptions, findings: Findings) -> Iterator[Told]:
+def dump_time_index(source: IndexFile, file: File, options: IndexOptions, findings: Findings) -> Iterator[DumpOutput]:
     """A `.timeindex`. Raises FileNotFoundError when there is no log or no offset index beside it."""
     source.disk.file_size(source.beside(names.OFFSET_INDEX))
     log = source.disk.open(source.beside(names.LOG), writable=False)
@@ -106,17 +106,17 @@ def time_index_told(source: IndexFile, file: File, options: IndexOptions, findin
         log.close()
 
 
-def _sane_times(source: IndexFile, file: File) -> Iterator[Told]:
+def _sane_times(source: IndexFile, file: File) -> Iterator[DumpOutput]:
     count = file.size() // time_index.ENTRY_SIZE
     if count:
         first, _ = _TIME_ENTRY.unpack(file.read_at(0, _TIME_ENTRY.size))
         at = (count - 1) * time_index.ENTRY_SIZE
         timestamp, relative = _TIME_ENTRY.unpack(file.read_at(at, _TIME_ENTRY.size))
         if timestamp < first:
-            yield Trouble(at, f"the last timestamp {timestamp} is below the first, {first}")
+            yield DamageAt(at, f"the last timestamp {timestamp} is below the first, {first}")
             return
         if relative < 0:
-            yield Trouble(at, f"the last offset {source.base + relative} is below the segment's first, {source.base}")
+            yield DamageAt(at, f"the last offset {source.base + relative} is below the segment's first, {source.base}")
             return
     if file.size() % time_index.ENTRY_SIZE == 0:
         yield Line(f"{source.shown} passed sanity check.")
@@ -127,26 +127,26 @@ class _Finder:
 
     def __init__(self, log: File) -> None:
         self._log = log
-        self._walk = iter(Walk(log))
-        self._last: Entry | None = None
+        self._walk = iter(SegmentWalk(log))
+        self._last: LogEntry | None = None
 
-    def find(self, offset: int) -> Entry | None:
+    def find(self, offset: int) -> LogEntry | None:
         if self._last is not None:
             if _last_offset(self._last) == offset:
                 return self._last
             if _last_offset(self._last) > offset:
-                self._walk = iter(Walk(self._log))
+                self._walk = iter(SegmentWalk(self._log))
         for entry in self._walk:
             self._last = entry
             if _last_offset(entry) >= offset:
                 return entry
-        self._walk, self._last = iter(Walk(self._log)), None
+        self._walk, self._last = iter(SegmentWalk(self._log)), None
         return None
 
 
 def _time_entries(
     source: IndexFile, file: File, log: File, options: IndexOptions, findings: Findings
-) -> Iterator[Told]:
+) -> Iterator[DumpOutput]:
     finder = _Finder(log)
     previous = NO_TIMESTAMP
     for at, (timestamp, relative) in rows(file, _TIME_ENTRY):
@@ -163,7 +163,7 @@ def _time_entries(
             try:
                 greatest = _greatest_timestamp(batch)
             except BrokerError as error:
-                yield Trouble(at, f"the records at offset {offset} cannot be read: {error}")
+                yield DamageAt(at, f"the records at offset {offset} cannot be read: {error}")
                 greatest = timestamp
             if greatest != timestamp:
                 findings.time_mismatches.setdefault(source.path, Pairs()).add(timestamp, greatest)
@@ -176,11 +176,11 @@ def _time_entries(
         previous = timestamp
 
 
-def _last_offset(entry: Entry) -> int:
+def _last_offset(entry: LogEntry) -> int:
     return read_header(entry.data).last_offset if entry.is_batch else read_old(entry.data).offset
 
 
-def _greatest_timestamp(entry: Entry) -> int:
+def _greatest_timestamp(entry: LogEntry) -> int:
     if entry.is_batch:
         times = (record.timestamp for record in read_records(entry.data, read_header(entry.data)))
     else:
@@ -188,11 +188,11 @@ def _greatest_timestamp(entry: Entry) -> int:
     return max(times, default=NO_TIMESTAMP)
 
 
-def transactions_told(_source: IndexFile, file: File) -> Iterator[Told]:
+def dump_transaction_index(_source: IndexFile, file: File) -> Iterator[DumpOutput]:
     """A `.txnindex`."""
     for at, (version, producer_id, first, last, stable) in rows(file, _ABORT_ENTRY):
         if version != 0:
-            yield Trouble(at, f"version {version} is not known")
+            yield DamageAt(at, f"version {version} is not known")
             return
         yield Line(
             f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "
@@ -201,11 +201,11 @@ def transactions_told(_source: IndexFile, file: File) -> Iterator[Told]:
     yield from _half_entry(file, _ABORT_ENTRY.size)
 
 
-def snapshot_told(_source: IndexFile, file: File) -> Iterator[Told]:
+def dump_snapshot(_source: IndexFile, file: File) -> Iterator[DumpOutput]:
     """A `.snapshot` of producers' states."""
     entries = read_snapshot(file.read_at(0, file.size()))
     if isinstance(entries, str):
-        yield Trouble(0, entries)
+        yield DamageAt(0, entries)
         return
     for entry in entries:
         yield Line(_producer(entry))
@@ -236,7 +236,7 @@ def rows(file: File, entry: struct.Struct) -> Iterator[tuple[int, tuple[int, ...
             yield start + number * entry.size, fields
 
 
-def _half_entry(file: File, entry_size: int) -> Iterator[Told]:
+def _half_entry(file: File, entry_size: int) -> Iterator[DumpOutput]:
     rest = file.size() % entry_size
     if rest:
-        yield Trouble(file.size() - rest, f"{rest} bytes are left, an entry has {entry_size}")
+        yield DamageAt(file.size() - rest, f"{rest} bytes are left, an entry has {entry_size}")

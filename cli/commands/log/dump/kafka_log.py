@@ -4,7 +4,7 @@
     | offset: 0 CreateTime: 4 keySize: 1 valueSize: 2 sequence: -1 headerKeys: [h] key: k payload: vv
 
 Even its slips are kept: the brace after the CRC of an old message, the empty line of a record of which nothing is to be
-shown. Damage that ends the tool with a stack trace, or that it passes over in silence, is a `Trouble` here, and reading
+shown. Damage that ends the tool with a stack trace, or that it passes over in silence, is a `DamageAt` here, and reading
 goes on where there is something to go on from.
 """
 
@@ -13,9 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from sordini.cli.commands.log.dump.kafka_text import Findings, Line, Pairs, Told, Trouble, java_text, optional_long
+from sordini.cli.commands.log.dump.kafka_text import (
+    DamageAt,
+    DumpOutput,
+    Findings,
+    Line,
+    Pairs,
+    java_text,
+    optional_long,
+)
 from sordini.cli.commands.log.files.old_messages import OldMessage, messages_in, read_old
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk, is_zeros
+from sordini.cli.commands.log.files.segment_walk import LogEntry, SegmentWalk, is_zeros
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import (
     CURRENT_MAGIC,
@@ -71,10 +79,10 @@ class LogPrinter:
         self._findings = findings
         self._last_offset = -1
 
-    def told(self) -> Iterator[Told]:
+    def lines(self) -> Iterator[DumpOutput]:
         """Line by line, damage in between."""
         bytes_max = self._options.bytes_max
-        walk = Walk(self._file, 0, bytes_max)
+        walk = SegmentWalk(self._file, 0, bytes_max)
         next_offset = -1
         for entry in walk:
             header = read_header(entry.data) if entry.is_batch else None
@@ -82,7 +90,7 @@ class LogPrinter:
             yield from self._batch(entry, header)
             first_offset = last_offset if header is None else header.base_offset
             if first_offset < next_offset:
-                yield Trouble(entry.position, f"offset {first_offset} comes where at least {next_offset} is due")
+                yield DamageAt(entry.position, f"offset {first_offset} comes where at least {next_offset} is due")
             next_offset = max(next_offset, last_offset + 1)
             if self._options.records:
                 yield from self._records(entry, header)
@@ -90,12 +98,12 @@ class LogPrinter:
         if left > 0 and bytes_max == BYTES_MAX:
             name = self._path.rpartition("/")[2]
             if is_zeros(self._file, walk.position, walk.end) and left >= HEADER_SIZE:
-                yield Trouble(walk.position, f"{left} bytes of zeros up to the end of the file")
+                yield DamageAt(walk.position, f"{left} bytes of zeros up to the end of the file")
             else:
                 yield Line(f"Found {left} invalid bytes at the end of {name}")
-                yield Trouble(walk.position, walk.fault or "no batch begins here")
+                yield DamageAt(walk.position, walk.fault or "no batch begins here")
 
-    def _batch(self, entry: Entry, header: BatchHeader | None) -> Iterator[Told]:
+    def _batch(self, entry: LogEntry, header: BatchHeader | None) -> Iterator[DumpOutput]:
         if header is None:
             message = read_old(entry.data)
             is_valid, codec = message.is_valid, message.codec
@@ -112,13 +120,13 @@ class LogPrinter:
             f"compresscodec: {codec_name(codec)} crc: {crc} isvalid: {_LOWER[is_valid]}"
         )
         if not is_valid:
-            yield Trouble(entry.position, "the CRC is wrong")
+            yield DamageAt(entry.position, "the CRC is wrong")
         if entry.magic > CURRENT_MAGIC:
-            yield Trouble(entry.position, f"format {entry.magic} is not known")
+            yield DamageAt(entry.position, f"format {entry.magic} is not known")
         if codec not in CODEC_NAMES:
-            yield Trouble(entry.position, f"codec {codec} is not known")
+            yield DamageAt(entry.position, f"codec {codec} is not known")
 
-    def _records(self, entry: Entry, header: BatchHeader | None) -> Iterator[Told]:
+    def _records(self, entry: LogEntry, header: BatchHeader | None) -> Iterator[DumpOutput]:
         try:
             if header is None:
                 for message in messages_in(entry):
@@ -129,7 +137,7 @@ class LogPrinter:
                     self._follow(record.offset)
                     yield Line(self._line(record, header))
         except BrokerError as error:
-            yield Trouble(entry.position, f"the records cannot be read: {error}")
+            yield DamageAt(entry.position, f"the records cannot be read: {error}")
 
     def _follow(self, offset: int) -> None:
         if self._last_offset >= 0 and offset != self._last_offset + 1:

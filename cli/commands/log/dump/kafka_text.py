@@ -20,14 +20,14 @@ class Line(NamedTuple):
     text: str
 
 
-class Trouble(NamedTuple):
+class DamageAt(NamedTuple):
     """What Apache Kafka's text cannot say: damage at a byte of the file, for standard error."""
 
     position: int
     reason: str
 
 
-Told = Line | Trouble
+DumpOutput = Line | DamageAt
 
 
 class Pairs:

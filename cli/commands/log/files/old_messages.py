@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from sordini.cli.commands.log.files.segment_walk import MAGIC_AT, Entry
+from sordini.cli.commands.log.files.segment_walk import MAGIC_AT, LogEntry
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import CODEC_MASK, LENGTH_PREFIX, LOG_APPEND_TIME_BIT, NO_TIMESTAMP
@@ -89,7 +89,7 @@ def read_old(data: memoryview) -> OldMessage:
     return OldMessage(offset, crc, magic, attributes, timestamp, data[: length + LENGTH_PREFIX])
 
 
-def messages_in(entry: Entry) -> Iterator[OldMessage]:
+def messages_in(entry: LogEntry) -> Iterator[OldMessage]:
     """The messages that an entry of an old format stands for, offsets and times as a reader gets them.
 
     Raises BrokerError where it cannot be expanded.

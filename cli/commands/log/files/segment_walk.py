@@ -23,7 +23,7 @@ _HEAD_SIZES: Final = {0: 26, 1: 34}
 _PREFIX: Final = struct.Struct(">qi")
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One batch, or one message of an old format: its bytes are those from `position` on in the file."""
 
     position: int
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
         return self.magic >= CURRENT_MAGIC
 
 
-class Walk:
+class SegmentWalk:
     """The entries of a file from a position on. When it has ended: where, and why if not at the end of the file.
 
     Memory grows with the largest entry that the file really holds, never with a length in it.
@@ -54,7 +54,7 @@ class Walk:
         self.is_torn = False
         """Whether what ended the walk may be the beginning of a batch."""
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LogEntry]:
         while self.end - self.position > MAGIC_AT:
             window = memoryview(self._file.read_at(self.position, min(WINDOW, self.end - self.position)))
             start, at = self.position, 0
@@ -65,7 +65,7 @@ class Walk:
                     return
                 if at + size > len(window):
                     break
-                yield Entry(start + at, magic, window[at : at + size])
+                yield LogEntry(start + at, magic, window[at : at + size])
                 at += size
                 self.position = start + at
             if at == 0 and not (yield from self._large()):
@@ -74,7 +74,7 @@ class Walk:
             self.is_torn = True
             self.fault = f"{self.end - self.position} bytes are left, too few for a batch"
 
-    def _large(self) -> Generator[Entry, None, bool]:
+    def _large(self) -> Generator[LogEntry, None, bool]:
         """The entry at the position when the window does not hold it; nothing more comes when the file does not."""
         prefix = self._file.read_at(self.position, PREFIX_BYTES)
         left = self.end - self.position
@@ -87,7 +87,7 @@ class Walk:
         if len(data) < size:
             self.fault = "the file became shorter while it was read"
             return False
-        yield Entry(self.position, prefix[MAGIC_AT], data)
+        yield LogEntry(self.position, prefix[MAGIC_AT], data)
         self.position += size
         return True
 

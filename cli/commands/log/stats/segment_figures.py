@@ -7,7 +7,7 @@ from typing import Final
 
 from sordini.cli.commands.log.dump.kafka_log import DELETE_HORIZON_BIT, codec_name
 from sordini.cli.commands.log.files.old_messages import messages_in, read_old
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk
+from sordini.cli.commands.log.files.segment_walk import LogEntry, SegmentWalk
 from sordini.cli.commands.log.stats.distinct_keys import DistinctKeys
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import (
@@ -157,7 +157,7 @@ def segment_figures(disk: Disk, directory: str, base: int) -> Figures:
                 figures.time_index_entries = entries
     file = disk.open(f"{directory}/{names.file_name(base, names.LOG)}", writable=False)
     try:
-        walk = Walk(file)
+        walk = SegmentWalk(file)
         for entry in walk:
             _count(figures, entry)
         figures.unread_bytes = walk.end - walk.position
@@ -190,7 +190,7 @@ def _first_zero(file: File, size: int, count: int) -> int:
     return low
 
 
-def _count(figures: Figures, entry: Entry) -> None:
+def _count(figures: Figures, entry: LogEntry) -> None:
     figures.batches += 1
     figures.formats[entry.magic] = figures.formats.get(entry.magic, 0) + 1
     try:
@@ -202,7 +202,7 @@ def _count(figures: Figures, entry: Entry) -> None:
         figures.damaged_batches += 1
 
 
-def _count_batch(figures: Figures, entry: Entry, header: BatchHeader) -> None:
+def _count_batch(figures: Figures, entry: LogEntry, header: BatchHeader) -> None:
     if header.magic != CURRENT_MAGIC or not crc_is_right(entry.data, 0, header):
         figures.damaged_batches += 1
         return
@@ -224,7 +224,7 @@ def _count_batch(figures: Figures, entry: Entry, header: BatchHeader) -> None:
     _note_pairs(figures, pairs)
 
 
-def _count_messages(figures: Figures, entry: Entry) -> None:
+def _count_messages(figures: Figures, entry: LogEntry) -> None:
     outer = read_old(entry.data)
     messages = list(messages_in(entry))
     if not outer.is_valid:
@@ -237,7 +237,7 @@ def _count_messages(figures: Figures, entry: Entry) -> None:
     _note_pairs(figures, pairs)
 
 
-def _note(figures: Figures, entry: Entry, codec: int, expanded: int, first: int, last: int) -> None:
+def _note(figures: Figures, entry: LogEntry, codec: int, expanded: int, first: int, last: int) -> None:
     of_codec = figures.codecs.setdefault(codec_name(codec), CodecFigures())
     of_codec.add(CodecFigures(1, entry.size, expanded))
     figures.first_offset = first if figures.first_offset < 0 else figures.first_offset

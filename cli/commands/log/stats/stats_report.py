@@ -33,13 +33,13 @@ HEAD = (
 class Statistics:
     """Reads directories, and tells of each partition when it is done."""
 
-    def __init__(self, disk: Disk, tell: Callable[[str], None]) -> None:
+    def __init__(self, disk: Disk, print_line: Callable[[str], None]) -> None:
         self._disk = disk
-        self._tell = tell
+        self._print = print_line
         self._partitions: list[dict[str, Any]] = []
         self._total = Figures()
 
-    def look_at(self, path: str) -> None:
+    def check_path(self, path: str) -> None:
         """Count what is in a log directory, or in one partition's. Raises Failure."""
         path = existing(self._disk, path)
         try:
@@ -56,7 +56,7 @@ class Statistics:
         """The totals, where there is more than one partition."""
         count = len(self._partitions)
         if count != 1:
-            self._tell(f"{counted(count, 'partition')}\n{_summary(self._total)}")
+            self._print(f"{counted(count, 'partition')}\n{_summary(self._total)}")
 
     def as_json(self) -> dict[str, Any]:
         return {"partitions": self._partitions, "total": _json(self._total)}
@@ -78,7 +78,7 @@ class Statistics:
         listed = [{"base_offset": base} | _json(figures) for base, figures in segments]
         self._partitions.append({"directory": path, "segments": listed, "total": _json(total)})
         rows = [_row(str(base), figures) for base, figures in segments]
-        self._tell("\n".join([path, table(HEAD, rows), _summary(total), ""]))
+        self._print("\n".join([path, table(HEAD, rows), _summary(total), ""]))
 
 
 def _by_partition(name: str) -> tuple[str, int]:

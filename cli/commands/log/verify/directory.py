@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sordini.cli.commands.log.verify.findings import Finding
-from sordini.cli.commands.log.verify.partition import PartitionCheck, PartitionReport, Surroundings
+from sordini.cli.commands.log.verify.partition import PartitionCheck, PartitionContext, PartitionReport
 from sordini.cli.common.options import Failure
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 from sordini.storage import names
@@ -53,12 +53,12 @@ class DirectoryCheck:
         """The names of the partitions' directories."""
         return [name for name in self._names if names.partition_of(name) is not None]
 
-    def surroundings(self, name: str) -> Surroundings:
+    def context_of(self, name: str) -> PartitionContext:
         """What is known of the partition in a directory of this name."""
         partition = names.partition_of(name)
         if partition is None:
-            return Surroundings(self._is_clean)
-        return Surroundings(
+            return PartitionContext(self._is_clean)
+        return PartitionContext(
             is_clean=self._is_clean,
             log_start=self._offsets[names.LOG_STARTS].get(partition),
             high_watermark=self._offsets[names.HIGH_WATERMARKS].get(partition),
@@ -96,13 +96,13 @@ class DirectoryCheck:
 
     def partition(self, name: str) -> PartitionReport:
         """Check one of the partitions. Raises OSError."""
-        around = self.surroundings(name)
-        report = PartitionCheck(self._disk, f"{self.path}/{name}", around).run()
-        report.findings += self._held_against(report, around)
+        context = self.context_of(name)
+        report = PartitionCheck(self._disk, f"{self.path}/{name}", context).run()
+        report.findings += self._held_against(report, context)
         self.report.partitions.append(report)
         return report
 
-    def _held_against(self, report: PartitionReport, around: Surroundings) -> Iterator[Finding]:
+    def _held_against(self, report: PartitionReport, context: PartitionContext) -> Iterator[Finding]:
         """What the checkpoints say of a partition that cannot be."""
 
         def finding(kind: str, name: str, offset: int, what: str) -> Finding:
@@ -110,18 +110,18 @@ class DirectoryCheck:
 
         end = report.end_offset
         start = report.segments[0].base if report.segments else 0
-        if around.high_watermark is not None and around.high_watermark > end:
-            what = f"{around.high_watermark} is said to be committed, and the log ends at {end}"
-            yield finding("high-watermark-beyond", names.HIGH_WATERMARKS, around.high_watermark, what)
-        if around.recovery_point is not None and around.recovery_point > end:
-            what = f"{around.recovery_point} is said to be flushed, and the log ends at {end}"
-            yield finding("recovery-point-beyond", names.RECOVERY_POINTS, around.recovery_point, what)
-        if around.log_start is not None and around.log_start > end:
-            what = f"the log is said to start at {around.log_start}, and ends at {end}"
-            yield finding("log-start-beyond", names.LOG_STARTS, around.log_start, what)
-        if around.log_start is not None and around.log_start < start:
-            what = f"the log is said to start at {around.log_start}, and its first segment does at {start}"
-            yield finding("log-start-below", names.LOG_STARTS, around.log_start, what)
+        if context.high_watermark is not None and context.high_watermark > end:
+            what = f"{context.high_watermark} is said to be committed, and the log ends at {end}"
+            yield finding("high-watermark-beyond", names.HIGH_WATERMARKS, context.high_watermark, what)
+        if context.recovery_point is not None and context.recovery_point > end:
+            what = f"{context.recovery_point} is said to be flushed, and the log ends at {end}"
+            yield finding("recovery-point-beyond", names.RECOVERY_POINTS, context.recovery_point, what)
+        if context.log_start is not None and context.log_start > end:
+            what = f"the log is said to start at {context.log_start}, and ends at {end}"
+            yield finding("log-start-beyond", names.LOG_STARTS, context.log_start, what)
+        if context.log_start is not None and context.log_start < start:
+            what = f"the log is said to start at {context.log_start}, and its first segment does at {start}"
+            yield finding("log-start-below", names.LOG_STARTS, context.log_start, what)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         try:

@@ -16,7 +16,7 @@ _INDEX_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
 
 
-class Batch(NamedTuple):
+class IndexedBatch(NamedTuple):
     """What indexes know of a batch."""
 
     position: int
@@ -91,7 +91,7 @@ class OffsetIndexCheck(_Index):
         self._indexed_to = 0
         super().__init__(disk, facts, _INDEX_ENTRY, "index")
 
-    def batch(self, batch: Batch) -> None:
+    def batch(self, batch: IndexedBatch) -> None:
         while self._next is not None:
             at, (relative, position) = self._next
             offset = self._facts.base + relative
@@ -133,11 +133,11 @@ class TimeIndexCheck(_Index):
     def __init__(self, disk: Disk, facts: IndexFacts) -> None:
         self._previous = (-1, -1)
         self._greatest = -1
-        self._last_told = -1
+        self._last_timestamp = -1
         self._is_sure = True
         super().__init__(disk, facts, _TIME_ENTRY, "time-index")
 
-    def batch(self, batch: Batch) -> None:
+    def batch(self, batch: IndexedBatch) -> None:
         self._is_sure = self._is_sure and batch.is_sound
         if not self._is_sure:
             return  # An entry may be of a batch of which only its size is known.
@@ -156,7 +156,7 @@ class TimeIndexCheck(_Index):
                 what = f"offset {offset} is said to be of time {timestamp}, and is of {batch.max_timestamp}"
                 self._find("wrong", what, at, offset)
             self._previous = (max(timestamp, self._previous[0]), max(relative, self._previous[1]))
-            self._last_told = max(self._last_told, timestamp)
+            self._last_timestamp = max(self._last_timestamp, timestamp)
             self._next = next(self._rows, None)
         self._greatest = max(self._greatest, batch.max_timestamp)
 
@@ -171,10 +171,10 @@ class TimeIndexCheck(_Index):
             is_closed
             and self._is_sure
             and self._file is not None
-            and self._greatest > max(self._last_told, 0)
+            and self._greatest > max(self._last_timestamp, 0)
             and not self.findings()
         ):
-            what = f"the largest timestamp is {self._greatest}, the last entry's {self._last_told}"
+            what = f"the largest timestamp is {self._greatest}, the last entry's {self._last_timestamp}"
             self._find("short", what, self.entries * time_index.ENTRY_SIZE)
 
 

@@ -19,7 +19,7 @@ _SMALL_FILES: Final = (names.LEADER_EPOCHS, names.PARTITION_METADATA)
 _LEFTOVERS: Final = (names.DELETED, names.CLEANED)
 
 
-class Surroundings(NamedTuple):
+class PartitionContext(NamedTuple):
     """What the log directory says of a partition; None where it says nothing."""
 
     is_clean: bool = False
@@ -53,10 +53,10 @@ class PartitionReport:
 class PartitionCheck:
     """Checks one directory. `run` may raise OSError for a disk that fails."""
 
-    def __init__(self, disk: Disk, directory: str, around: Surroundings) -> None:
+    def __init__(self, disk: Disk, directory: str, context: PartitionContext) -> None:
         self._disk = disk
         self._directory = directory
-        self._around = around
+        self._context = context
         self._names = disk.list_directory(directory)
         self._bases = [base for name in self._names if (base := names.offset_of(name, names.LOG)) is not None]
         self._epochs: list[tuple[int, int]] | None = None
@@ -66,10 +66,10 @@ class PartitionCheck:
         report = self.report
         self._epochs = self._read_epochs()
         self._read_topic_id()
-        self._look_at_names()
+        self._check_names()
         start = self._bases[0] if self._bases else 0
-        producers = ProducerCheck(self._disk, self._directory, start, may_lack_records=self._around.is_compacted)
-        report.start_offset = max(start, self._around.log_start or 0)
+        producers = ProducerCheck(self._disk, self._directory, start, may_lack_records=self._context.is_compacted)
+        report.start_offset = max(start, self._context.log_start or 0)
         report.end_offset = start
         epoch_check = _EpochCheck(self._epochs, f"{self._directory}/{names.LEADER_EPOCHS}")
         snapshots = producers.snapshot_offsets
@@ -80,7 +80,7 @@ class PartitionCheck:
             producers.end(report.end_offset)
         report.findings += producers.findings
         self._end_of_epochs()
-        if self._around.is_clean:
+        if self._context.is_clean:
             self._hazards(snapshots, producers)
         return report
 
@@ -88,9 +88,9 @@ class PartitionCheck:
         report = self.report
         is_last = number + 1 == len(self._bases)
         state = SegmentState(
-            is_closed=not is_last or self._around.is_clean,
-            may_be_padded=is_last and not self._around.is_clean,
-            may_lack_records=self._around.is_compacted,
+            is_closed=not is_last or self._context.is_clean,
+            may_be_padded=is_last and not self._context.is_clean,
+            may_lack_records=self._context.is_compacted,
         )
         check = SegmentCheck(self._disk, self._directory, base, state)
         found = check.report
@@ -120,13 +120,13 @@ class PartitionCheck:
                     base,
                 )
             )
-        elif not self._around.is_compacted and self.report.segments[-1].good_end == self.report.segments[-1].size:
+        elif not self._context.is_compacted and self.report.segments[-1].good_end == self.report.segments[-1].size:
             # Where the segment before is damaged, its end is not known.
             self.report.findings.append(
                 Finding("gap", segment.path, f"begins at {base}, and the one before ends at {end}", 0, end)
             )
 
-    def _look_at_names(self) -> None:
+    def _check_names(self) -> None:
         logs = set(self._bases)
         find = self.report.findings.append
         for name in self._names:

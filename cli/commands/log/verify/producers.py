@@ -10,7 +10,7 @@ import struct
 from typing import Final, NamedTuple
 
 from sordini.cli.commands.log.dump.kafka_indexes import rows
-from sordini.cli.commands.log.files.segment_walk import Entry
+from sordini.cli.commands.log.files.segment_walk import LogEntry
 from sordini.cli.commands.log.files.snapshot_file import read_snapshot
 from sordini.cli.commands.log.verify.findings import Collector, Finding
 from sordini.cli.commands.log.verify.indexes import index_path
@@ -68,7 +68,7 @@ class ProducerCheck:
                 found.append(Snapshot(path, offset, {entry.producer_id: entry for entry in entries}))
         return found
 
-    def batch(self, entry: Entry, header: BatchHeader) -> None:
+    def batch(self, entry: LogEntry, header: BatchHeader) -> None:
         self.reached(header.base_offset)
         if header.producer_id < 0:
             return

@@ -95,7 +95,7 @@ def repair_directory(disk: Disk, path: str, report: DirectoryReport, now_ms: int
     for name in (names.CLEAN_MARKER, names.RECOVERY_POINTS):
         if disk.exists(f"{path}/{name}"):
             disk.remove(f"{path}/{name}")
-    _mend_log_starts(disk, path, report)
+    _remove_wrong_log_starts(disk, path, report)
     for found in report.partitions:
         _prepare(disk, _in(path, found.path), found)
     directory = LogDirectory(_home(disk, path))
@@ -141,7 +141,7 @@ def _remove_files(disk: Disk, path: str, report: DirectoryReport | PartitionRepo
             disk.remove(f"{path}/{name}")
 
 
-def _mend_log_starts(disk: Disk, path: str, report: DirectoryReport) -> None:
+def _remove_wrong_log_starts(disk: Disk, path: str, report: DirectoryReport) -> None:
     """Take out what would make recovery delete a log."""
     wrong = {
         found.path.rpartition("/")[2]
@@ -158,17 +158,17 @@ def _mend_log_starts(disk: Disk, path: str, report: DirectoryReport) -> None:
 def _prepare(disk: Disk, directory: str, report: PartitionReport) -> None:
     _remove_files(disk, directory, report)
     end_offset = None
-    is_cut = False
+    is_truncated = False
     for segment in report.segments:
         overlaps = end_offset is not None and segment.base < end_offset
-        if is_cut or overlaps:
+        if is_truncated or overlaps:
             # One whose offsets are all there before is only too much; another is where the log gets unsure.
-            is_cut = is_cut or (end_offset is not None and segment.end_offset > end_offset)
+            is_truncated = is_truncated or (end_offset is not None and segment.end_offset > end_offset)
             _remove_segment(disk, directory, segment.base)
             continue
         if segment.good_end < segment.size:
-            _cut(disk, _in(directory, segment.path), segment.good_end)
-            is_cut = True
+            _truncate(disk, _in(directory, segment.path), segment.good_end)
+            is_truncated = True
         end_offset = segment.end_offset
 
 
@@ -179,7 +179,7 @@ def _remove_segment(disk: Disk, directory: str, base: int) -> None:
             disk.remove(path)
 
 
-def _cut(disk: Disk, path: str, size: int) -> None:
+def _truncate(disk: Disk, path: str, size: int) -> None:
     file = disk.open(path)
     try:
         file.truncate(size)

@@ -11,9 +11,15 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from sordini.cli.commands.log.files.old_messages import messages_in, read_old
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk, is_zeros
+from sordini.cli.commands.log.files.segment_walk import LogEntry, SegmentWalk, is_zeros
 from sordini.cli.commands.log.verify.findings import Collector, Finding
-from sordini.cli.commands.log.verify.indexes import Batch, IndexFacts, OffsetIndexCheck, TimeIndexCheck, index_path
+from sordini.cli.commands.log.verify.indexes import (
+    IndexedBatch,
+    IndexFacts,
+    OffsetIndexCheck,
+    TimeIndexCheck,
+    index_path,
+)
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records import framing
 from sordini.protocol.records.batch import (
@@ -90,7 +96,7 @@ class SegmentCheck:
         path = index_path(directory, base, names.LOG)
         self.report = SegmentReport(path, base, disk.file_size(path), end_offset=base)
 
-    def batches(self) -> Iterator[tuple[Entry, BatchHeader]]:
+    def batches(self) -> Iterator[tuple[LogEntry, BatchHeader]]:
         """Read the segment; when this has ended, the report is complete. Raises OSError."""
         report = self.report
         report.good_end = report.size
@@ -98,20 +104,20 @@ class SegmentCheck:
         offsets = OffsetIndexCheck(self._disk, self._facts(names.OFFSET_INDEX))
         times = TimeIndexCheck(self._disk, self._facts(names.TIME_INDEX))
         try:
-            walk = Walk(file)
+            walk = SegmentWalk(file)
             for entry in walk:
                 header = read_header(entry.data) if entry.is_batch else None
                 is_sound = self._check(entry, header)
                 batch = _index_view(entry, header, is_sound=is_sound)
-                self._look_for_gap(batch)
-                if is_sound or _is_believable(entry, batch, report.end_offset):
+                self._check_gap(batch)
+                if is_sound or _has_expected_offsets(entry, batch, report.end_offset):
                     report.end_offset = max(report.end_offset, batch.last_offset + 1)
                 offsets.batch(batch)
                 times.batch(batch)
                 if is_sound and header is not None:
                     yield entry, header
             if walk.position < walk.end:
-                self._end_of_sense(file, walk)
+                self._report_unreadable_end(file, walk)
             offsets.end(walk.position, INTERVAL_BYTES)
             times.end(is_closed=self._state.is_closed and not report.has_torn_end)
             report.findings = report.found.listed() + offsets.findings() + times.findings()
@@ -120,7 +126,7 @@ class SegmentCheck:
             offsets.close()
             times.close()
 
-    def _look_for_gap(self, batch: Batch) -> None:
+    def _check_gap(self, batch: IndexedBatch) -> None:
         report = self.report
         # Of an old wrapper only the last offset is known.
         is_gap = batch.is_sound and batch.is_whole and batch.base_offset > report.end_offset
@@ -134,7 +140,7 @@ class SegmentCheck:
         base = self.report.base
         return IndexFacts(index_path(self._directory, base, suffix), base, self._state.may_be_padded)
 
-    def _end_of_sense(self, file: File, walk: Walk) -> None:
+    def _report_unreadable_end(self, file: File, walk: SegmentWalk) -> None:
         left = walk.end - walk.position
         offset = self.report.end_offset
         if is_zeros(file, walk.position, walk.end):
@@ -148,7 +154,7 @@ class SegmentCheck:
         else:
             self.report.find("nonsense", walk.fault or "no batch begins here", walk.position, offset)
 
-    def _check(self, entry: Entry, header: BatchHeader | None) -> bool:
+    def _check(self, entry: LogEntry, header: BatchHeader | None) -> bool:
         """Whether a batch is sound; what is wrong with it becomes a finding."""
         report = self.report
         report.batches += 1
@@ -170,7 +176,7 @@ class SegmentCheck:
             report.find("offsets-fall", f"offset {base} comes where at least {report.end_offset} is due", at, base)
         return report.count == before
 
-    def _check_records(self, entry: Entry, header: BatchHeader) -> None:
+    def _check_records(self, entry: LogEntry, header: BatchHeader) -> None:
         report = self.report
         try:
             if not _is_plain(entry, header):
@@ -183,7 +189,7 @@ class SegmentCheck:
         except _Mismatch as mismatch:
             report.find("wrong-count", str(mismatch), entry.position, header.base_offset)
 
-    def _check_old(self, entry: Entry) -> bool:
+    def _check_old(self, entry: LogEntry) -> bool:
         report = self.report
         message = read_old(entry.data)
         at, offset = entry.position, message.offset
@@ -211,7 +217,7 @@ class _Mismatch(Exception):
     """A batch's header and its records do not agree."""
 
 
-def _is_plain(entry: Entry, header: BatchHeader) -> bool:
+def _is_plain(entry: LogEntry, header: BatchHeader) -> bool:
     """Whether a batch is as a producer makes it: every offset has its record. The quick way to see that it is sound."""
     if header.record_count != header.last_offset_delta + 1:
         return False
@@ -225,7 +231,7 @@ def _is_plain(entry: Entry, header: BatchHeader) -> bool:
     return True
 
 
-def _check_sparse(entry: Entry, header: BatchHeader) -> None:
+def _check_sparse(entry: LogEntry, header: BatchHeader) -> None:
     """A batch that compaction has thinned, or a damaged one. Raises BrokerError, _Mismatch."""
     previous = header.base_offset - 1
     for record in read_records(entry.data, header):
@@ -237,13 +243,15 @@ def _check_sparse(entry: Entry, header: BatchHeader) -> None:
         previous = record.offset
 
 
-def _index_view(entry: Entry, header: BatchHeader | None, *, is_sound: bool) -> Batch:
+def _index_view(entry: LogEntry, header: BatchHeader | None, *, is_sound: bool) -> IndexedBatch:
     if header is not None:
-        return Batch(entry.position, header.base_offset, header.last_offset, header.max_timestamp, is_sound)
+        return IndexedBatch(entry.position, header.base_offset, header.last_offset, header.max_timestamp, is_sound)
     message = read_old(entry.data)
-    return Batch(entry.position, message.offset, message.offset, message.timestamp, is_sound, message.codec == NO_CODEC)
+    return IndexedBatch(
+        entry.position, message.offset, message.offset, message.timestamp, is_sound, message.codec == NO_CODEC
+    )
 
 
-def _is_believable(entry: Entry, batch: Batch, due: int) -> bool:
+def _has_expected_offsets(entry: LogEntry, batch: IndexedBatch, due: int) -> bool:
     """Whether a damaged batch's offsets are those that were due: the damage is elsewhere in it."""
     return batch.base_offset == due and 0 <= batch.last_offset - batch.base_offset < entry.size

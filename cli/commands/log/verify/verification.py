@@ -24,20 +24,20 @@ from sordini.storage.checkpoints import DamagedFile
 from sordini.storage.disk import Disk
 from sordini.storage.errors import StorageError
 
-Tell = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class Verification:
     """Checks directories one after the other, and tells of each partition when it is done."""
 
-    def __init__(self, disk: Disk, tell: Tell) -> None:
+    def __init__(self, disk: Disk, print_line: PrintLine) -> None:
         self._disk = disk
-        self._tell = tell
+        self._print = print_line
         self.directories: list[DirectoryReport] = []
         self.loose: list[PartitionReport] = []
         self.other: list[Finding] = []
 
-    def look_at(self, path: str) -> None:
+    def check_path(self, path: str) -> None:
         """Check a log directory, or the directory of one partition. Raises Failure."""
         path = existing(self._disk, path)
         try:
@@ -52,8 +52,8 @@ class Verification:
         """Look for what shows only when all are known."""
         self.other += across(self.directories)
         for finding in self.other:
-            self._tell(finding_text(finding))
-        self._tell(summary_text(self.directories, self.loose))
+            self._print(finding_text(finding))
+        self._print(summary_text(self.directories, self.loose))
 
     @property
     def is_damaged(self) -> bool:
@@ -81,7 +81,7 @@ class Verification:
         # By the path that was asked for, even where it is one without a directory before it.
         report.path = path
         self.loose.append(report)
-        self._tell(partition_text(report))
+        self._print(partition_text(report))
 
     def _directory(self, path: str) -> None:
         check = DirectoryCheck(self._disk, path)
@@ -90,9 +90,9 @@ class Verification:
             self._live(path)
         check.own()
         if check.report.findings:
-            self._tell("\n".join([path, *map(finding_text, check.report.findings)]))
+            self._print("\n".join([path, *map(finding_text, check.report.findings)]))
         for name in check.partitions:
-            self._tell(partition_text(check.partition(name)))
+            self._print(partition_text(check.partition(name)))
 
     def _live(self, path: str) -> None:
         finding = Finding("live", f"{path}/{names.LOCK}", "it is locked")
@@ -102,10 +102,10 @@ class Verification:
 class RepairOfCopy:
     """Copies what was verified and mends the copy."""
 
-    def __init__(self, disk: Disk, found: Verification, tell: Tell) -> None:
+    def __init__(self, disk: Disk, found: Verification, print_line: PrintLine) -> None:
         self._disk = disk
         self._found = found
-        self._tell = tell
+        self._print = print_line
         self.repaired: list[Repaired] = []
 
     def run(self, source: str, target: str, now_ms: int) -> Verification:
@@ -121,17 +121,17 @@ class RepairOfCopy:
         except (OSError, DamagedFile, StorageError) as error:
             raise Failure(f"the copy in {target} could not be mended: {error}") from None
         for repaired in self.repaired:
-            self._tell(repaired_text(repaired))
+            self._print(repaired_text(repaired))
         after = Verification(self._disk, lambda _: None)
-        after.look_at(target)
+        after.check_path(target)
         after.finish()
-        self._tell(f"the copy in {target} is sound" if not after.is_damaged else "the copy is not sound yet:")
+        self._print(f"the copy in {target} is sound" if not after.is_damaged else "the copy is not sound yet:")
         if after.is_damaged:
             for partition in [*after.loose, *(one for report in after.directories for one in report.partitions)]:
                 if partition.is_damaged:
-                    self._tell(partition_text(partition))
+                    self._print(partition_text(partition))
             for finding in [*after.other, *(one for report in after.directories for one in report.findings)]:
-                self._tell(finding_text(finding))
+                self._print(finding_text(finding))
         return after
 
     def as_json(self, after: Verification) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sordini.cli.__main__ import main
 from sordini.cli.common.options import Client, ClientCommand, Failure, report_each
 from sordini.cli.common.output import (
     PROGRESS_MS,
-    Progress,
+    ProgressLine,
     bytes_as_text,
     bytes_from_json,
     bytes_in_json,
@@ -105,7 +105,7 @@ def test_progress_is_one_line_on_a_terminal_now_and_then_and_nothing_elsewhere(
     for stream, expected in [(Terminal(), "\r100 records\r9 records  \r         \r"), (io.StringIO(), "")]:
         monkeypatch.setattr(sys, "stderr", stream)
         clock = StoppedClock()
-        progress = Progress(clock)
+        progress = ProgressLine(clock)
         for time_ms, text in [(0, "0 records"), (PROGRESS_MS, "100 records"), (2 * PROGRESS_MS, "9 records")]:
             clock.time_ms = time_ms
             progress.show(text)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.cli.commands.broker.stop_impact import Copies, holdings_lines, holdings_of
+from sordini.cli.commands.broker.stop_impact import PartitionReplicas, assess_stop, stop_impact_lines
 from sordini.protocol.types import TopicPartition
 
 BROKERS = (1, 2, 3)
@@ -15,14 +15,14 @@ BROKERS = (1, 2, 3)
 
 def one(
     number: int, replicas: Sequence[int], in_sync: Sequence[int], in_sync_min: int = 1, *, is_unclean: bool = False
-) -> Copies:
+) -> PartitionReplicas:
     """A partition that the first in sync leads."""
     leader = in_sync[0] if in_sync else -1
-    return Copies(TopicPartition("orders", number), leader, replicas, in_sync, in_sync_min, is_unclean)
+    return PartitionReplicas(TopicPartition("orders", number), leader, replicas, in_sync, in_sync_min, is_unclean)
 
 
-def told(*partitions: Copies, hands_over: bool = True) -> list[str]:
-    return holdings_lines(holdings_of(2, partitions, BROKERS), hands_over=hands_over)
+def told(*partitions: PartitionReplicas, hands_over: bool = True) -> list[str]:
+    return stop_impact_lines(assess_stop(2, partitions, BROKERS), hands_over=hands_over)
 
 
 def test_a_broker_without_replicas_says_so() -> None:
@@ -35,7 +35,7 @@ def test_a_stop_that_costs_nothing_says_who_leads_then() -> None:
         "broker 2 holds 2 replicas and leads 1 of them; other brokers lead 1 of these before it stops"
     ]
     assert told(*rows, hands_over=False)[0].endswith("lead 1 of these when it is gone")
-    assert not holdings_of(2, rows, BROKERS).costs
+    assert not assess_stop(2, rows, BROKERS).costs
 
 
 def test_partitions_are_named_that_have_no_leader_or_refuse_writes_until_it_is_back() -> None:
@@ -79,9 +79,9 @@ COPIES = st.builds(
 
 @settings(max_examples=60)
 @given(COPIES)
-def test_a_stop_costs_something_exactly_where_the_copies_that_are_left_do_less(copies: Copies) -> None:
+def test_a_stop_costs_something_exactly_where_the_copies_that_are_left_do_less(copies: PartitionReplicas) -> None:
     def does(in_sync: set[int]) -> tuple[bool, bool]:
         return bool(in_sync), len(in_sync) >= copies.in_sync_min
 
     now = {broker for broker in copies.in_sync if broker in BROKERS}
-    assert holdings_of(2, [copies], BROKERS).costs is (does(now) != does(now - {2}))
+    assert assess_stop(2, [copies], BROKERS).costs is (does(now) != does(now - {2}))

@@ -10,14 +10,14 @@ import pytest
 from sordini.broker.membership.condition_keys import SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER
 from sordini.cli.commands.cluster.cluster_problems import (
     EXAMPLES_MAX,
-    NONE_TELLS,
+    NO_WITNESS,
     NOT_KNOWN,
     NOT_REGISTERED,
     REGISTERED,
-    Named,
-    View,
-    problems_of,
-    store_words,
+    BrokerView,
+    NamedController,
+    find_problems,
+    store_states,
 )
 from sordini.protocol.types import TopicPartition
 
@@ -27,8 +27,8 @@ SILENT = {STORE_CONTACT: "silent: no connection", STORE_BROKERS: None, STORE_CON
 THERE = frozenset({1, 2, 3})
 
 
-def a_view(words: Mapping[str, str | None] = WORDS, **changes: Any) -> View:
-    return View("id", 1, THERE, {ORDERS: (1, 4)}, words)._replace(**changes)
+def a_view(states: Mapping[str, str | None] = WORDS, **changes: Any) -> BrokerView:
+    return BrokerView("id", 1, THERE, {ORDERS: (1, 4)}, states)._replace(**changes)
 
 
 def a_row(**changes: Any) -> dict[str, Any]:
@@ -46,15 +46,15 @@ def a_row(**changes: Any) -> dict[str, Any]:
 
 
 def problems(
-    views: Mapping[int, View] | None = None,
+    views: Mapping[int, BrokerView] | None = None,
     *rows: Mapping[str, Any],
-    named: Named = Named(1),  # noqa: B008 - it never changes.
+    named: NamedController = NamedController(1),  # noqa: B008 - it never changes.
     there: frozenset[int] = THERE,
     silent: Mapping[int, str] | None = None,
 ) -> list[str]:
     """Of three brokers, of which those in `views` differ from one that is well."""
     all_views = {one: a_view() for one in there - (silent or {}).keys()} | dict(views or {})
-    return problems_of(named, there, all_views, silent or {}, rows or [a_row()])
+    return find_problems(named, there, all_views, silent or {}, rows or [a_row()])
 
 
 def test_a_cluster_in_which_all_is_well_has_no_problems() -> None:
@@ -66,11 +66,11 @@ def test_a_store_that_answers_no_broker_is_a_problem_of_each() -> None:
     assert problems(views) == [
         f"broker {one} gets no answer from the coordination store (no connection)" for one in (1, 2, 3)
     ]
-    assert set(store_words(views).values()) == {"silent: no connection"}
+    assert set(store_states(views).values()) == {"silent: no connection"}
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("states", "problem"),
     [
         (
             {STORE_CONTACT: "lost: another id", SERVING: "no: another id"},
@@ -81,24 +81,24 @@ def test_a_store_that_answers_no_broker_is_a_problem_of_each() -> None:
         ({SERVING: "no: starting"}, "does not serve: starting"),
     ],
 )
-def test_each_state_of_one_broker_is_one_problem(words: Mapping[str, str], told: str) -> None:
-    assert problems({2: a_view(WORDS | words)}) == [f"broker 2 {told}"]
+def test_each_state_of_one_broker_is_one_problem(states: Mapping[str, str], problem: str) -> None:
+    assert problems({2: a_view(WORDS | states)}) == [f"broker 2 {problem}"]
 
 
 def test_the_store_speaks_for_brokers_that_do_not_speak_for_themselves() -> None:
     assert problems({3: a_view({})}) == []
-    assert store_words({1: a_view(), 3: a_view({})})[3] == REGISTERED
+    assert store_states({1: a_view(), 3: a_view({})})[3] == REGISTERED
     views = {1: a_view(WORDS | {STORE_BROKERS: "1,2"}), 2: a_view(WORDS | {STORE_BROKERS: "1,2"}), 3: a_view({})}
     assert problems(views) == ["broker 3 is not registered in the coordination store"]
-    assert store_words(views)[3] == NOT_REGISTERED
+    assert store_states(views)[3] == NOT_REGISTERED
 
 
 def test_what_no_broker_can_tell_is_not_well() -> None:
     views = {1: a_view(SILENT), 2: a_view({}), 3: a_view({})}
     assert problems(views)[1:] == [
-        f"whether the coordination store is in contact with brokers 2, 3 is not known: {NONE_TELLS}"
+        f"whether the coordination store is in contact with brokers 2, 3 is not known: {NO_WITNESS}"
     ]
-    assert store_words(views)[3] == NOT_KNOWN
+    assert store_states(views)[3] == NOT_KNOWN
     assert len(problems({one: a_view({}) for one in THERE})) == 1
 
 
@@ -123,8 +123,8 @@ def test_another_controller_in_the_store_is_a_problem(in_store: str, told: str) 
 
 
 def test_no_controller_and_one_that_does_not_act_as_one_are_problems() -> None:
-    assert problems(named=Named(None)) == ["the cluster has no controller"]
-    assert problems(named=Named(1, "it: NOT_CONTROLLER")) == [
+    assert problems(named=NamedController(None)) == ["the cluster has no controller"]
+    assert problems(named=NamedController(1, "it: NOT_CONTROLLER")) == [
         "broker 1 is named as the controller and does not act as one: it: NOT_CONTROLLER"
     ]
 

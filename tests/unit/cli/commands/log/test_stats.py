@@ -30,7 +30,7 @@ def told(*paths: str) -> tuple[str, dict]:  # type: ignore[type-arg] - whatever 
     lines: list[str] = []
     run = Statistics(disk, lines.append)
     for path in paths:
-        run.look_at(path)
+        run.check_path(path)
     run.finish()
     return "\n".join(lines), json.loads(json.dumps(run.as_json()))
 

@@ -43,7 +43,7 @@ NOW_MS = 10_000_000
 def verified(disk: ForgetfulDisk, *paths: str) -> Verification:
     run = Verification(disk, lambda text: None)
     for one in paths or (DATA,):
-        run.look_at(one)
+        run.check_path(one)
     run.finish()
     run.as_json()
     return run
@@ -159,7 +159,7 @@ def test_one_partition_s_directory_is_mended_by_itself() -> None:
     disk.remove(path(11, names.OFFSET_INDEX))
     told: list[str] = []
     run = Verification(disk, told.append)
-    run.look_at(DIRECTORY + "/")
+    run.check_path(DIRECTORY + "/")
     run.finish()
     assert run.is_damaged
     assert told[0].startswith(f"DAMAGED  {DIRECTORY}  5 segments  ")
@@ -220,7 +220,7 @@ def test_a_directory_that_cannot_be_walked_is_not_copied(tmp_path: Path) -> None
     (data / "loop").symlink_to(data)
     disk = SystemDisk()
     run = Verification(disk, lambda _: None)
-    run.look_at(str(data))
+    run.check_path(str(data))
     run.finish()
     with pytest.raises(Failure, match="cannot be copied"):
         RepairOfCopy(disk, run, lambda _: None).run(str(data), str(tmp_path / "copy"), NOW_MS)
