@@ -1,4 +1,4 @@
-"""How people write durations, times, partitions and settings on the command line."""
+"""Types of command line arguments: durations, times, partitions, settings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sordini.protocol.types import TopicPartition
 
 T = TypeVar("T")
 PartitionSelection = tuple[str, tuple[int, ...] | None]
-"""A topic, and which of its partitions are meant; None is all."""
+"""A topic and the selected partitions; None is all."""
 StartPosition = tuple[str, int]
-"""Where reading begins: ("beginning", 0), ("end", 0), ("offset", N), ("last", N) or ("time", ms)."""
+"""The start of reading: ("beginning", 0), ("end", 0), ("offset", N), ("last", N) or ("time", ms)."""
 
 _UNITS_MS: Final = {
     "ms": 1,
@@ -38,7 +38,7 @@ def parse_duration_ms(text: str) -> int:
         return sum(int(count) * _UNITS_MS[unit] for count, unit in _PLAIN_PART.findall(text))
     found = _ISO.fullmatch(text)
     if found is None or not any(found.groups()):
-        raise ValueError(f"{text!r} is no duration: 90s, 1h30m, 2d or PT1H30M are")
+        raise ValueError(f"{text!r} is not a duration such as 90s, 1h30m, 2d or PT1H30M")
     weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:5])
     parts = zip((weeks, days, hours, minutes, seconds), ("w", "d", "h", "m", "s"), strict=True)
     return sum(count * _UNITS_MS[unit] for count, unit in parts) + int((found[6] or "0").ljust(3, "0"))
@@ -58,16 +58,16 @@ def parse_numbers(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part.strip(), re.ASCII)
         if match is None:
-            raise ValueError(f"{text!r} is no list of numbers: 0,2-4 is")
+            raise ValueError(f"{text!r} is not a list of numbers such as 0,2-4")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise ValueError(f"{part!r} counts down")
+            raise ValueError(f"the range {part!r} ends before it begins")
         found.update(range(first, last + 1))
     return tuple(sorted(found))
 
 
 def parse_setting(text: str) -> tuple[str, str, str]:
-    """Read `KEY=VALUE`, `KEY+=VALUE` (append) or `KEY-=VALUE` (take out): (key, "", "+" or "-", value)."""
+    """Read `KEY=VALUE`, `KEY+=VALUE` (append) or `KEY-=VALUE` (subtract): (key, "", "+" or "-", value)."""
     key, equals, value = text.partition("=")
     sign = key[-1:] if key[-1:] in ("+", "-") else ""
     key = key.removesuffix(sign).strip()
@@ -90,11 +90,11 @@ def parse_start(text: str) -> StartPosition:
             return ("time", utc_ms(text))
         return ("time", SystemClock().now_ms() - parse_duration_ms(text))
     except ValueError:
-        raise ValueError(f"{text!r} is neither beginning, end, an offset, a time nor a duration") from None
+        raise ValueError(f"{text!r} is not beginning, end, an offset, a time or a duration") from None
 
 
 def selected_partitions(wanted: Iterable[PartitionSelection], counts: dict[str, int]) -> list[TopicPartition]:
-    """The partitions that are meant, in order, each once; `counts` says how many each topic has."""
+    """The selected partitions, in order and without duplicates; `counts` has each topic's number of partitions."""
     found = dict.fromkeys(
         TopicPartition(topic, partition)
         for topic, partitions in wanted
@@ -104,7 +104,7 @@ def selected_partitions(wanted: Iterable[PartitionSelection], counts: dict[str, 
 
 
 def _click_type(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """What click takes for the type of an option: its refusal is the function's ValueError."""
+    """A parser as the type of a click option: its ValueError becomes click's BadParameter."""
 
     def read(text: str) -> T:
         try:

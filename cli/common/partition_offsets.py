@@ -1,4 +1,4 @@
-"""Where partitions begin and end, and where a time is in them: ListOffsets, sent to whoever leads each."""
+"""First and end offsets of partitions, and offsets for timestamps: ListOffsets requests to each partition's leader."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ READ_COMMITTED: Final = 1
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """One answer: the offset and the record's timestamp (ms); None where there is no such record, or no time."""
+    """One answer: the offset and the record's timestamp (ms); None if there is no such record or no timestamp."""
 
     offset: int | None
     timestamp: int | None
 
 
 class OffsetRange(NamedTuple):
-    """The first offset of a partition, and the first that is not there."""
+    """A partition's first offset and its end offset (the offset of the next record)."""
 
     earliest: int
     latest: int
@@ -37,7 +37,7 @@ class OffsetRange(NamedTuple):
 async def offsets_for_times(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation_level: int = 0
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """The offset of the first record at or after a time (ms), for each partition; below 0 the constants above."""
+    """Per partition, the offset of the first record at or after a timestamp (ms), or at one of the constants above."""
 
     async def attempt() -> dict[TopicPartition, OffsetAndTimestamp]:
         found: dict[TopicPartition, OffsetAndTimestamp] = {}
@@ -54,7 +54,7 @@ async def offsets_for_times(
 async def offset_ranges(
     cluster: Cluster, partitions: Iterable[TopicPartition], *, isolation_level: int = 0
 ) -> dict[TopicPartition, OffsetRange]:
-    """Where each partition begins and ends."""
+    """The first and end offset of each partition."""
     wanted = list(partitions)
     earliest = await offsets_for_times(cluster, dict.fromkeys(wanted, EARLIEST), isolation_level=isolation_level)
     latest = await offsets_for_times(cluster, dict.fromkeys(wanted, LATEST), isolation_level=isolation_level)

@@ -221,7 +221,7 @@ CHANGES = {
         "groups reset {group} --topic {topic} --to-latest --execute",
         "{group} deleted",
     ),
-    "reassign execute {plan}": ("ping", "is there already, on 0"),
+    "reassign execute {plan}": ("ping", "has been moved already, to 0"),
 }
 """Commands that change something, what comes before each attempt, and what they say when they have done it."""
 

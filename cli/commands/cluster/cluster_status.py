@@ -1,13 +1,13 @@
-"""What `cluster status` puts together: who is there, who leads, who is in sync, and how far followers are behind.
+"""The data of `cluster status`: brokers, leaders, in-sync replicas, and the lag of followers.
 
-Every broker is asked for its own view: Metadata, and for those of ours their contact with the coordination store.
-Leaders are asked for ListOffsets, and followers for a Fetch (KIP-392 lets consumers ask them) that wants no records
-and is answered with the high watermark known there. A follower that lags knows no more than it has; one that keeps up
-is told of the watermark with its next fetch, so that it may seem to be behind for as long as
-`replica.fetch.wait.max.ms`. What follows from all that is decided in `cluster_problems.py`.
+Every broker gets a Metadata request for its own view, and DescribeConfigs for its contact with the coordination store
+(Sordini brokers report it). Leaders get ListOffsets; followers get a Fetch (as KIP-392 allows consumers) that returns
+no records and the high watermark known there. A follower that lags knows no higher one than its log; one that keeps up
+learns of a new high watermark with its next fetch, so it may seem to lag for `replica.fetch.wait.max.ms`.
+`cluster_problems.py` decides which of this is a problem.
 
-A cluster that is asked how it is may be in pieces: whoever does not answer in time is told as such, and what only he
-knows as unknown.
+Parts of the cluster may be down: a broker that does not answer in time is reported as silent, and what only that broker
+knows is unknown.
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ from sordini.protocol.types import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 Wanted = dict[TopicPartition, tuple[int, int]]
-"""What a leader is asked for each partition: a timestamp of ListOffsets, and the leader epoch it should have."""
+"""For each partition the timestamp of a ListOffsets request to its leader, and the expected leader epoch."""
 PartitionRow = dict[str, Any]
 
 NAMES_TOPICS: Final = 12
-"""The last version of Fetch that knows topics by name."""
+"""The last version of Fetch with topic names."""
 BEYOND: Final = -1
-"""Instead of a watermark: the follower's log ends before the offset that was asked for."""
+"""In place of a high watermark: the follower's log ends before the requested offset."""
 ANY_EPOCH: Final = -1
-"""For a leader whose epoch is not known, or need not be compared."""
+"""For a leader whose epoch is unknown, or need not be compared."""
 
 
 async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
-    """All there is to say of the cluster as it is now. Raises Failure when no broker answers."""
+    """The state of the cluster now. Raises Failure if no broker answers."""
     found = await cluster.metadata(None)
     registered = {broker.node_id: broker for broker in found.brokers}
     requests = ParallelRequests(cluster, registered, timeout_s)
-    views = await requests.ask(_view, {broker: broker for broker in registered})
+    views = await requests.send(_view, {broker: broker for broker in registered})
     partitions = _partitions(found)
-    ends, refusals = await _asked_of_leaders(requests, partitions, LATEST)
+    ends, refusals = await _leader_offsets(requests, partitions, LATEST)
     watermarks = await _watermarks(requests, partitions, ends)
     for row in partitions:
         end = row["high_watermark"] = ends.get(_name(row))
@@ -80,7 +80,7 @@ async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
         }
     ids = sorted(registered.keys() | {holder for row in partitions for holder in row["replicas"]})
     controller = found.controller_id if found.controller_id in registered else None
-    refused = {} if controller is None else await requests.ask(_refused_as_controller, {controller: None})
+    refused = {} if controller is None else await requests.send(_controller_refusal, {controller: None})
     named = NamedController(controller, refused.get(controller) if controller is not None else None)
     states = store_states(views)
     return {
@@ -96,12 +96,12 @@ async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
 
 
 async def _view(link: Link, broker_id: int) -> BrokerView:
-    """What one broker says of the cluster and, if it is of ours, of itself."""
+    """One broker's view of the cluster and, if it is a Sordini, of itself."""
     names = [*MEANINGS]
     resource = DescribeConfigsResource(resource_type=BROKER, resource_name=str(broker_id), configuration_keys=names)
-    told: DescribeConfigsResponse = await link.ask(DescribeConfigsRequest(resources=[resource]))
+    config_response: DescribeConfigsResponse = await link.ask(DescribeConfigsRequest(resources=[resource]))
     metadata: MetadataResponse = await link.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
-    result = the_only(told.results, f"broker {broker_id}")
+    result = the_only(config_response.results, f"broker {broker_id}")
     return BrokerView(
         cluster_id=metadata.cluster_id,
         controller=metadata.controller_id,
@@ -116,20 +116,20 @@ async def _view(link: Link, broker_id: int) -> BrokerView:
     )
 
 
-async def _refused_as_controller(link: Link, _nothing: None) -> str | None:
-    """Why a broker does not act as the controller: it is asked for a thing that only the controller answers."""
+async def _controller_refusal(link: Link, _nothing: None) -> str | None:
+    """Why a broker does not act as the controller, found by a request that only the controller answers."""
     request = ListPartitionReassignmentsRequest(topics=[])
     try:
         answer: ListPartitionReassignmentsResponse = await link.ask(request)
-    except NotServed:  # By a broker older than KIP-455: then it is not known, and not asked for.
+    except NotServed:  # A broker older than KIP-455: unknown, and no problem.
         return None
     return trouble("it", answer.error_code)
 
 
-async def _asked_of_leaders(
+async def _leader_offsets(
     requests: ParallelRequests, rows: Iterable[PartitionRow], timestamp: int
 ) -> tuple[Offsets, dict[TopicPartition, str]]:
-    """An offset of each partition, by its timestamp in ListOffsets, as its leader tells it; and why one tells none."""
+    """The offset of each partition for a ListOffsets timestamp, and the errors of leaders that refused."""
     wanted: dict[int, Wanted] = {}
     for row in rows:
         if row["leader"] is not None:
@@ -137,7 +137,7 @@ async def _asked_of_leaders(
             wanted.setdefault(row["leader"], {})[_name(row)] = timestamp, epoch
     offsets: dict[TopicPartition, int] = {}
     refusals: dict[TopicPartition, str] = {}
-    for answer in (await requests.ask(_listed, wanted)).values():
+    for answer in (await requests.send(_listed, wanted)).values():
         for name, (code, offset) in answer.items():
             if code == ErrorCode.NONE:
                 offsets[name] = offset
@@ -149,23 +149,23 @@ async def _asked_of_leaders(
 async def _watermarks(
     requests: ParallelRequests, rows: list[PartitionRow], ends: Offsets
 ) -> dict[int, dict[TopicPartition, int]]:
-    """The high watermark of each partition that each follower knows.
+    """The high watermark of each partition, as each follower knows it.
 
-    Asked for what follows the leader's end, a follower that keeps up has no records to send. One that lags does not
-    reach as far; it is asked from the leader's oldest record on, and has one batch to send in all.
+    A fetch at the leader's end offset returns no records from a follower that keeps up. The log of a follower that lags
+    ends before it; a second fetch at the leader's first offset returns one batch at most.
     """
-    found = await requests.ask(_fetched, _wanted_of_followers(rows, ends))
+    found = await requests.send(_fetched, _fetch_offsets(rows, ends))
     behind = {broker: {name for name, mark in marks.items() if mark == BEYOND} for broker, marks in found.items()}
     late = [row for row in rows if any(_name(row) in names for names in behind.values())]
-    starts, _ = await _asked_of_leaders(requests, late, EARLIEST)
+    starts, _ = await _leader_offsets(requests, late, EARLIEST)
     again = {broker: {name: starts[name] for name in names & starts.keys()} for broker, names in behind.items()}
     wanted = {broker: offsets for broker, offsets in again.items() if offsets}
-    for broker, marks in (await requests.ask(_fetched, wanted)).items():
+    for broker, marks in (await requests.send(_fetched, wanted)).items():
         found[broker] |= marks
     return {broker: {name: mark for name, mark in marks.items() if mark != BEYOND} for broker, marks in found.items()}
 
 
-def _wanted_of_followers(rows: Iterable[PartitionRow], ends: Offsets) -> dict[int, dict[TopicPartition, int]]:
+def _fetch_offsets(rows: Iterable[PartitionRow], ends: Offsets) -> dict[int, dict[TopicPartition, int]]:
     wanted: dict[int, dict[TopicPartition, int]] = {}
     for row in rows:
         if _name(row) in ends:
@@ -175,11 +175,11 @@ def _wanted_of_followers(rows: Iterable[PartitionRow], ends: Offsets) -> dict[in
 
 
 async def _listed(link: Link, wanted: Wanted) -> dict[TopicPartition, tuple[int, int]]:
-    """The error code and the offset that a leader answers to ListOffsets."""
+    """The error code and offset of each partition in a leader's ListOffsets response."""
     topics: dict[str, ListOffsetsTopic] = {}
     for (topic, index), (timestamp, epoch) in wanted.items():
-        wish = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
-        topics.setdefault(topic, ListOffsetsTopic(name=topic, partitions=[])).partitions.append(wish)
+        partition = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
+        topics.setdefault(topic, ListOffsetsTopic(name=topic, partitions=[])).partitions.append(partition)
     answer: ListOffsetsResponse = await link.ask(ListOffsetsRequest(replica_id=-1, topics=list(topics.values())))
     return {
         TopicPartition(topic.name, row.partition_index): (row.error_code, row.offset)
@@ -189,11 +189,11 @@ async def _listed(link: Link, wanted: Wanted) -> dict[TopicPartition, tuple[int,
 
 
 async def _fetched(link: Link, offsets: Offsets) -> dict[TopicPartition, int]:
-    """The watermarks that come with an answer to Fetch, or BEYOND."""
+    """The high watermarks in a Fetch response, or BEYOND."""
     topics: dict[str, FetchTopic] = {}
     for (topic, index), offset in offsets.items():
-        wish = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1)
-        topics.setdefault(topic, FetchTopic(topic=topic, partitions=[])).partitions.append(wish)
+        partition = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1)
+        topics.setdefault(topic, FetchTopic(topic=topic, partitions=[])).partitions.append(partition)
     request = FetchRequest(max_bytes=1, topics=list(topics.values()))
     answer: FetchResponse = await link.ask(request, at_most=NAMES_TOPICS)
     return {
@@ -229,7 +229,7 @@ def _broker(
     silent: Mapping[int, str],
     store: str | None,
 ) -> PartitionRow:
-    """One broker's part of the cluster. `known` is None for one that is gone and has replicas."""
+    """One broker's row. `known` is None for a broker that is gone and still has replicas."""
     lags = [row["lags"][str(broker_id)] for row in rows if str(broker_id) in row["lags"]]
     return {
         "broker": broker_id,

@@ -1,4 +1,4 @@
-"""What the `groups` command shows: a group with its lag and members, and the plan of a reset."""
+"""The output of `sordini groups`: a group with its lag and members, and the plan of a reset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def describe_groups(cluster: Cluster, names: Sequence[str]) -> list[dict[s
         described = await describe_group(cluster, name)
         offsets = await _offsets(cluster, described)
         if described.state == DEAD and not offsets:
-            raise Failure(f"group '{name}' does not exist; `sordini groups list` shows those there are")
+            raise Failure(f"group '{name}' does not exist; `sordini groups list` lists the groups")
         found.append(
             {
                 "group": name,
@@ -47,7 +47,7 @@ async def describe_groups(cluster: Cluster, names: Sequence[str]) -> list[dict[s
 
 
 async def _offsets(cluster: Cluster, described: GroupDescription) -> list[dict[str, Any]]:
-    """One row for each partition that is committed or assigned; those of deleted topics have no end."""
+    """One row per partition with a committed offset or an assignment; those of deleted topics have no end offset."""
     committed = await committed_offsets(cluster, described.group)
     owners = {partition: member for member in described.members for partition in member.partitions or []}
     partitions = sorted({*committed, *owners})
@@ -96,7 +96,7 @@ def _members(described: GroupDescription) -> list[dict[str, Any]]:
 
 
 def group_text(group: dict[str, Any]) -> str:
-    """One group for people."""
+    """The text of one group."""
     by = f" by {group['assignor']}" if group["assignor"] else ""
     lines = [f"Group        {shown(group['group'])}", f"State        {shown(group['state'] + by)}"]
     lines += [f"Coordinator  {shown(str(group['coordinator']))}", ""]
@@ -105,7 +105,7 @@ def group_text(group: dict[str, Any]) -> str:
         head = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT", "HOST"]
         lines.append(table(head, [[row[column] for column in columns] for row in group["offsets"]]))
     else:
-        lines.append("No offsets are written down.")
+        lines.append("There are no committed offsets.")
     if group["members"]:
         rows = [
             [member["member_id"], member["instance_id"], member["client_id"], member["host"], _assigned(member)]
@@ -128,14 +128,14 @@ def _assigned(member: dict[str, Any]) -> str | None:
 async def delete_selected_offsets(
     cluster: Cluster, group: str, wanted: Sequence[PartitionSelection]
 ) -> list[TopicPartition]:
-    """Delete a group's offsets of the partitions that are meant; which those are."""
+    """Delete a group's committed offsets of the selected partitions, and return these."""
     partitions = await partitions_of(cluster, wanted)
     await delete_offsets(cluster, group, partitions)
     return partitions
 
 
 def print_reset_plan(group: str, lines: Sequence[PlannedReset], *, execute: bool, as_csv: bool, as_json: bool) -> None:
-    """Show where offsets go, or went; notices go to stderr."""
+    """Print the plan, or the result, of a reset; notices go to stderr."""
     if as_json:
         print_json(
             {
@@ -166,4 +166,4 @@ def print_reset_plan(group: str, lines: Sequence[PlannedReset], *, execute: bool
             end = "begins" if line.new > line.wanted else "ends"
             echo(f"Notice: {line.partition} {end} at {line.new}, not at {line.wanted}.", err=True)
     if not execute:
-        echo("This is only a plan: nothing was changed. --execute does it.", err=True)
+        echo("This is only a plan: nothing was changed. --execute commits it.", err=True)

@@ -1,4 +1,4 @@
-"""What the `groups` command asks of the cluster."""
+"""The requests of `sordini groups`."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ DEAD: Final = "Dead"
 
 
 class CommittedOffset(NamedTuple):
-    """What a group has written down for one partition."""
+    """A group's committed offset of one partition."""
 
     offset: int
     metadata: str
 
 
 class GroupMember(NamedTuple):
-    """One member; `partitions` is what it has been assigned, None when that is no consumer's assignment."""
+    """One member; `partitions` is its assignment, None if that is not a consumer's."""
 
     member_id: str
     instance_id: str | None
@@ -56,7 +56,7 @@ class GroupMember(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """One group; one that does not exist is Dead."""
+    """One group; a group that does not exist is Dead."""
 
     group: str
     state: str
@@ -105,7 +105,7 @@ async def describe_group(cluster: Cluster, group: str) -> GroupDescription:
 
 
 async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, CommittedOffset]:
-    """All offsets of a group."""
+    """All committed offsets of a group."""
 
     async def attempt() -> dict[TopicPartition, CommittedOffset]:
         link = await cluster.coordinator(group)
@@ -113,7 +113,7 @@ async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition
             group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
         )
         answer: OffsetFetchResponse = await link.ask(request, at_most=NAMED_TOPICS)
-        # Up to version 7 the answer is about the one group, from 8 on it is a list.
+        # Up to version 7 the response is about one group, from version 8 it is a list.
         of_group: Any = answer.groups[0] if answer.groups else answer
         check(f"group '{group}'", of_group.error_code)
         found = {}
@@ -129,7 +129,7 @@ async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition
 
 
 async def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Write offsets down for a group without members."""
+    """Commit offsets for a group without members."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
         row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
@@ -144,7 +144,7 @@ async def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPar
         for topic in answer.topics:
             for row in topic.partitions:
                 if row.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-                    reason = "it has got members meanwhile; stop them first"
+                    reason = "members have joined meanwhile; stop them first"
                     raise Refused(f"group '{group}'", row.error_code, reason)
                 check(f"the offset of {TopicPartition(topic.name, row.partition_index)}", row.error_code)
 
@@ -152,7 +152,7 @@ async def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPar
 
 
 async def delete_groups(cluster: Cluster, groups: Iterable[str]) -> list[dict[str, Any]]:
-    """Remove groups with their offsets, one after another; what became of each."""
+    """Delete groups with their offsets, one after another; a result for each."""
     gone = []
     for group in groups:
         error = None
@@ -165,7 +165,7 @@ async def delete_groups(cluster: Cluster, groups: Iterable[str]) -> list[dict[st
 
 
 async def _delete_group(cluster: Cluster, group: str) -> None:
-    """Raises Refused, but not when an attempt whose answer was lost has deleted it."""
+    """Raises Refused, except if an earlier attempt whose answer was lost has deleted the group."""
     was_there = (await describe_group(cluster, group)).state != DEAD
     may_be_done = False
 
@@ -185,7 +185,7 @@ async def _delete_group(cluster: Cluster, group: str) -> None:
 
 
 async def delete_offsets(cluster: Cluster, group: str, partitions: Sequence[TopicPartition]) -> None:
-    """Forget a group's offsets of some partitions."""
+    """Delete a group's committed offsets of some partitions."""
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
@@ -206,12 +206,12 @@ async def delete_offsets(cluster: Cluster, group: str, partitions: Sequence[Topi
     await cluster.persist(attempt)
 
 
-def check_group(group: str, code: int, told: str | None = None) -> None:
-    """Raise Refused for a group that cannot be changed, with what to do about it, or else what the broker says."""
+def check_group(group: str, code: int, broker_message: str | None = None) -> None:
+    """Raise Refused for a group that cannot be changed, with advice where there is some, else the broker's message."""
     reason = {
         ErrorCode.NON_EMPTY_GROUP.value: "it has members; stop them first",
-        ErrorCode.GROUP_ID_NOT_FOUND.value: "there is no such group; `sordini groups list` shows those there are",
-    }.get(code, told)
+        ErrorCode.GROUP_ID_NOT_FOUND.value: "there is no such group; `sordini groups list` lists the groups",
+    }.get(code, broker_message)
     check(f"group '{group}'", code, reason)
 
 

@@ -1,4 +1,4 @@
-"""`groups reset` between the cluster and the plan: gathers what `reset` plans from, and carries the plan out."""
+"""`groups reset`: reads the offsets that the plan needs, and commits the plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAY_BE_RESET = ("Empty", DEAD)
 
 
 class ResetRequest(NamedTuple):
-    """What the person asked for: a group, its partitions (none: all it has offsets of), where to and by how much."""
+    """The arguments: a group, its partitions (empty: all with a committed offset), the target and its value."""
 
     group: str
     wanted: Sequence[PartitionSelection]
@@ -35,44 +35,44 @@ class ResetRequest(NamedTuple):
     value: bool | int | str | None
 
 
-async def reset_offsets(cluster: Cluster, order: ResetRequest, *, execute: bool) -> list[PlannedReset]:
-    """Plan, and with `execute` do it. Raises Failure, then nothing was changed."""
-    found = await describe_group(cluster, order.group)
+async def reset_offsets(cluster: Cluster, request: ResetRequest, *, execute: bool) -> list[PlannedReset]:
+    """Make the plan, and with `execute` commit it. Raises Failure, and then nothing was changed."""
+    found = await describe_group(cluster, request.group)
     if found.state not in MAY_BE_RESET:
         members = f" with {len(found.members)} members" if found.members else ""
         raise Failure(
-            f"group '{order.group}' is {found.state}{members}: offsets can be moved only while it is empty. "
+            f"group '{request.group}' is {found.state}{members}: offsets can be reset only while it is empty. "
             "Stop its consumers first"
         )
-    committed = await committed_offsets(cluster, order.group)
+    committed = await committed_offsets(cluster, request.group)
     try:
-        from_file = _from_file(order)
-        partitions = await _partitions(cluster, order, committed, from_file)
-        target = await _reset_target(cluster, order, partitions, from_file)
+        from_file = _from_file(request)
+        partitions = await _partitions(cluster, request, committed, from_file)
+        target = await _reset_target(cluster, request, partitions, from_file)
         lines = reset_plan.plan_reset(await _partition_offsets(cluster, partitions, committed), target)
     except CannotReset as problem:
         raise Failure(str(problem)) from None
     if execute:
-        await commit_offsets(cluster, order.group, {line.partition: line.new for line in lines})
+        await commit_offsets(cluster, request.group, {line.partition: line.new for line in lines})
     return lines
 
 
-def _from_file(order: ResetRequest) -> dict[TopicPartition, int]:
-    return reset_plan.read_csv(read_text(str(order.value)), order.group) if order.target == "from_file" else {}
+def _from_file(request: ResetRequest) -> dict[TopicPartition, int]:
+    return reset_plan.read_csv(read_text(str(request.value)), request.group) if request.target == "from_file" else {}
 
 
 async def _partitions(
     cluster: Cluster,
-    order: ResetRequest,
+    request: ResetRequest,
     committed: Mapping[TopicPartition, CommittedOffset],
     from_file: Mapping[TopicPartition, int],
 ) -> list[TopicPartition]:
     if from_file:
         return list(from_file)
-    if order.wanted:
-        return await partitions_of(cluster, order.wanted)
+    if request.wanted:
+        return await partitions_of(cluster, request.wanted)
     if not committed:
-        raise Failure(f"group '{order.group}' has no offsets; name partitions with --topic")
+        raise Failure(f"group '{request.group}' has no committed offsets; name partitions with --topic")
     return list(committed)
 
 
@@ -87,9 +87,12 @@ async def _partition_offsets(
 
 
 async def _reset_target(
-    cluster: Cluster, order: ResetRequest, partitions: Sequence[TopicPartition], from_file: Mapping[TopicPartition, int]
+    cluster: Cluster,
+    request: ResetRequest,
+    partitions: Sequence[TopicPartition],
+    from_file: Mapping[TopicPartition, int],
 ) -> ResetTarget:
-    match order.target, order.value:
+    match request.target, request.value:
         case "to_earliest", _:
             return reset_plan.to_earliest
         case "to_latest", _:
@@ -109,6 +112,6 @@ async def _reset_target(
 
 
 async def _offsets_at_time(cluster: Cluster, partitions: Sequence[TopicPartition], time_ms: int) -> ResetTarget:
-    # Times below 0 ask for something else; no record is older than 0.
+    # Negative timestamps have special meanings in ListOffsets; no record is older than 0.
     found = await offsets_for_times(cluster, dict.fromkeys(partitions, max(0, time_ms)))
     return reset_plan.to_offsets({partition: row.offset for partition, row in found.items()})

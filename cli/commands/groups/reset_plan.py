@@ -1,8 +1,8 @@
-"""Where a group's offsets shall go: the plan that `groups reset` shows, and carries out with --execute. Pure.
+"""The plan of `groups reset`: the new offset of each partition. Pure.
 
-A wish names for each partition an offset, which may lie outside the log; the plan holds it to the log's ends and says
-so. Laws: a planned offset is never before the first record nor behind the end; what has to be clamped is exactly what
-would have been; keeping the current offsets of a group that is within the log changes nothing.
+A target gives an offset for each partition, which may lie outside the log; the plan clamps it to the log's first and
+end offset and says so. Laws: a planned offset is within [first offset, end offset]; an offset is clamped only if it is
+outside; resetting a group that is within the log to its current offsets changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sordini.protocol.types import TopicPartition
 
 
 class PartitionOffsets(NamedTuple):
-    """One partition now: what the group has committed, and the log's ends."""
+    """One partition now: the group's committed offset, and the log's first and end offset."""
 
     committed: int | None
     earliest: int
@@ -23,7 +23,7 @@ class PartitionOffsets(NamedTuple):
 
 
 class PlannedReset(NamedTuple):
-    """Where one partition goes; `wanted` is the offset before it was held to the log's ends."""
+    """The planned offset of one partition; `wanted` is the offset before clamping."""
 
     partition: TopicPartition
     current: int | None
@@ -33,7 +33,7 @@ class PlannedReset(NamedTuple):
 
     @property
     def lag_after(self) -> int:
-        """Records between the new offset and the end."""
+        """Offsets between the new offset and the end."""
         return self.latest - self.new
 
     @property
@@ -42,15 +42,15 @@ class PlannedReset(NamedTuple):
 
 
 class CannotReset(Exception):
-    """A wish that these partitions cannot be given; the text is for people."""
+    """A target that these partitions cannot be reset to; the text is the error message."""
 
 
 ResetTarget = Callable[[TopicPartition, PartitionOffsets], int]
-"""The offset a partition shall go to; raises CannotReset."""
+"""The offset to reset a partition to; raises CannotReset."""
 
 
 def plan_reset(offsets_now: Mapping[TopicPartition, PartitionOffsets], target: ResetTarget) -> list[PlannedReset]:
-    """One line for each partition, in order. Raises CannotReset."""
+    """The plan for each partition, in order. Raises CannotReset."""
     lines = []
     for partition, offsets in sorted(offsets_now.items()):
         wanted = target(partition, offsets)
@@ -68,7 +68,7 @@ def to_latest(_: TopicPartition, offsets: PartitionOffsets) -> int:
 
 
 def to_current(_: TopicPartition, offsets: PartitionOffsets) -> int:
-    """What is committed; the end where nothing is."""
+    """The committed offset, or the end offset if there is none."""
     return offsets.latest if offsets.committed is None else offsets.committed
 
 
@@ -77,18 +77,18 @@ def to_offset(offset: int) -> ResetTarget:
 
 
 def shift_by(count: int) -> ResetTarget:
-    """Forward, or back when below 0, from what is committed."""
+    """The committed offset plus `count`, which may be negative."""
 
     def target(partition: TopicPartition, offsets: PartitionOffsets) -> int:
         if offsets.committed is None:
-            raise CannotReset(f"{partition} cannot be shifted: the group has no offset there")
+            raise CannotReset(f"{partition} cannot be shifted: the group has no committed offset")
         return offsets.committed + count
 
     return target
 
 
 def to_offsets(offsets: Mapping[TopicPartition, int | None]) -> ResetTarget:
-    """Each its own, as a time or a file gave them; the end where that is None: no record is that young."""
+    """An offset per partition, from a time or a file; None is the end offset (no record at or after the time)."""
 
     def target(partition: TopicPartition, now: PartitionOffsets) -> int:
         offset = offsets[partition]
@@ -98,9 +98,9 @@ def to_offsets(offsets: Mapping[TopicPartition, int | None]) -> ResetTarget:
 
 
 def read_csv(text: str, group: str) -> dict[TopicPartition, int]:
-    """Read `topic,partition,offset` lines, or `group,topic,partition,offset` of which other groups are left out.
+    """Read `topic,partition,offset` lines, or `group,topic,partition,offset` lines, of which other groups are skipped.
 
-    That is what `write_csv` and Apache Kafka's own tool write. Raises CannotReset.
+    `write_csv` and Apache Kafka's own tool write these. Raises CannotReset.
     """
     offsets: dict[TopicPartition, int] = {}
     for number, fields in enumerate(csv.reader(text.splitlines(), skipinitialspace=True), 1):
@@ -116,7 +116,7 @@ def read_csv(text: str, group: str) -> dict[TopicPartition, int]:
 
 
 def write_csv(lines: Iterable[PlannedReset]) -> str:
-    """The plan's new offsets as `read_csv` reads them."""
+    """The plan's new offsets in the format of `read_csv`."""
     return "".join(f"{line.partition.topic},{line.partition.partition},{line.new}\n" for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""What the `reassign` command asks of the cluster."""
+"""The requests of `sordini reassign`: assignments, reassignments, throttles."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ReplicaAssignments = dict[TopicPartition, ReplicaAssignment]
 
 
 async def current_plan(cluster: Cluster, names: Iterable[str]) -> ReassignmentPlan:
-    """Who holds the partitions of these topics now, as long as they move those that come and go included."""
+    """The current replicas of these topics' partitions, including those being added and removed."""
     return {
         TopicPartition(topic.name or "", row.partition_index): tuple(BrokerId(broker) for broker in row.replica_nodes)
         for topic in await cluster.topics(names)
@@ -60,9 +60,9 @@ async def all_names(cluster: Cluster) -> list[str]:
 async def fetch_assignments(
     cluster: Cluster, names: Iterable[str] | None
 ) -> tuple[MetadataResponse, ReplicaAssignments]:
-    """The partitions of those of the topics (None: all) that are there, and the metadata they were read from.
+    """The assignments of the topics that exist (None: all topics), and the metadata they were read from.
 
-    Both answers are the controller's: other brokers hear a little later that a move has ended.
+    Both responses are the controller's: other brokers learn of a completed reassignment a little later.
     """
 
     async def attempt() -> MetadataResponse:
@@ -88,34 +88,34 @@ async def drain_plan(
     *,
     ignore_racks: bool,
 ) -> ReassignmentPlan:
-    """The partitions of these topics (None: all) without the leaving brokers, and nothing else moved. Raises Failure.
+    """The partitions of these topics (None: all) off the leaving brokers, all else unchanged. Raises Failure.
 
-    What is on its way off them already is in the plan as it moves.
+    A partition that is already being moved off them is in the plan with its current target.
     """
     if names is not None:
         await cluster.topics(names)
-    found, standing = await fetch_assignments(cluster, None)
+    found, assignments = await fetch_assignments(cluster, None)
     racks = {BrokerId(broker.node_id): broker.rack for broker in found.brokers}
-    gone_from = frozenset(map(BrokerId, leaving))
-    known = racks.keys() | {broker for one in standing.values() for broker in one.replicas}
-    if unknown := sorted(gone_from - known):
-        raise Failure(f"no broker {_listed(unknown)} runs or holds a replica (these run: {_listed(sorted(racks))})")
-    staying = {broker: rack for broker, rack in racks.items() if broker not in gone_from}
+    drained = frozenset(map(BrokerId, leaving))
+    known = racks.keys() | {broker for one in assignments.values() for broker in one.replicas}
+    if unknown := sorted(drained - known):
+        raise Failure(f"no broker {_listed(unknown)} is live or has a replica (live: {_listed(sorted(racks))})")
+    staying = {broker: rack for broker, rack in racks.items() if broker not in drained}
     targets = _chosen(staying, brokers)
     if ignore_racks:
         staying = dict(unracked(staying))
     _check_racks(staying)
-    held = {one: now.end for one, now in standing.items() if now.end}
+    held = {one: now.target for one, now in assignments.items() if now.target}
     wanted = [
         one
         for one in held
-        if (names is None or one.topic in names) and not gone_from.isdisjoint(standing[one].replicas)
+        if (names is None or one.topic in names) and not drained.isdisjoint(assignments[one].replicas)
     ]
     if not wanted:
         where = "" if names is None else f" of {', '.join(names)}"
-        raise Failure(f"no replica{where} is on broker {_listed(sorted(gone_from))}: nothing is to be moved")
+        raise Failure(f"no replica{where} is on broker {_listed(sorted(drained))}: there is nothing to move")
     try:
-        moved = drain_brokers(held, wanted, gone_from, staying, targets)
+        moved = drain_brokers(held, wanted, drained, staying, targets)
     except ValueError as error:
         raise Failure(*error.args) from None
     return {one: moved.get(one, held[one]) for one in wanted}
@@ -129,7 +129,7 @@ async def new_plan(
     *,
     ignore_racks: bool,
 ) -> ReassignmentPlan:
-    """The partitions of these topics spread anew over these brokers, or over all. Raises Failure."""
+    """A new assignment of these topics over these brokers, or over all. Raises Failure."""
     current = await current_plan(cluster, names)
     racks = {BrokerId(broker.node_id): broker.rack for broker in (await cluster.metadata([])).brokers}
     chosen = _chosen(racks, brokers)
@@ -145,30 +145,30 @@ async def new_plan(
 async def set_throttles(
     cluster: Cluster, plan: ReassignmentPlan, current: ReassignmentPlan, bytes_per_second: int
 ) -> None:
-    """Let what the plan has to be copied take no more than so much of each broker that sends or fetches it.
+    """Throttle the replication that the plan causes, on each broker that sends or fetches it.
 
-    `current` has the replicas before the move. A broker that does not run copies nothing, and has no settings to alter.
+    `current` has the replicas before the move. A broker that is not running replicates nothing and is skipped.
     """
     rate = [(key, "", str(bytes_per_second)) for key in RATES]
     running = await cluster.persist(cluster.brokers)
     brokers = [Resource(BROKER, str(broker)) for broker in brokers_involved(plan, current) if broker in running]
     await alter_configs(cluster, brokers, rate, (), validate_only=False)
     for name, lists in throttled_replicas(plan, current).items():
-        # What other moves of the topic have listed stays.
+        # Appended, so that entries of other reassignments of the topic stay.
         changes = [(key, "+", pairs) for key, pairs in zip(LISTS, lists, strict=True)]
         await alter_configs(cluster, [Resource(TOPIC, name)], changes, (), validate_only=False)
 
 
 async def remove_throttles(cluster: Cluster, plan: Iterable[TopicPartition]) -> None:
-    """Take throttles away from these partitions' topics and all brokers."""
+    """Remove the throttles of these partitions' topics, and the rates of all brokers."""
     topics = [Resource(TOPIC, name) for name in _topics(plan)]
     await alter_configs(cluster, topics, (), LISTS, validate_only=False)
     brokers = [Resource(BROKER, str(broker)) for broker in await cluster.persist(cluster.brokers)]
     await alter_configs(cluster, brokers, (), RATES, validate_only=False)
 
 
-async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | None]) -> list[MoveRow]:
-    """Let partitions begin to move, or (None) go back; what became of each."""
+async def alter_reassignments(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | None]) -> list[MoveRow]:
+    """Begin the reassignment of partitions, or cancel it (None); a result for each."""
     by_topic: dict[str, list[ReassignablePartition]] = defaultdict(list)
     for (name, partition), replicas in sorted(targets.items()):
         held: list[int] | None = None if replicas is None else [*replicas]
@@ -192,15 +192,15 @@ async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | Non
         check("the reassignment", answer.error_code, answer.error_message)
         return answer
 
-    told = []
+    results = []
     for topic in (await cluster.persist(attempt)).responses:
         for row in topic.partitions:
             one = TopicPartition(topic.name, row.partition_index)
             target = targets.get(one)
             if may_be_applied and target is None and row.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
-                row.error_code = ErrorCode.NONE.value  # An earlier attempt has cancelled it.
+                row.error_code = ErrorCode.NONE.value  # Cancelled by an earlier attempt.
             reason = topic_advice(row.error_code) or row.error_message
-            told.append(
+            results.append(
                 {
                     "topic": one.topic,
                     "partition": one.partition,
@@ -208,11 +208,11 @@ async def move(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | Non
                     "error": trouble(f"partition {one}", row.error_code, reason),
                 }
             )
-    return told
+    return results
 
 
 async def list_reassignments(cluster: Cluster) -> dict[TopicPartition, MoveRow]:
-    """Every partition of the cluster that is on the move."""
+    """Every partition of the cluster that is being reassigned."""
 
     async def attempt() -> ListPartitionReassignmentsResponse:
         link = await cluster.controller()
@@ -235,8 +235,8 @@ async def list_reassignments(cluster: Cluster) -> dict[TopicPartition, MoveRow]:
     }
 
 
-async def progress(cluster: Cluster, plan: ReassignmentPlan) -> tuple[list[MoveRow], bool]:
-    """How far each partition of a plan has come: moving, done, or other; and whether anything at all moves."""
+async def plan_states(cluster: Cluster, plan: ReassignmentPlan) -> tuple[list[MoveRow], bool]:
+    """The state of each partition of a plan (moving, done, other), and whether any reassignment is in progress."""
     moving = await list_reassignments(cluster)
     current = await current_plan(cluster, _topics(plan))
     rows = []
@@ -256,16 +256,16 @@ async def progress(cluster: Cluster, plan: ReassignmentPlan) -> tuple[list[MoveR
 
 
 def _chosen(racks: Racks, brokers: Collection[int] | None) -> dict[BrokerId, str | None]:
-    """Those of the brokers that are named, or all. Raises Failure for one that is not among them."""
+    """The named brokers, or all. Raises Failure for one that is not live."""
     missing = sorted(set(brokers or ()) - racks.keys())
     if missing:
-        raise Failure(f"brokers {_listed(missing)} do not run (these do: {_listed(sorted(racks))})")
+        raise Failure(f"brokers {_listed(missing)} are not live (live: {_listed(sorted(racks))})")
     return {broker: rack for broker, rack in racks.items() if brokers is None or broker in brokers}
 
 
 def _check_racks(racks: Racks) -> None:
     if lacking := lacks_racks(racks):
-        raise Failure(f"brokers {_listed(lacking)} have no rack and others have; --ignore-racks does without")
+        raise Failure(f"brokers {_listed(lacking)} have no rack and others have one; --ignore-racks ignores racks")
 
 
 def _ids(numbers: Iterable[int]) -> Replicas:

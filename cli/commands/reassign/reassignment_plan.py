@@ -1,8 +1,8 @@
-"""Plans to move partitions: the JSON of Apache Kafka's reassignment tool, and what follows from it.
+"""Reassignment plans: the JSON of Apache Kafka's reassignment tool, plan generation, states, throttle lists.
 
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [3, 1]}]}
 
-Pure. `log_dirs` and other keys are read over: in which directory a copy lies is each broker's affair.
+Pure. `log_dirs` and other keys are ignored: each broker chooses the log directory of a replica itself.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sordini.replication.controller.machine.placement import Racks, place_from, 
 
 Replicas = tuple[BrokerId, ...]
 ReassignmentPlan = dict[TopicPartition, Replicas]
-"""Who shall hold each partition, the preferred leader first."""
+"""The target replicas of each partition, the preferred leader first."""
 
 
 class MoveState(StrEnum):
-    """Where a partition of a plan is."""
+    """The state of a partition of a plan."""
 
     DONE = "done"
     MOVING = "moving"
@@ -32,20 +32,20 @@ class MoveState(StrEnum):
 
 
 class ReplicaAssignment(NamedTuple):
-    """A partition's replicas now: while it moves, those of its end and then those that leave."""
+    """A partition's current replicas; during a reassignment the target replicas, then those being removed."""
 
     replicas: Replicas
     adding: Replicas = ()
     removing: Replicas = ()
 
     @property
-    def origin(self) -> Replicas:
-        """Without those that a move adds."""
+    def original(self) -> Replicas:
+        """The replicas without those being added."""
         return tuple(broker for broker in self.replicas if broker not in self.adding)
 
     @property
-    def end(self) -> Replicas:
-        """Without those that a move takes away."""
+    def target(self) -> Replicas:
+        """The replicas without those being removed."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
     @property
@@ -54,7 +54,7 @@ class ReplicaAssignment(NamedTuple):
 
 
 class ThrottledReplicas(NamedTuple):
-    """What a topic's settings list while its partitions move: partition:broker pairs."""
+    """A topic's throttled replicas during a reassignment, as partition:broker pairs."""
 
     leaders: str
     followers: str
@@ -73,7 +73,7 @@ def read_plan(text: str) -> ReassignmentPlan:
     for row in rows:
         name, replicas = _read_row(row)
         if name in plan:
-            raise ValueError(f"{name} is in it twice")
+            raise ValueError(f"it has {name} twice")
         plan[name] = replicas
     return plan
 
@@ -88,16 +88,16 @@ def _read_row(row: Any) -> tuple[TopicPartition, Replicas]:
 
 
 def plan_json(plan: ReassignmentPlan) -> dict[str, Any]:
-    """The plan as the tool reads it."""
+    """The plan in the tool's JSON."""
     rows = [{"topic": name, "partition": p, "replicas": list(held)} for (name, p), held in sorted(plan.items())]
     return {"version": 1, "partitions": rows}
 
 
 def generate_plan(current: ReassignmentPlan, racks: Racks, replication_factor: int | None) -> ReassignmentPlan:
-    """The partitions of these topics over these brokers, by the rule by which new topics are placed.
+    """The partitions of these topics over these brokers, placed as those of new topics are.
 
-    Each topic begins where it begins now, or beside that; without a factor it keeps its own. Every broker has a rack
-    or none has. Raises ValueError for a factor above the number of brokers.
+    The first replica of each topic's first partition stays, or moves to the next broker; without a replication factor
+    the topic keeps its own. Either all brokers have a rack or none. Raises ValueError for too large a factor.
     """
     topics: dict[str, list[int]] = defaultdict(list)
     for name, partition in sorted(current):
@@ -113,25 +113,25 @@ def generate_plan(current: ReassignmentPlan, racks: Racks, replication_factor: i
     return plan
 
 
-def move_state(target: Replicas, standing: ReplicaAssignment | None) -> MoveState:
-    """How far a partition has come; `standing` is None for one that is not there."""
-    if standing is None:
+def move_state(target: Replicas, now: ReplicaAssignment | None) -> MoveState:
+    """The state of a partition; `now` is None for one that does not exist."""
+    if now is None:
         return MoveState.MISSING
-    if standing.is_moving:
-        return MoveState.MOVING if standing.end == target else MoveState.DIVERTED
-    return MoveState.DONE if standing.replicas == target else MoveState.OTHER
+    if now.is_moving:
+        return MoveState.MOVING if now.target == target else MoveState.DIVERTED
+    return MoveState.DONE if now.replicas == target else MoveState.OTHER
 
 
-def emptied_brokers(plan: ReassignmentPlan, standings: Mapping[TopicPartition, ReplicaAssignment]) -> list[BrokerId]:
-    """The brokers that a plan takes replicas from and that it gives and leaves none."""
-    holding = {broker for one in plan if one in standings for broker in standings[one].replicas}
+def emptied_brokers(plan: ReassignmentPlan, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> list[BrokerId]:
+    """The brokers from which the plan removes replicas and which have none of its partitions afterwards."""
+    holding = {broker for one in plan if one in assignments for broker in assignments[one].replicas}
     return sorted(holding - {broker for target in plan.values() for broker in target})
 
 
 def throttled_replicas(
     plan: ReassignmentPlan, current: Mapping[TopicPartition, Replicas]
 ) -> dict[str, ThrottledReplicas]:
-    """Per topic, who sends and who fetches what the plan has to be copied."""
+    """Per topic, the leaders and followers of the replication that the plan causes."""
     leaders, followers = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for (name, partition), target in sorted(plan.items()):
         held = current.get(TopicPartition(name, partition), ())
@@ -143,5 +143,5 @@ def throttled_replicas(
 
 
 def brokers_involved(plan: ReassignmentPlan, current: Mapping[TopicPartition, Replicas]) -> Sequence[BrokerId]:
-    """Everybody who sends or fetches for the plan."""
+    """All brokers that send or fetch replicas for the plan."""
     return sorted({broker for one, target in plan.items() for broker in (*target, *current.get(one, ()))})

@@ -1,7 +1,7 @@
-"""From a line of input to a record, and from a record to a line of output. Pure.
+"""Conversion of input lines to records, and of records to output lines. Pure.
 
-`produce` and `consume` understand each other: what one prints with --format json, the other reads with --input json,
-and a record is the same afterwards (its offset and topic aside).
+`produce --input json` reads what `consume --format json` prints, and the record is the same afterwards except for its
+offset and topic.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sordini.protocol.records.batch import NO_TIMESTAMP
 
 Headers = list[tuple[str, bytes | None]]
 EscapeBytes = Callable[[bytes], bytes]
-"""What becomes of a key or value on its way out."""
+"""Escapes a key or value for the terminal, or leaves it unchanged."""
 
 
 class OutgoingRecord(NamedTuple):
-    """One record to send; None leaves partition and time to the producer."""
+    """One record to send; a partition or timestamp of None is chosen by the producer."""
 
     key: bytes | None
     value: bytes | None
@@ -29,11 +29,11 @@ class OutgoingRecord(NamedTuple):
 
 
 class BadLine(Exception):
-    """A line that cannot be read as a record; the text says why."""
+    """A line that is not a record; the text says why."""
 
 
 class LineFormat(NamedTuple):
-    """How a line becomes a record: `[headers TAB] [key SEPARATOR] value`."""
+    """The format of a line: `[headers TAB] [key SEPARATOR] value`."""
 
     key_separator: bytes | None = None
     with_headers: bool = False
@@ -56,7 +56,7 @@ class LineFormat(NamedTuple):
 
 
 def read_json(line: bytes) -> OutgoingRecord:
-    """Read one line as `consume --format json` writes it; all but the value may be missing. Raises BadLine."""
+    """Read one line as `consume --format json` writes it; only the value is required. Raises BadLine."""
     try:
         read = json.loads(line)
         if not isinstance(read, dict) or "value" not in read:
@@ -72,7 +72,7 @@ def read_json(line: bytes) -> OutgoingRecord:
 
 
 def with_headers(read: Callable[[bytes], OutgoingRecord], headers: Headers) -> Callable[[bytes], OutgoingRecord]:
-    """Put the same headers on every record, before its own."""
+    """Add the same headers to every record, before its own."""
 
     def read_with_headers(line: bytes) -> OutgoingRecord:
         record = read(line)
@@ -105,12 +105,12 @@ def value_line(record: Any, null: bytes, show: EscapeBytes = bytes) -> bytes:
 
 
 def key_value_line(record: Any, separator: bytes, null: bytes, show: EscapeBytes = bytes) -> bytes:
-    """Key and value with a separator between."""
+    """Key, separator, value."""
     return (null if record.key is None else show(record.key)) + separator + value_line(record, null, show)
 
 
 def record_line(record: Any) -> bytes:
-    """All of a record in JSON."""
+    """The whole record as JSON."""
     return json_line(
         {
             "topic": record.topic,

@@ -1,10 +1,10 @@
-"""How `consume` reads: our own requests find where to begin and end, aiokafka fetches in between.
+"""The consumer of `sordini consume`: our own requests find the first and last offsets, aiokafka fetches the records.
 
-A consumer that is no member of a group is told its offsets; a group's goes on where the group is. Records are
-printed batch by batch, and what a group's consumer has printed is written down as read when it stops.
+A consumer without a group is assigned its offsets; a consumer in a group starts at the committed offsets. Records are
+printed batch by batch, and a group's consumer commits what it has printed when it stops.
 
-aiokafka retries for ever and in silence. So when no record has come for a while, the cluster is asked for the topic:
-one that is deleted ends the command, and so does a cluster that does not answer where an end was asked for.
+aiokafka retries forever without an error. So if no record has arrived for a while, a Metadata request checks the
+topic: the command ends if the topic was deleted, or if the cluster does not answer and an end condition was given.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sordini.protocol.types import TopicPartition
 CLIENT_ID = "sordini-cli"
 WAIT_MS = 200
 CHECK_ROUNDS = 50
-"""After so many waits without a record, 10 s, the cluster is asked whether the topic is still there."""
+"""After this many polls without a record (10 s) a Metadata request checks that the topic still exists."""
 RECORDS_MAX = 2_000
-"""Records printed between two looks at whether to stop."""
+"""Records printed between two checks of the stop conditions."""
 
 
 class ConsumeOptions(NamedTuple):
-    """What to read, and when to stop."""
+    """What to read, and the conditions to stop."""
 
     topic: str
     start: tuple[str, int]
@@ -48,7 +48,7 @@ class ConsumeOptions(NamedTuple):
 
 
 class StartsAndEnds(NamedTuple):
-    """What the cluster says of the partitions before anything is read."""
+    """The offsets of the partitions before anything is read: their ranges, and where to start."""
 
     ends: dict[TopicPartition, OffsetRange]
     starts: dict[TopicPartition, int]
@@ -57,7 +57,7 @@ class StartsAndEnds(NamedTuple):
 def consume_records(
     client: Client, options: ConsumeOptions, form: str, separator: bytes, null: bytes, *, raw: bool
 ) -> None:
-    """Print until one of the limits is met; on a terminal escaped, unless `raw`. Raises Failure."""
+    """Print records until a stop condition holds; escaped on a terminal, unless `raw`. Raises Failure."""
     show = bytes if is_raw(asked=raw) else shown_bytes
     lines: dict[str, Callable[[Any], bytes]] = {
         "value": lambda record: value_line(record, null, show),
@@ -72,7 +72,7 @@ async def _receive(client: Client, options: ConsumeOptions, line: Callable[[Any]
     from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
     if is_terminal(sys.stderr) and options.start[0] == "end" and options.group is None:
-        echo("Waiting for new records (--from beginning shows those that are there). Ctrl-C ends.", err=True)
+        echo("Waiting for new records (--from beginning prints the existing ones). Ctrl-C ends.", err=True)
     configure_aiokafka()
     consumer = _consumer(client, options)
     problem = None
@@ -89,11 +89,11 @@ async def _receive(client: Client, options: ConsumeOptions, line: Callable[[Any]
     finally:
         problem = await stop_client(consumer)
     if problem is not None and options.group is not None:
-        raise Failure(f"how far group '{options.group}' got may not be written down: {problem}")
+        raise Failure(f"the last offsets of group '{options.group}' may not be committed: {problem}")
 
 
 class IdleCheck:
-    """Sees to it that a command does not wait for what cannot come any more."""
+    """Checks, while no records arrive, whether the command should stop."""
 
     def __init__(self, client: Client, options: ConsumeOptions) -> None:
         self._client = client
@@ -104,7 +104,7 @@ class IdleCheck:
         self._problem: str | None = None
 
     async def is_over(self, *, has_records: bool) -> bool:
-        """Whether the silence that was asked for has come. Raises Failure when there is nothing to wait for."""
+        """Whether no record has arrived for the requested time. Raises Failure if the topic was deleted."""
         now_ms = self._clock.monotonic_ms()
         silence_s = self._request.silence_s
         if has_records:
@@ -125,7 +125,7 @@ class IdleCheck:
         return False
 
     async def _check(self) -> None:
-        """Raises Failure when the topic is gone, Unreached when the cluster does not answer."""
+        """Raises Failure if the topic was deleted, ClusterUnreachable if the cluster does not answer."""
         topic = self._request.topic
         try:
             await self._client.on_cluster(lambda cluster: cluster.persist(lambda: cluster.topics([topic])))
@@ -135,7 +135,7 @@ class IdleCheck:
             raise ClusterUnreachable(str(failure)) from None
 
     def _notice(self, problem: str) -> None:
-        """Say once that the command goes on waiting."""
+        """Print once that the command is still waiting."""
         if self._problem is None:
             echo(f"sordini: {problem}; still waiting", err=True)
         self._problem = problem
@@ -148,7 +148,7 @@ class ClusterUnreachable(Failure):
 async def _fetch_ranges(cluster: Cluster, options: ConsumeOptions) -> StartsAndEnds:
     partitions = await partitions_of(cluster, [(options.topic, options.partitions or None)])
     group = options.group
-    if group is not None:  # aiokafka would wait for its coordinator for ever, and in silence.
+    if group is not None:  # aiokafka would wait for the coordinator forever, without an error.
         await cluster.persist(lambda: cluster.coordinator(group))
     ends = await offset_ranges(cluster, partitions, isolation_level=READ_COMMITTED if options.read_committed else 0)
     kind, number = options.start
@@ -160,7 +160,7 @@ async def _fetch_ranges(cluster: Cluster, options: ConsumeOptions) -> StartsAndE
 
 
 def start_in(ends: OffsetRange, kind: str, number: int) -> int:
-    """Where to begin in one partition, held to its ends."""
+    """The start offset in one partition, clamped to its first and end offset."""
     wanted = {"beginning": ends.earliest, "end": ends.latest, "last": ends.latest - number, "offset": number}[kind]
     return min(max(wanted, ends.earliest), ends.latest)
 
@@ -168,7 +168,7 @@ def start_in(ends: OffsetRange, kind: str, number: int) -> int:
 def _consumer(client: Client, options: ConsumeOptions) -> Any:
     from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
 
-    # Without a group partitions are assigned later, each at its offset; with one, a topic is subscribed to.
+    # Without a group, partitions are assigned later, each at its offset; with a group, the topic is subscribed to.
     topics = [] if options.group is None else [options.topic]
     return AIOKafkaConsumer(
         *topics,
@@ -206,10 +206,10 @@ async def _print(
         left = RECORDS_MAX if options.count_max is None else options.count_max - printed
         batches = await consumer.getmany(timeout_ms=WAIT_MS, max_records=min(left, RECORDS_MAX))
         if task.cancelling():
-            # Ctrl-C came just when the client's own wait was over, and that swallowed it.
+            # Ctrl-C arrived just as aiokafka's own wait ended, which swallowed the cancellation.
             raise asyncio.CancelledError
         records = [record for batch in batches.values() for record in batch]
-        # What a group's consumer has been given counts as read, so all of it is printed.
+        # All records returned to a group's consumer will be committed, so all are printed.
         if options.exit_at_end and options.group is None:
             records = [record for record in records if record.offset < _end(ends, record)]
         for record in records:
@@ -233,7 +233,7 @@ async def _is_at_end(consumer: Any, ends: Mapping[TopicPartition, OffsetRange]) 
     if not assigned:
         return False
     try:
-        # A group's position is not known before its coordinator has answered, and aiokafka waits for that for ever.
+        # The position is unknown until the group's coordinator has answered, and aiokafka waits for that forever.
         async with asyncio.timeout(WAIT_MS / 1000):
             for partition in assigned:
                 end = ends.get(TopicPartition(*partition))

@@ -1,8 +1,8 @@
-"""How `produce` sends: aiokafka batches and retries; here lines become records, and what happened is counted.
+"""The producer of `sordini produce`: lines become records, aiokafka batches and retries, deliveries are counted.
 
-A record that cannot be delivered ends the command: what was read after it is not sent. What was sent before is
-waited for, so that the count is true; but not for longer than the timeout without any record arriving, as aiokafka
-may wait for ever (for a producer id, for example).
+A record that cannot be delivered ends the command: later lines are not sent. The command waits for the records sent
+before, so that the count is right, but gives up when none is acknowledged within the timeout: aiokafka may wait
+forever (for a producer id, for example).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from sordini.cli.link import Refused
 CLIENT_ID = "sordini-cli"
 BATCH_BYTES = 256 * 1024
 REQUEST_BYTES_MAX = 64 * 1024 * 1024
-"""Below the broker's message.max.bytes is what counts; this only must not be in its way."""
+"""The broker's message.max.bytes is the effective limit; this one must only be larger."""
 NOT_IN_TIME = "the broker did not take them in time"
 WAITING_MAX = 20_000
-"""Records on the way, beyond which no more lines are read."""
+"""Records in flight, beyond which no more lines are read."""
 
 
 class ProduceOptions(NamedTuple):
-    """What to send where, and how; without a partition its record says, or the producer chooses."""
+    """What to send where, and how. Without a partition, the record's own is used, or the producer chooses one."""
 
     topic: str
     path: str | None
@@ -43,7 +43,7 @@ class ProduceOptions(NamedTuple):
 
 
 class DeliveryCounts:
-    """What became of the records so far."""
+    """How many records were sent, acknowledged and failed so far."""
 
     def __init__(self) -> None:
         self.clock = SystemClock()
@@ -58,7 +58,7 @@ class DeliveryCounts:
         self.room.set()
 
     def take(self, record: OutgoingRecord) -> None:
-        """One more is on the way."""
+        """Count one more record in flight."""
         self.sent += 1
         self.sent_bytes += len(record.key or b"") + len(record.value or b"")
         self.waiting += 1
@@ -66,7 +66,7 @@ class DeliveryCounts:
             self.room.clear()
 
     def settle(self, delivery: asyncio.Future[Any]) -> None:
-        """One has arrived, or has not."""
+        """Count one record as acknowledged or failed."""
         self.waiting -= 1
         self.settled += 1
         if self.waiting < WAITING_MAX // 2:
@@ -80,21 +80,21 @@ class DeliveryCounts:
             self.problem = _error_text(error)
 
     def text(self) -> str:
-        """For people: how many, how much, how fast."""
+        """One readable line: records, bytes, rate."""
         seconds = max(self.clock.monotonic_ms() - self.started_ms, 1) / 1000
         noun = "record" if self.delivered == 1 else "records"
         rate = f"{self.delivered / seconds:,.0f} records/s"
         return f"{self.delivered:,} {noun} ({size_text(self.sent_bytes)}) in {seconds:.1f} s, {rate}"
 
     def failure(self) -> str:
-        """What went wrong, and how many records it cost; those that were not read yet are not known."""
+        """The error, with the number of records not delivered; lines that were not read are not counted."""
         lost = self.sent - self.delivered
         if not lost:
-            return f"{self.problem}; nothing was sent from there on"
+            return f"{self.problem}; nothing after it was sent"
         return f"{lost:,} {'record was' if lost == 1 else 'records were'} not delivered: {self.problem}"
 
     def document(self, topic: str) -> dict[str, Any]:
-        """For programs."""
+        """The counts as JSON."""
         return {
             "topic": topic,
             "records": self.delivered,
@@ -105,7 +105,7 @@ class DeliveryCounts:
 
 
 def send_records(client: Client, options: ProduceOptions) -> None:
-    """Send everything, and say how it went. Raises Failure."""
+    """Send all records and print the counts. Raises Failure."""
     asyncio.run(_send(client, options))
 
 
@@ -138,7 +138,7 @@ async def _partition_count(cluster: Cluster, topic: str) -> int:
 
 
 async def _producer(client: Client, options: ProduceOptions) -> Any:
-    # Late: importing it takes a while, and many mistakes have been told by now.
+    # Imported here: it takes a while, and many errors have been reported before.
     from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
 
     configure_aiokafka()
@@ -193,7 +193,7 @@ async def _send_lines(
 
 
 async def _wait_while_delivering(waited: Coroutine[Any, Any, object], counts: DeliveryCounts, timeout_s: float) -> None:
-    """Wait, as long as records settle meanwhile; when none does for the timeout, that is the tally's problem."""
+    """Wait as long as records settle meanwhile; if none does within the timeout, set the problem."""
     waiting = asyncio.ensure_future(waited)
     settled = -1
     try:
@@ -209,7 +209,7 @@ async def _wait_while_delivering(waited: Coroutine[Any, Any, object], counts: De
 
 
 def _with_partition(record: OutgoingRecord, options: ProduceOptions, partitions: int) -> OutgoingRecord:
-    """The record in the partition that the command line gives it, or its own, if there is such."""
+    """The record with the command line's partition, or its own if the topic has that one."""
     if options.partition is not None:
         return record._replace(partition=options.partition)
     if record.partition is not None and record.partition >= partitions:
@@ -231,7 +231,7 @@ def _errors() -> tuple[type[Exception], ...]:
 
 
 async def _failure_text(error: BaseException, client: Client, topic: str) -> str:
-    """As `_error_text`; of a topic that aiokafka did not find in time, what the cluster says: it may be silent."""
+    """As `_error_text`; for a topic that aiokafka did not find in time, the cluster's own answer, if it answers."""
     from aiokafka.errors import UnknownTopicOrPartitionError
 
     if not isinstance(error, UnknownTopicOrPartitionError):
@@ -244,11 +244,11 @@ async def _failure_text(error: BaseException, client: Client, topic: str) -> str
 
 
 def _error_text(error: BaseException) -> str:
-    """What an error of aiokafka says, for people."""
+    """The text of an aiokafka error."""
     from aiokafka.errors import BrokerResponseError, KafkaTimeoutError
 
     if isinstance(error, BrokerResponseError):
-        return str(Refused("the broker says", error.errno))
+        return str(Refused("the broker answered", error.errno))
     if isinstance(error, KafkaTimeoutError):
         return NOT_IN_TIME
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""What `topics describe`, `topics offsets` and `topics delete-records` put together from several answers."""
+"""The results of `topics describe`, `topics offsets` and `topics delete-records`, combined from several responses."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_i
 
 
 async def partitions_of(cluster: Cluster, wanted: Sequence[PartitionSelection]) -> list[TopicPartition]:
-    """The partitions that are meant; their topics must exist."""
+    """The selected partitions; their topics must exist."""
     found = await cluster.persist(lambda: cluster.topics(topic for topic, _ in wanted))
     return selected_partitions(wanted, {topic.name or "": len(topic.partitions) for topic in found})
 
 
 async def describe_topics(cluster: Cluster, names: Sequence[str]) -> list[dict[str, Any]]:
-    """All there is to say of some topics."""
+    """The full description of some topics."""
     found = await cluster.persist(lambda: cluster.topics(names))
     own = await describe_configs(cluster, [Resource(TOPIC, topic.name or "") for topic in found])
     described = []
@@ -39,7 +39,7 @@ async def describe_topics(cluster: Cluster, names: Sequence[str]) -> list[dict[s
 
 
 async def _described_partitions(cluster: Cluster, topic: MetadataResponseTopic) -> list[dict[str, Any]]:
-    """One row for each; of a partition without a leader the offsets are not known."""
+    """One row per partition; the offsets of a partition without a leader are None."""
     rows = sorted(topic.partitions, key=lambda row: row.partition_index)
     led = [TopicPartition(topic.name or "", row.partition_index) for row in rows if row.leader_id >= 0]
     ends = await offset_ranges(cluster, led)
@@ -64,7 +64,7 @@ async def _described_partitions(cluster: Cluster, topic: MetadataResponseTopic) 
 async def topic_offsets(
     cluster: Cluster, wanted: Sequence[PartitionSelection], at_ms: int | None, *, largest_timestamp: bool
 ) -> list[dict[str, Any]]:
-    """The ends of partitions, and a record that is looked for by its time."""
+    """The first and end offsets of partitions, and the offset for a time."""
     partitions = await partitions_of(cluster, wanted)
     ends = await offset_ranges(cluster, partitions)
     rows: list[dict[str, Any]] = [
@@ -87,12 +87,12 @@ async def topic_offsets(
 async def delete_records_before(
     cluster: Cluster, wanted: PartitionSelection, before: int | None, before_ms: int | None
 ) -> list[dict[str, Any]]:
-    """Drop records before an offset, or a time, or all (both None); where the partitions begin now."""
+    """Delete records before an offset, or a time, or all (both None); the new log start offsets."""
     partitions = await partitions_of(cluster, [wanted])
     limits = dict.fromkeys(partitions, UP_TO_HIGH_WATERMARK if before is None else before)
     if before_ms is not None:
         found = await offsets_for_times(cluster, dict.fromkeys(partitions, before_ms))
-        # No record is that young: all of them are older.
+        # No record is at or after the time: all of them are older.
         limits = {
             partition: UP_TO_HIGH_WATERMARK if (offset := found[partition].offset) is None else offset
             for partition in partitions

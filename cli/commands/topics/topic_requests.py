@@ -1,4 +1,4 @@
-"""What the `topics` command asks of the cluster."""
+"""The requests of `sordini topics`: create, delete, add partitions, delete records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from sordini.protocol.messages.delete_topics import (
 from sordini.protocol.types import TopicPartition
 
 REQUEST_TIMEOUT_MS: Final = 15_000
-"""How long the broker may take for one request before it answers REQUEST_TIMED_OUT."""
+"""The request's timeout_ms: after it the broker answers REQUEST_TIMED_OUT."""
 UP_TO_HIGH_WATERMARK: Final = -1
 
 
@@ -51,7 +51,7 @@ async def create_topics(
     validate_only: bool,
     if_not_exists: bool,
 ) -> list[dict[str, Any]]:
-    """Make topics; what became of each. -1 leaves a count to the broker."""
+    """Create topics; a result for each. A count of -1 is the broker's default."""
     settings = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
 
     async def ask(link: Link, left: list[str]) -> Sequence[CreatableTopicResult]:
@@ -91,7 +91,7 @@ async def create_topics(
 
 
 async def delete_topics(cluster: Cluster, names: Sequence[str], *, if_exists: bool) -> list[dict[str, Any]]:
-    """Remove topics; what became of each."""
+    """Delete topics; a result for each."""
 
     async def ask(link: Link, left: list[str]) -> Sequence[DeletableTopicResult]:
         answer: DeleteTopicsResponse = await link.ask(
@@ -114,7 +114,7 @@ async def delete_topics(cluster: Cluster, names: Sequence[str], *, if_exists: bo
 
 
 async def add_partitions(cluster: Cluster, topic: str, count: int, *, validate_only: bool) -> None:
-    """Let a topic have `count` partitions."""
+    """Increase a topic's partitions to `count`."""
     wish = CreatePartitionsTopic(name=topic, count=count, assignments=None)
     request = CreatePartitionsRequest(topics=[wish], timeout_ms=REQUEST_TIMEOUT_MS, validate_only=validate_only)
 
@@ -132,7 +132,7 @@ async def add_partitions(cluster: Cluster, topic: str, count: int, *, validate_o
 
 
 async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Drop the records before an offset, per partition (UP_TO_THE_END: all); where each begins now."""
+    """Delete the records before an offset, per partition (UP_TO_HIGH_WATERMARK: all); the new log start offsets."""
 
     async def attempt() -> dict[TopicPartition, int]:
         starts: dict[TopicPartition, int] = {}

@@ -47,7 +47,7 @@ def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
 
 
 def test_an_option_says_what_is_wrong_with_its_value() -> None:
-    with pytest.raises(click.BadParameter, match="'soon' is no duration"):
+    with pytest.raises(click.BadParameter, match="'soon' is not a duration"):
         DURATION("soon")
 
 
@@ -63,7 +63,7 @@ def test_a_range_of_partitions_includes_both_its_ends(first: int, count: int) ->
 
 @pytest.mark.parametrize("text", ["", "a", "1,", "3-1", "-1", "1-2-3", "٣"])
 def test_what_is_no_list_of_numbers_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"list of numbers|counts down"):
+    with pytest.raises(ValueError, match=r"list of numbers|ends before it begins"):
         parse_numbers(text)
 
 
@@ -130,7 +130,7 @@ def test_a_duration_is_a_starting_time_that_long_ago() -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "1x", "2026-13-01", "--5"])
 def test_what_is_no_starting_point_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="neither beginning"):
+    with pytest.raises(ValueError, match="is not beginning, end"):
         parse_start(text)
 
 

@@ -77,7 +77,7 @@ def test_a_store_that_answers_no_broker_is_a_problem_of_each() -> None:
             "does not find its cluster in the coordination store (another id)",
         ),
         ({STORE_CONTACT: "unregistered: not there"}, "is not registered in the coordination store (not there)"),
-        ({STORE_CONTACT: "moved: to the moon"}, "says of the coordination store: moved (to the moon)"),
+        ({STORE_CONTACT: "moved: to the moon"}, "reports of the coordination store: moved (to the moon)"),
         ({SERVING: "no: starting"}, "does not serve: starting"),
     ],
 )
@@ -96,7 +96,7 @@ def test_the_store_speaks_for_brokers_that_do_not_speak_for_themselves() -> None
 def test_what_no_broker_can_tell_is_not_well() -> None:
     views = {1: a_view(SILENT), 2: a_view({}), 3: a_view({})}
     assert problems(views)[1:] == [
-        f"whether the coordination store is in contact with brokers 2, 3 is not known: {NO_WITNESS}"
+        f"the contact of brokers 2, 3 with the coordination store is not known: {NO_WITNESS}"
     ]
     assert store_states(views)[3] == NOT_KNOWN
     assert len(problems({one: a_view({}) for one in THERE})) == 1
@@ -107,7 +107,7 @@ def test_a_broker_that_is_registered_and_not_in_the_metadata_is_a_problem() -> N
     views = {one: a_view(brokers=there) for one in there}
     row = a_row(replicas=[1, 2], in_sync_replicas=[1, 2])
     assert problems(views, row, there=there) == [
-        "broker 3 is registered in the coordination store and not in the metadata"
+        "broker 3 is registered in the coordination store but not in the metadata"
     ]
 
 
@@ -115,7 +115,7 @@ def test_a_broker_that_is_registered_and_not_in_the_metadata_is_a_problem() -> N
     ("in_store", "told"),
     [
         ("none", "the coordination store has no controller"),
-        ("2", "the coordination store has broker 2 as the controller, not 1"),
+        ("2", "the controller in the coordination store is broker 2, not 1"),
     ],
 )
 def test_another_controller_in_the_store_is_a_problem(in_store: str, told: str) -> None:
@@ -125,7 +125,7 @@ def test_another_controller_in_the_store_is_a_problem(in_store: str, told: str) 
 def test_no_controller_and_one_that_does_not_act_as_one_are_problems() -> None:
     assert problems(named=NamedController(None)) == ["the cluster has no controller"]
     assert problems(named=NamedController(1, "it: NOT_CONTROLLER")) == [
-        "broker 1 is named as the controller and does not act as one: it: NOT_CONTROLLER"
+        "broker 1 is the controller in the metadata but does not act as one: it: NOT_CONTROLLER"
     ]
 
 
@@ -134,26 +134,26 @@ def test_a_broker_that_does_not_answer_and_one_that_is_gone_are_problems() -> No
     rows = [a_row(partition=number, replicas=[1, 9], in_sync_replicas=[1]) for number in range(5)]
     views = {one: a_view(leaders={TopicPartition("orders", number): (1, 4) for number in range(5)}) for one in THERE}
     assert problems(views, *rows) == [
-        "broker 9 is gone and has replicas of 5 partitions",
+        "broker 9 is gone and still has replicas of 5 partitions",
         f"partitions whose replicas are not all in sync: orders-0, orders-1, orders-2 and {5 - EXAMPLES_MAX} more",
     ]
 
 
 def test_a_broker_that_is_another_than_its_address_says_is_a_problem() -> None:
     assert problems({2: a_view({**WORDS}, refusal="this is broker 7")}) == [
-        "broker 2 cannot be asked: this is broker 7"
+        "broker 2 refused to describe itself: this is broker 7"
     ]
 
 
 def test_brokers_that_disagree_are_told_with_what_each_says() -> None:
     assert problems({2: a_view(controller=3)}) == [
-        "the brokers disagree on the controller: 1 by brokers 1, 3; 3 by broker 2"
+        "the brokers disagree on the controller: 1 on brokers 1, 3; 3 on broker 2"
     ]
     assert problems({2: a_view(cluster_id="other")}) == [
-        "the brokers disagree on the cluster id: id by brokers 1, 3; other by broker 2"
+        "the brokers disagree on the cluster id: id on brokers 1, 3; other on broker 2"
     ]
     assert problems({2: a_view(brokers=frozenset({1, 2}))}) == [
-        "the brokers disagree on the living brokers: 1, 2 by broker 2; 1, 2, 3 by brokers 1, 3"
+        "the brokers disagree on the live brokers: 1, 2 on broker 2; 1, 2, 3 on brokers 1, 3"
     ]
 
 
@@ -168,7 +168,7 @@ def test_brokers_that_disagree_are_told_with_what_each_says() -> None:
 )
 def test_a_broker_with_another_leader_or_leader_epoch_is_a_problem(led: tuple[int, int] | None, told: str) -> None:
     leaders = {} if led is None else {ORDERS: led}
-    assert problems({3: a_view(leaders=leaders)}) == [f"broker 3 knows another leader of 1 partition: {told}"]
+    assert problems({3: a_view(leaders=leaders)}) == [f"broker 3 has another leader of 1 partition: {told}"]
 
 
 def test_epochs_are_compared_where_both_brokers_know_them() -> None:
@@ -176,15 +176,15 @@ def test_epochs_are_compared_where_both_brokers_know_them() -> None:
     assert problems({}, a_row(leader_epoch=None)) == []
     more = {ORDERS: (1, 4), TopicPartition("more", 0): (2, 0)}
     assert problems({3: a_view(leaders=more)}) == [
-        "broker 3 knows another leader of 1 partition: for more-0 broker 2 in epoch 0 instead of no such partition"
+        "broker 3 has another leader of 1 partition: for more-0 broker 2 in epoch 0 instead of no such partition"
     ]
 
 
 def test_a_leader_that_refuses_or_says_nothing_is_a_problem_unless_it_is_silent_altogether() -> None:
     assert problems({}, a_row(leader_refuses="NOT_LEADER_OR_FOLLOWER", high_watermark=None)) == [
-        "broker 1 does not lead what it should (NOT_LEADER_OR_FOLLOWER): orders-0"
+        "broker 1 refuses to lead its partitions (NOT_LEADER_OR_FOLLOWER): orders-0"
     ]
-    assert problems({}, a_row(high_watermark=None)) == ["broker 1 does not lead what it should (no answer): orders-0"]
+    assert problems({}, a_row(high_watermark=None)) == ["broker 1 refuses to lead its partitions (no answer): orders-0"]
     assert problems({}, a_row(high_watermark=None), silent={1: "gone quiet"}) == [
         "broker 1 does not answer: gone quiet"
     ]

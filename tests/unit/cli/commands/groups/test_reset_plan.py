@@ -90,7 +90,9 @@ def test_two_shifts_are_one_unless_the_log_ends(
 ) -> None:
     before = plan_reset(now, shift_by(first))
     between = {line.partition: now[line.partition]._replace(committed=line.new) for line in before}
-    for once, twice in zip(plan_reset(now, shift_by(first + second)), plan_reset(between, shift_by(second)), strict=True):
+    for once, twice in zip(
+        plan_reset(now, shift_by(first + second)), plan_reset(between, shift_by(second)), strict=True
+    ):
         if not any(line.is_clamped for line in before):
             assert twice.new == once.new
 

@@ -18,7 +18,7 @@ from sordini.cli.__main__ import main
 from sordini.cli.commands.log.dump.classic import classic_log
 from sordini.cli.commands.log.dump.kafka_indexes import IndexFile, IndexOptions, dump_offset_index, dump_time_index
 from sordini.cli.commands.log.dump.kafka_log import LogOptions, LogPrinter
-from sordini.cli.commands.log.dump.kafka_text import LISTED_MAX, Findings, Line, Pairs, DamageAt
+from sordini.cli.commands.log.dump.kafka_text import LISTED_MAX, DamageAt, Findings, Line, Pairs
 from sordini.cli.commands.log.files.segment_walk import WINDOW, SegmentWalk
 from sordini.protocol.records.batch import HEADER_SIZE, Record, read_header
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
@@ -154,7 +154,7 @@ def test_any_bytes_are_printed_to_an_end(layout: str, data: bytes) -> None:
     if layout == "classic":
         told = list(classic_log(file, options))
     else:
-        told = list(LogPrinter(file, f"/data/{NAME}", options, findings).told())
+        told = list(LogPrinter(file, f"/data/{NAME}", options, findings).lines())
         for suffix, reader in ((".index", dump_offset_index), (".timeindex", dump_time_index)):
             path = f"/data/{0:020d}{suffix}"
             source = IndexFile(disk, path, path, 0)

@@ -206,11 +206,11 @@ def test_too_few_brokers_are_a_reason_for_each_number_that_is_needed() -> None:
         drain_brokers(held, held.keys(), ids(1), dict.fromkeys(ids(2, 3)), ids(2, 3))
     (reason,) = refused.value.args
     named = "wide-0, wide-1, wide-2, wide-3, wide-4 and 2 more topics"
-    assert reason == f"not enough brokers are left for {named}: 3 needed, 2 left (2, 3)"
+    assert reason == f"not enough brokers remain for {named}: 3 needed, 2 remaining (2, 3)"
     with pytest.raises(ValueError, match="not enough") as refused:
         drain_brokers(held, held.keys(), ids(1, 2, 3), {}, [])
     assert [reason.rpartition(": ")[2] for reason in refused.value.args] == [
-        "1 needed, 0 left (none)",
-        "2 needed, 0 left (none)",
-        "3 needed, 0 left (none)",
+        "1 needed, 0 remaining (none)",
+        "2 needed, 0 remaining (none)",
+        "3 needed, 0 remaining (none)",
     ]

@@ -50,7 +50,7 @@ def test_a_plan_is_read_as_it_is_written_and_other_keys_are_read_over() -> None:
         ('{"partitions": [{"topic": 1, "partition": 0, "replicas": [1]}]}', "topic"),
         (
             json.dumps({"partitions": [{"topic": "a", "partition": 0, "replicas": [held]} for held in (1, 2)]}),
-            "a-0 is in it twice",
+            "it has a-0 twice",
         ),
     ],
 )
@@ -100,7 +100,7 @@ def ids(*numbers: int) -> Replicas:
 
 
 @pytest.mark.parametrize(
-    ("standing", "state"),
+    ("now", "state"),
     [
         (None, MoveState.MISSING),
         (ReplicaAssignment(ids(3, 1)), MoveState.DONE),
@@ -112,14 +112,14 @@ def ids(*numbers: int) -> Replicas:
     ],
 )
 def test_what_is_done_or_under_way_is_told_from_what_is_to_begin(
-    standing: ReplicaAssignment | None, state: MoveState
+    now: ReplicaAssignment | None, state: MoveState
 ) -> None:
-    assert move_state(ids(3, 1), standing) is state
+    assert move_state(ids(3, 1), now) is state
 
 
 def test_a_partition_on_the_move_has_an_origin_and_an_end() -> None:
     moving = ReplicaAssignment(ids(3, 1, 2), adding=ids(3), removing=ids(2))
-    assert (moving.origin, moving.end, moving.is_moving) == (ids(1, 2), ids(3, 1), True)
+    assert (moving.original, moving.target, moving.is_moving) == (ids(1, 2), ids(3, 1), True)
 
 
 def test_a_plan_empties_those_that_it_takes_from_and_names_nowhere() -> None:
