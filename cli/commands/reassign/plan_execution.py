@@ -216,5 +216,5 @@ def check_complete(progress: PlanProgress) -> None:
         named = ", ".join(progress.strays[:5]) + (" and others" if len(progress.strays) > 5 else "")
         raise Failure(
             f"{counted(len(progress.strays), 'partition')} not on the plan's brokers and not being moved there "
-            f"({named}): deleted, cancelled or moved by another command; execute the plan again to move those that exist"
+            f"({named}): deleted, cancelled or moved by another command; execute the plan again to move the rest"
         )

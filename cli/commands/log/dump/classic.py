@@ -1,10 +1,10 @@
-"""A segment as the tool of Apache Kafka 2.0's time printed it: one line for each record, all in it.
+"""A segment in the text of Apache Kafka 2.0's kafka-dump-log: one line for each record.
 
     offset: 5376 position: 102124 CreateTime: 1531477349287 isvalid: true keysize: -1 valuesize: 12 magic: 2
     compresscodec: NONE producerId: -1 producerEpoch: -1 sequence: -1 isTransactional: false headerKeys: []
     payload: message_5376
 
-(in one line). The position is that of the record's batch; `isvalid` says whether the batch's CRC is right.
+(in one line). The position is that of the record's batch; `isvalid` is whether the batch's CRC is right.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOWER = {False: "false", True: "true"}
 
 
 def classic_log(file: File, options: LogOptions) -> Iterator[DumpOutput]:
-    """Every record of a segment, whatever of `options` says that there should be records."""
+    """Every record of a segment, even if `options` selects no records."""
     walk = SegmentWalk(file, 0, options.bytes_max)
     parser = options.parser or as_strings
     for entry in walk:

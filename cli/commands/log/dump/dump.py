@@ -1,7 +1,7 @@
-"""`log dump` over several files: each recognised by its name and shown in Apache Kafka's text, in the old one, or ours.
+"""`log dump` of several files: each is recognised by its name and printed in Apache Kafka's text or in ours.
 
-Standard output is Apache Kafka's for the files that its tool knows; the small text files of a log directory, which it
-passes over, are shown in our words. Damage goes to standard error, as do its tool's lists after all files.
+Standard output equals Apache Kafka's for the files that its tool reads; the small text files of a log directory, which
+it ignores, are printed in our text. Damage goes to standard error, as do the lists that the tool prints at the end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SLASHES: Final = re.compile("//+")
 
 
 class DumpOptions(NamedTuple):
-    """What is asked for."""
+    """The options of one run."""
 
     log: LogOptions
     indexes: IndexOptions
@@ -44,10 +44,10 @@ class DumpOptions(NamedTuple):
 
 
 class Printer:
-    """Lines on standard output, many at once; what goes to standard error stands where it belongs between them."""
+    """Buffered lines on standard output; lines on standard error keep their place between them."""
 
     def __init__(self, *, raw: bool) -> None:
-        """What goes to a terminal is escaped, unless `raw`."""
+        """On a terminal the lines are escaped, unless `raw`."""
         self._out = sys.stdout.buffer
         self._lines: list[str] = []
         self._is_raw = is_raw(asked=raw)
@@ -70,7 +70,7 @@ class Printer:
 
 
 class Dump:
-    """One run of the command. `problems` are the files that are damaged or could not be read."""
+    """One run of the command. `problems` has a line for each file that is damaged or could not be read."""
 
     def __init__(self, disk: Disk, *, raw: bool) -> None:
         self._disk = disk
@@ -152,14 +152,14 @@ class Dump:
 
 
 class FileKind(NamedTuple):
-    """What a file of a partition is by its name."""
+    """A file of a partition, by its name."""
 
     base: int
     suffix: str
 
 
 def kind_of(name: str) -> FileKind:
-    """Raises UnknownFile for a name that is none of a partition's files."""
+    """The kind of a file. Raises UnknownFile if its name is not that of a partition's file."""
     plain = next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
     for suffix in (*names.SEGMENT_SUFFIXES, names.SNAPSHOT):
         base = names.offset_of(plain, suffix)

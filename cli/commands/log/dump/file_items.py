@@ -1,8 +1,8 @@
-"""The files of a log directory, read from end to end: what is in them, and where they are damaged.
+"""Readers of all files of a log directory: their contents, and where they are damaged.
 
-Each kind of file has a reader that yields `Item`s in the file's order: what a program gets as one line of JSON and a
-person as one line of text. Damage is an item, too: reading goes on behind it where that makes sense. Nothing here
-relies on the readers that the broker opens its logs with, since those mend what they find.
+Each kind of file has a reader that yields `Item`s in file order, each printed as one line of JSON or of text. Damage
+is an item, too; reading continues after it if possible. The broker's own readers are not used, since they repair
+what they find.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sordini.storage.producer_state import AbortedTransaction
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 OFFSET_CHECKPOINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, CLEANER_OFFSETS)
 SUFFIXES: Final = (names.DELETED, names.CLEANED, names.SWAP)
-"""What a file's name may end with while it is being replaced or removed."""
+"""Suffixes of files that are being replaced or removed."""
 
 _INDEX_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
@@ -33,7 +33,7 @@ _ABORT_ENTRY = struct.Struct(">hqqqq")
 
 
 class DumpedFile(NamedTuple):
-    """One file to read: where it is, its name, and the offset its segment begins with."""
+    """One file to read: its directory, its name, and the base offset of its segment."""
 
     disk: Disk
     directory: str
@@ -42,7 +42,7 @@ class DumpedFile(NamedTuple):
 
 
 class UnknownFile(Exception):
-    """Not a file that this command can read."""
+    """A file that this command does not know."""
 
 
 def read_file(disk: Disk, path: str, *, with_records: bool) -> Iterator[Item]:
@@ -72,7 +72,7 @@ def read_file(disk: Disk, path: str, *, with_records: bool) -> Iterator[Item]:
 
 
 def _offset_index(source: DumpedFile, file: File) -> Iterator[Item]:
-    """Entries up to the zeros that an active segment's index is padded with, each compared with the log beside it."""
+    """Entries up to the zero padding of an active segment's index, each compared with the segment's log."""
     log = _log_beside(source)
     previous = (-1, -1)
     try:
@@ -168,7 +168,7 @@ def _meta(source: DumpedFile) -> Iterator[Item]:
 
 
 def _guarded(reader: Callable[[DumpedFile], Iterator[Item]], source: DumpedFile) -> Iterator[Item]:
-    source.disk.file_size(f"{source.directory}/{source.name}")  # The readers take a missing file for an empty one.
+    source.disk.file_size(f"{source.directory}/{source.name}")  # The readers would treat a missing file as empty.
     try:
         yield from reader(source)
     except DamagedFile as error:

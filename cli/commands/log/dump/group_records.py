@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets as what they mean: for `log dump --offsets-decoder`."""
+"""Decodes the records of __consumer_offsets, for `log dump --offsets-decoder`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sordini.protocol.records.versioned import Damaged
 
 
 def decoded(item: Item) -> Item:
-    """A record as an "offset" or a "group", `removed` where it takes one away; other items stay as they are.
+    """A record as a committed offset or a group, `removed` for a tombstone; other items do not change.
 
-    A record that is neither keeps its bytes, and gains an `undecoded` that says why.
+    A record that cannot be decoded keeps its bytes, and gets a field `undecoded` with the reason.
     """
     if item.kind != "record" or item.fields["key"] is None:
         return item

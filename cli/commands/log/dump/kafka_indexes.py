@@ -1,4 +1,4 @@
-"""Indexes and snapshots in the text of Apache Kafka 3.9.1's kafka-dump-log, held against the log beside them."""
+"""Indexes and snapshots in the text of Apache Kafka 3.9.1's kafka-dump-log, compared with the segment's log."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _READ_ENTRIES: Final = 4096
 
 
 class IndexOptions(NamedTuple):
-    """How much of an index is to be shown."""
+    """How much of an index is checked and shown."""
 
     sanity_only: bool = False
-    """Only what the broker asks of it at its start."""
+    """Only what a broker checks at start-up."""
     verify_only: bool = False
     """Compare, and show no entry."""
     message_bytes_max: int = MESSAGE_BYTES_MAX
 
 
 class IndexFile(NamedTuple):
-    """One index to read: its path as it was given, in full, and the offset that its segment begins with."""
+    """One index: its path as given, its absolute path, and the base offset of its segment."""
 
     disk: Disk
     shown: str
@@ -42,12 +42,12 @@ class IndexFile(NamedTuple):
     base: int
 
     def beside(self, suffix: str) -> str:
-        """The path of its segment's file with another suffix."""
+        """The path of the segment's file with another suffix."""
         return f"{self.path.rpartition('/')[0]}/{names.file_name(self.base, suffix)}"
 
 
 def dump_offset_index(source: IndexFile, file: File, options: IndexOptions, findings: Findings) -> Iterator[DumpOutput]:
-    """A `.index`. Raises FileNotFoundError when there is no log beside it."""
+    """A `.index`. Raises FileNotFoundError if the segment has no log."""
     log = source.disk.open(source.beside(names.LOG), writable=False)
     try:
         count = file.size() // offset_index.ENTRY_SIZE
@@ -76,14 +76,14 @@ def _index_entries(
 ) -> Iterator[DumpOutput]:
     for at, (relative, position) in rows(file, _INDEX_ENTRY):
         if relative == 0 and at:
-            return  # The room that an active segment's index has for more.
+            return  # The preallocated space of an active segment's index.
         walk = SegmentWalk(log, position, position + options.message_bytes_max)
         first = next(iter(walk), None) if 0 <= position < log.size() else None
         offset = source.base + relative
         has_no_entry = (relative, position) == (0, 0)
         if first is None:
             if has_no_entry and log.size() == 0:
-                return  # A new segment's; the tool dies of it.
+                return  # A new segment; the tool fails on it.
             yield DamageAt(at, f"{walk.fault or 'there is no batch'} at byte {position} of the log")
         elif _last_offset(first) != offset:
             findings.index_mismatches.setdefault(source.path, Pairs()).add(offset, _last_offset(first))
@@ -93,7 +93,7 @@ def _index_entries(
 
 
 def dump_time_index(source: IndexFile, file: File, options: IndexOptions, findings: Findings) -> Iterator[DumpOutput]:
-    """A `.timeindex`. Raises FileNotFoundError when there is no log or no offset index beside it."""
+    """A `.timeindex`. Raises FileNotFoundError if the segment has no log or no offset index."""
     source.disk.file_size(source.beside(names.OFFSET_INDEX))
     log = source.disk.open(source.beside(names.LOG), writable=False)
     try:
@@ -123,7 +123,7 @@ def _sane_times(source: IndexFile, file: File) -> Iterator[DumpOutput]:
 
 
 class _Finder:
-    """The first batch that ends at an offset or later; quick while the offsets asked for rise."""
+    """Finds the first batch that ends at an offset or later; fast for rising offsets."""
 
     def __init__(self, log: File) -> None:
         self._log = log
@@ -202,7 +202,7 @@ def dump_transaction_index(_source: IndexFile, file: File) -> Iterator[DumpOutpu
 
 
 def dump_snapshot(_source: IndexFile, file: File) -> Iterator[DumpOutput]:
-    """A `.snapshot` of producers' states."""
+    """A producer `.snapshot`."""
     entries = read_snapshot(file.read_at(0, file.size()))
     if isinstance(entries, str):
         yield DamageAt(0, entries)
@@ -227,7 +227,7 @@ def _producer(entry: ProducerEntry) -> str:
 
 
 def rows(file: File, entry: struct.Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """(position, fields) of every whole entry."""
+    """(position, fields) of every complete entry."""
     step = entry.size * _READ_ENTRIES
     whole = file.size() - file.size() % entry.size
     for start in range(0, whole, step):

@@ -1,11 +1,11 @@
-"""A segment in the text of Apache Kafka 3.9.1's kafka-dump-log: a line for each batch, and for each record if wanted.
+"""A segment in the text of Apache Kafka 3.9.1's kafka-dump-log: a line for each batch and, optionally, each record.
 
     baseOffset: 0 lastOffset: 1 count: 2 ... position: 0 CreateTime: 5 size: 90 magic: 2 compresscodec: none crc: ...
     | offset: 0 CreateTime: 4 keySize: 1 valueSize: 2 sequence: -1 headerKeys: [h] key: k payload: vv
 
-Even its slips are kept: the brace after the CRC of an old message, the empty line of a record of which nothing is to be
-shown. Damage that ends the tool with a stack trace, or that it passes over in silence, is a `DamageAt` here, and reading
-goes on where there is something to go on from.
+Its mistakes are kept: the brace after the CRC of an old message, the empty line for a record with nothing to show.
+Damage that ends the tool with a stack trace, or that it ignores, is a `DamageAt` here, and reading continues if
+possible.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _MARKERS: Final = {ABORT: "ABORT", COMMIT: "COMMIT"}
 _LOWER: Final = {False: "false", True: "true"}
 
 Shown = tuple[str | None, str | None]
-"""A record's key and payload as text; None where nothing is to be shown."""
+"""A record's key and payload as text; None if it is not shown."""
 Parser = Callable[[int, bytes | None, bytes | None], Shown]
-"""What a record's offset, key and value are shown as. Raises BrokerError for bytes it cannot read."""
+"""Makes the text of a record's key and value. Raises BrokerError for bytes it cannot decode."""
 
 
 class LogOptions(NamedTuple):
-    """What of a segment is to be shown."""
+    """What is shown of a segment."""
 
     records: bool = False
     """Each record (`--deep-iteration`)."""
     contents: bool = False
-    """Keys and values, too (`--print-data-log`)."""
+    """Also keys and values (`--print-data-log`)."""
     metadata: bool = True
     """Offsets, times and sizes of records."""
     bytes_max: int = BYTES_MAX
@@ -64,12 +64,12 @@ class LogOptions(NamedTuple):
 
 
 def as_strings(_offset: int, key: bytes | None, value: bytes | None) -> Shown:
-    """The parser that takes keys and values for text."""
+    """The parser that shows keys and values as text."""
     return None if key is None else java_text(key), None if value is None else java_text(value)
 
 
 class LogPrinter:
-    """One segment's text. What is out of the ordinary about its offsets goes to the findings."""
+    """The text of one segment. Irregularities of its offsets are added to the findings."""
 
     def __init__(self, file: File, path: str, options: LogOptions, findings: Findings) -> None:
         self._file = file
@@ -80,7 +80,7 @@ class LogPrinter:
         self._last_offset = -1
 
     def lines(self) -> Iterator[DumpOutput]:
-        """Line by line, damage in between."""
+        """The lines, with damage in between."""
         bytes_max = self._options.bytes_max
         walk = SegmentWalk(self._file, 0, bytes_max)
         next_offset = -1
@@ -111,7 +111,7 @@ class LogPrinter:
             start = f"offset: {message.offset}"
             times, crc = f"{kind}: {message.timestamp}", message.crc
         else:
-            # The format is outside the CRC: a newer one is held for a batch, as the tool does.
+            # The magic byte is not covered by the CRC; a newer format is read as a batch, as the tool does.
             is_valid, codec = crc_is_right(entry.data, 0, header._replace(magic=CURRENT_MAGIC)), header.codec
             start = _batch_start(header)
             times, crc = f"{_timestamp_type(header)}: {header.max_timestamp}", header.crc

@@ -1,7 +1,7 @@
-"""A segment's `.log`, batch by batch, each with its CRC checked.
+"""A segment's `.log`, batch by batch, with each CRC checked.
 
-Messages of the old formats 0 and 1 are shown as batches of what they hold. A batch whose CRC is wrong is skipped by
-its length; where that length cannot be one, there is nothing to go on from.
+Messages of the old formats 0 and 1 are shown as batches. A batch with a wrong CRC is skipped by its length; if the
+length is impossible, reading ends.
 """
 
 from __future__ import annotations

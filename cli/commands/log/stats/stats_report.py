@@ -1,4 +1,4 @@
-"""What `sordini log stats` tells: a table of each partition's segments, and totals."""
+"""The output of `sordini log stats`: a table of each partition's segments, and totals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEAD = (
 
 
 class Statistics:
-    """Reads directories, and tells of each partition when it is done."""
+    """Reads directories, and prints each partition when it has been read."""
 
     def __init__(self, disk: Disk, print_line: Callable[[str], None]) -> None:
         self._disk = disk
@@ -40,7 +40,7 @@ class Statistics:
         self._total = Figures()
 
     def check_path(self, path: str) -> None:
-        """Count what is in a log directory, or in one partition's. Raises Failure."""
+        """Read a log directory, or the directory of one partition. Raises Failure."""
         path = existing(self._disk, path)
         try:
             if is_partition(self._disk, path):
@@ -53,7 +53,7 @@ class Statistics:
             raise Failure(f"{error.filename or path}: {(error.strerror or str(error)).lower()}") from None
 
     def finish(self) -> None:
-        """The totals, where there is more than one partition."""
+        """Print the totals if there is more than one partition."""
         count = len(self._partitions)
         if count != 1:
             self._print(f"{counted(count, 'partition')}\n{_summary(self._total)}")
@@ -106,13 +106,13 @@ def _row(name: str, figures: Figures) -> list[object]:
 
 
 def _summary(figures: Figures) -> str:
-    """A few lines of what does not fit in the table."""
+    """The statistics that do not fit in the table, in a few lines."""
     offsets = f", offsets {figures.first_offset}-{figures.last_offset}" if figures.last_offset >= 0 else ""
     records = f"{figures.records} records in {figures.batches} batches{offsets}"
     sizes = f"{size_text(figures.key_bytes)} of keys, {size_text(figures.value_bytes)} of values"
     lines = [
         f"  {size_text(figures.total_bytes)} in the files of {counted(figures.segments, 'segment')}; {records}",
-        f"  keys: {_keys(figures)}, {figures.keyless} records without, {figures.tombstones} tombstones; {sizes}",
+        f"  keys: {_keys(figures)}, {figures.keyless} records without a key, {figures.tombstones} tombstones; {sizes}",
     ]
     for codec, of_codec in sorted(figures.codecs.items()):
         ratio = f", {of_codec.expanded / of_codec.stored:.2f} times smaller" if codec != "none" else ""
@@ -132,7 +132,7 @@ def _summary(figures: Figures) -> str:
     if figures.damaged_batches or figures.unread_bytes:
         lines.append(
             f"  DAMAGED: {figures.damaged_batches} batches, {figures.unread_bytes} bytes at the ends of segments; "
-            "sordini log verify says more"
+            "see sordini log verify"
         )
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
-"""What the log itself says of its producers, held against the snapshots and the transaction indexes beside it.
+"""Compares the producer state that the log yields with its snapshots and transaction indexes.
 
-The log is folded once from its start. What began before that, or was compacted away, the files may know and the log
-not: there only what the log contradicts is wrong.
+The log is replayed once from its start. The files may know producers and transactions from before the log's start, or
+from compacted records: there only contradictions to the log are findings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ABORT_ENTRY: Final = struct.Struct(">hqqqq")
 
 
 class Snapshot(NamedTuple):
-    """One whole snapshot: the state up to its offset."""
+    """One readable snapshot: the producer state up to its offset."""
 
     path: str
     offset: int
@@ -51,7 +51,7 @@ class ProducerCheck:
 
     @property
     def snapshot_offsets(self) -> list[int]:
-        """Of whole snapshots that are still to be compared."""
+        """The offsets of readable snapshots that are not compared yet."""
         return [snapshot.offset for snapshot in self._snapshots]
 
     def _read_snapshots(self) -> list[Snapshot]:
@@ -80,19 +80,19 @@ class ProducerCheck:
             self._aborted.append(aborted)
 
     def lose_track(self) -> None:
-        """Something could not be read: from here on the state is not known."""
+        """Note that something could not be read: from here on the state is unknown."""
         self._is_broken = True
 
     def reached(self, offset: int) -> None:
-        """The log was read up to an offset: compare the snapshots up to it."""
+        """Compare the snapshots up to an offset to which the log was read."""
         while self._snapshots and self._snapshots[0].offset <= offset:
             snapshot = self._snapshots.pop(0)
-            # At the log's start, or before it, the log has nothing to say.
+            # For a snapshot at the log's start, or before it, the log has no data.
             if snapshot.offset > self._start and not self._is_broken:
                 self._compare(snapshot)
 
     def end(self, end_offset: int) -> None:
-        """The log ends here."""
+        """Compare the remaining snapshots at the log's end."""
         self.reached(end_offset)
         for snapshot in self._snapshots:
             what = f"the state at offset {snapshot.offset}, and the log ends at {end_offset}"
@@ -116,7 +116,7 @@ class ProducerCheck:
 
     def _difference(self, known: ProducerEntry, told: ProducerEntry | None) -> str | None:
         if told is None:
-            # One that wrote nothing for long is forgotten, but not with a transaction open.
+            # An idle producer expires, but not one with an open transaction.
             is_open = known.transaction_first_offset != NO_OFFSET
             return (
                 f"has a transaction open since {known.transaction_first_offset} and is not there" if is_open else None
@@ -136,7 +136,7 @@ class ProducerCheck:
         return None
 
     def segment_ended(self, base: int) -> None:
-        """The segment with this base was read: compare its transaction index with the aborts met in it."""
+        """Compare a segment's transaction index with the aborts found in it, after it was read."""
         expected, self._aborted = self._aborted, []
         path = index_path(self._directory, base, names.TRANSACTION_INDEX)
         found = self._read_aborts(path)
@@ -157,7 +157,7 @@ class ProducerCheck:
             self._found.add(Finding("txn-index-wrong", path, what, position, told.first_offset))
 
     def _read_aborts(self, path: str) -> list[AbortedTransaction] | None:
-        """The entries; None when the file is damaged, which is a finding."""
+        """The entries; None if the file is damaged, which becomes a finding."""
         if not self._disk.exists(path):
             return []
         found = []

@@ -187,7 +187,7 @@ def test_of_many_gaps_the_newest_are_kept_and_the_others_counted() -> None:
         pairs.add(number, number + 2)
     lines = findings.lines()
     assert lines[:2] == ["Non-consecutive offsets in /f", f"  {LISTED_MAX + 2} is followed by {LISTED_MAX + 4}"]
-    assert lines[-1] == "  and 3 that were found before these"
+    assert lines[-1] == "  and 3 found before these"
     assert not findings.are_damage
 
 

@@ -163,7 +163,7 @@ def test_one_partition_s_directory_is_mended_by_itself() -> None:
     run.finish()
     assert run.is_damaged
     assert told[0].startswith(f"DAMAGED  {DIRECTORY}  5 segments  ")
-    assert "It means: the newest batch is not all there" in told[0]
+    assert "Meaning: the newest batch is incomplete" in told[0]
     mending = RepairOfCopy(disk, run, told.append)
     after = mending.run(DIRECTORY, "/other/orders-3", NOW_MS)
     assert not after.is_damaged
@@ -200,7 +200,7 @@ def test_nothing_is_repaired_in_place_beside_other_files_or_under_a_running_brok
     run = verified(disk)
     mending = RepairOfCopy(disk, run, lambda text: None)
     for target in (DATA, f"{DATA}/inner", "/"):
-        with pytest.raises(Failure, match="somewhere else"):
+        with pytest.raises(Failure, match="must be outside of the directory"):
             mending.run(DATA, target, NOW_MS)
     disk.replace("/full/file", b"")
     with pytest.raises(Failure, match="there already"):
