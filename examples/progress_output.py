@@ -12,7 +12,7 @@ QUIET_SECONDS = 15.0
 _CLEAR = "\r\x1b[K"
 
 
-class Telling:
+class ProgressOutput:
     """Writes to `out`; a clock of seconds can be handed in."""
 
     def __init__(self, out: TextIO = sys.stdout, clock: Callable[[], float] = time.monotonic) -> None:

@@ -26,21 +26,21 @@ _WORKER: Final = (
 )
 
 
-def can_be_told(error: BaseException) -> bool:
-    """Whether `sentence_of` has a sentence for it: else it is a mistake of ours."""
+def has_message(error: BaseException) -> bool:
+    """Whether `message_of` has a sentence for it: else it is a mistake of ours."""
     return isinstance(error, PipelineError | OSError) or type(error).__module__.partition(".")[0] in LIBRARIES
 
 
-def sentence_of(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """What went wrong, in one line."""
     if isinstance(error, PipelineError):
         return str(error)
     if isinstance(error, OSError) and error.strerror and not isinstance(error, ConnectionError):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return reason_of(str(error)) if str(error).strip() else type(error).__name__
+    return root_cause_of(str(error)) if str(error).strip() else type(error).__name__
 
 
-def reason_of(text: str) -> str:
+def root_cause_of(text: str) -> str:
     """The part of a long message that says what happened: what Python's last traceback ends with, if there is one."""
     if any(said in text for said in _NO_WORKER) and "Traceback" not in text:
         return _WORKER

@@ -84,21 +84,21 @@ class OffsetLost(PipelineError):
         log_start_offset: int,
         log_end_offset: int,
         *,
-        was_cut: bool = False,
+        was_truncated: bool = False,
     ) -> None:
-        """With `was_cut` the leader's log has parted from what was read before `asked` (KIP-320)."""
+        """With `was_truncated` the leader's log has parted from what was read before `asked` (KIP-320)."""
         self.partition = partition
         self.asked = asked
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        self.was_cut = was_cut
+        self.was_truncated = was_truncated
         there = f"{partition} holds offsets {log_start_offset} to {log_end_offset} (exclusive)"
         super().__init__(f"{there}, {asked} was asked for: {self.reason}")
 
     @property
     def reason(self) -> str:
         """Whether retention passed the reader, or the log was cut or ends before it."""
-        if self.was_cut:
+        if self.was_truncated:
             return "an unclean election cut the log, and what was read before this offset is no longer in it"
         if self.asked < self.log_start_offset:
             count = self.log_start_offset - self.asked

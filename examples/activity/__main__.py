@@ -19,8 +19,8 @@ from examples.activity.demo.play import Demo, play
 from examples.activity.generator.producing import SendingError
 from examples.activity.generator.visits import MINUTE_MS, Plan
 from examples.activity.report.findings import differences
-from examples.programs import ROOT, ExampleError, stop_in_order_when_told
-from examples.progress_output import Telling
+from examples.programs import ROOT, ExampleError, stop_on_signals
+from examples.progress_output import ProgressOutput
 from sordini.pipeline.errors import PipelineError
 
 SPARK_STARTS = 6
@@ -32,8 +32,8 @@ AFTER_MINUTES = 90
 
 def main() -> int:
     demo = _demo_of(sys.argv[1:])
-    stop_in_order_when_told()
-    tell = Telling()
+    stop_on_signals()
+    tell = ProgressOutput()
     tell(f"{demo.seconds:g} s of visitors, then Spark is started {SPARK_STARTS} times: {MINUTES_TOLD} in all")
     try:
         outcome = play(demo, tell)

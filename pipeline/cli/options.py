@@ -55,14 +55,14 @@ class PipelineGroup(ClientGroup):
     command_class = PipelineCommand
 
 
-def in_words(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn what goes wrong into a Failure of one sentence, whichever library raised it; see `sentence_of`.
+def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn what goes wrong into a Failure of one sentence, whichever library raised it; see `message_of`.
 
     Adds the option --traceback, which leaves exceptions and Spark's log as they are.
     """
 
     @wraps(command)
-    def told(*args: Any, traceback: bool, **named: Any) -> None:
+    def with_messages(*args: Any, traceback: bool, **named: Any) -> None:
         context = click.get_current_context()
         context.meta[TRACEBACK] = traceback
         try:
@@ -74,22 +74,24 @@ def in_words(command: Callable[..., None]) -> Callable[..., None]:
         except (Failure, click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
-            from sordini.pipeline.error_messages import can_be_told, sentence_of
+            from sordini.pipeline.error_messages import has_message, message_of
 
-            if traceback or not can_be_told(error):
+            if traceback or not has_message(error):
                 raise
             log = context.meta.get(LOG)
             more = f"\nSpark's log is {log}; --traceback shows it here" if log else ""
-            raise Failure(f"{_spark_is_gone(error)}{sentence_of(error)}{more}") from error
+            raise Failure(f"{_connection_lost_prefix(error)}{message_of(error)}{more}") from error
 
-    return click.option("--traceback", is_flag=True, help="Show what went wrong whole, for a report of a bug.")(told)
+    return click.option("--traceback", is_flag=True, help="Show what went wrong whole, for a report of a bug.")(
+        with_messages
+    )
 
 
-def _spark_is_gone(error: Exception) -> str:
+def _connection_lost_prefix(error: Exception) -> str:
     return "Spark's process has gone away: " if isinstance(error, ConnectionError) else ""
 
 
-class Started(NamedTuple):
+class CommandCall(NamedTuple):
     """How a command was called."""
 
     job: Job
@@ -103,10 +105,10 @@ class Started(NamedTuple):
 
 def check_cluster(*jobs: Job) -> None:
     """See that the brokers and topics are there, before anything that takes long. Raises PipelineError."""
-    from sordini.pipeline.jobs.source_topics import Topics
+    from sordini.pipeline.jobs.source_topics import SourceTopics
 
     for job in jobs:
-        Topics.of(job).check()
+        SourceTopics.of(job).check()
 
 
 def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True, plans: bool = True) -> SparkSession:
@@ -172,15 +174,15 @@ metrics_option = click.option(
 
 
 def with_job(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the argument JOB with --bootstrap and --json; it gets them as `started`."""
+    """Give a command the argument JOB with --bootstrap and --json; it gets them as `call`."""
 
     @job_argument
     @bootstrap_option
     @json_option
-    @in_words
+    @with_error_messages
     @wraps(command)
     def with_started(*args: Any, job_file: Path, bootstrap: str, as_json: bool, **named: Any) -> None:
-        command(*args, started=Started(read(job_file, bootstrap), as_json, named.pop("master", "")), **named)
+        command(*args, call=CommandCall(read(job_file, bootstrap), as_json, named.pop("master", "")), **named)
 
     return with_started
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sordini.pipeline.jobs.metrics import Metrics
 
 
-class Teller:
+class ProgressReporter:
     """Tells of batches and pieces. As a context it ends its progress bar and sums up."""
 
     def __init__(self, name: str = "", *, as_json: bool) -> None:

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from sordini.pipeline.error_messages import can_be_told, sentence_of
+from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.job import DecodeMode, Job, Sink, SinkKind, SourceFormat
 from sordini.pipeline.jobs.job_file_tree import near_to
-from sordini.pipeline.jobs.missing_rows import absent_from
+from sordini.pipeline.jobs.missing_rows import rows_missing_from
 from sordini.pipeline.jobs.source_topics import Offsets, assignment, batch_options, offsets_text
 from sordini.pipeline.jobs.topic_sink import TopicSink
 from sordini.pipeline.schemas import decoding
@@ -38,7 +38,7 @@ class DeadLettersFailed(PipelineError):
         kept = "is repeated by the next run" if isinstance(sink, TopicSink) else "is not in the sink"
         super().__init__(
             f"the dead letters of batch {batch_id} cannot be written to {where}, so the batch {kept}: "
-            f"{sentence_of(error)}"
+            f"{message_of(error)}"
         )
 
 
@@ -57,7 +57,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Flow:
+class BatchWriter:
     """A job on a session. `app_id` is the name under which its sinks know it."""
 
     job: Job
@@ -66,7 +66,7 @@ class Flow:
     dead_letters: Table | TopicSink
 
     @classmethod
-    def of(cls, job: Job, spark: SparkSession, app_id: str = "") -> Flow:
+    def of(cls, job: Job, spark: SparkSession, app_id: str = "") -> BatchWriter:
         """Open the job's sinks. Raises PipelineError where there are none, or cannot be."""
         if job.sink is None or job.dead_letters is None:
             raise PipelineError(f"job {job.name} has no sink: its file needs one for this command")
@@ -81,9 +81,9 @@ class Flow:
             try:
                 sink.schema()
             except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
-                if not can_be_told(error) or isinstance(error, PipelineError):
+                if not has_message(error) or isinstance(error, PipelineError):
                     raise
-                raise PipelineError(f"{what} {sink.location} cannot be opened: {sentence_of(error)}") from error
+                raise PipelineError(f"{what} {sink.location} cannot be opened: {message_of(error)}") from error
 
     def reached(self) -> tuple[int, Offsets] | None:
         """The last batch in the sink and the offsets after it, where the sink can tell."""
@@ -135,9 +135,9 @@ class Flow:
                 return place.append(letters, batch_id, offsets).rows
             # An attempt that noted another batch under this number, or a later one, has died before its commit.
             end = max(at for each in offsets.values() for at in each.values())
-            return place.append(absent_from(place, letters, 0, end), last[0] + 1, offsets).rows
+            return place.append(rows_missing_from(place, letters, 0, end), last[0] + 1, offsets).rows
         except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
-            if not can_be_told(error):
+            if not has_message(error):
                 raise
             raise DeadLettersFailed(place, error, batch_id, self.sink) from error
 
@@ -204,7 +204,7 @@ def transformed(job: Job, rows: DataFrame) -> DataFrame:
     try:
         found = function(rows)
     except Exception as error:  # All of them - the function is the user's.
-        told = sentence_of(error) if can_be_told(error) else f"{type(error).__name__}: {error}"
+        told = message_of(error) if has_message(error) else f"{type(error).__name__}: {error}"
         raise PipelineError(f"transform {job.transform} failed: {told}") from error
     if not hasattr(found, "mapInArrow"):
         raise PipelineError(f"transform {job.transform} returns {type(found).__name__}, and has to return a DataFrame")

@@ -48,13 +48,13 @@ def choose(
     last: tuple[int, Offsets] | None,
     fingerprint: Mapping[str, Any],
     *,
-    table_tells: bool = True,
+    table_has_position: bool = True,
     skips_batches: bool = False,
     topic_ids: Mapping[str, str] | None = None,
 ) -> Choice:
     """The checkpoint to go on with.
 
-    `table_tells` is false for a sink that keeps no note of its last batch, `skips_batches` true where batches without
+    `table_has_position` is false for a sink that keeps no note of its last batch, `skips_batches` true where batches without
     rows leave the table as it is. `topic_ids` are those of the topics as they are now, to be noted with a new one.
     """
     ids = dict(topic_ids or {})
@@ -67,9 +67,9 @@ def choose(
     why = ""
     if current.fingerprint != json.loads(json.dumps(fingerprint)):
         why = "the source is another one"
-    elif anew := sorted(topic for topic, known in current.topic_ids.items() if ids.get(topic, known) != known):
-        why = f"'{anew[0]}' was deleted and made again"
-    elif table_tells:
+    elif recreated := sorted(topic for topic, known in current.topic_ids.items() if ids.get(topic, known) != known):
+        why = f"'{recreated[0]}' was deleted and made again"
+    elif table_has_position:
         why = _contradiction(state, current, last, skips_batches=skips_batches)
     if not why:
         return Choice(current, is_new=False)
@@ -94,7 +94,7 @@ def put_in_force(state: StateFolder, checkpoint: Checkpoint, start: Offsets | No
     state.write(CURRENT, {**told, "start": start or {}})
 
 
-def half_done(state: StateFolder, last: tuple[int, Offsets] | None) -> tuple[Offsets, Offsets] | None:
+def uncommitted_batch(state: StateFolder, last: tuple[int, Offsets] | None) -> tuple[Offsets, Offsets] | None:
     """The range of the batch that is in the table, but that Spark has not committed; None where there is none.
 
     What comes after the table in a batch may be missing: its dead letters.

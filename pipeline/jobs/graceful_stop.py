@@ -17,7 +17,7 @@ class Stopped(Exception):
     """The gate is shut: no error, but how a query hears that it shall not begin another batch."""
 
 
-class Gate:
+class BatchGate:
     """Counts who is inside, and lets nobody in once it is shut."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Gate:
 
 
 @contextmanager
-def until_asked(gate: Gate) -> Iterator[None]:
+def stop_on_signals(gate: BatchGate) -> Iterator[None]:
     """Let SIGTERM and SIGINT shut the gate while this lasts; to be entered after Spark has set its own handlers.
 
     Elsewhere than in the main thread, where Python allows no handlers, signals go where they went before.

@@ -14,7 +14,7 @@ IDENTITY: Final = ("topic", "partition", "offset")
 """What every row keeps of its record."""
 
 
-def without(rows: DataFrame, others: DataFrame, keys: tuple[str, ...]) -> DataFrame:
+def anti_join(rows: DataFrame, others: DataFrame, keys: tuple[str, ...]) -> DataFrame:
     """Rows that have no equal in `others` by these columns; nulls are equal to each other."""
 
     def equal(name: str) -> Column:
@@ -23,7 +23,7 @@ def without(rows: DataFrame, others: DataFrame, keys: tuple[str, ...]) -> DataFr
     return rows.join(others, reduce(lambda one, other: one & other, map(equal, keys)), "left_anti")
 
 
-def absent_from(table: Table, rows: DataFrame, first: int, end: int) -> DataFrame:
+def rows_missing_from(table: Table, rows: DataFrame, first: int, end: int) -> DataFrame:
     """Those rows whose record the table has not got; the offsets of all are from `first` to before `end`."""
     from pyspark.sql import functions as sql
 
@@ -31,4 +31,4 @@ def absent_from(table: Table, rows: DataFrame, first: int, end: int) -> DataFram
         return rows
     there = table.read(rows.sparkSession).select(*IDENTITY)
     # Parquet's statistics leave out whole files by this.
-    return without(rows, there.where((sql.col("offset") >= first) & (sql.col("offset") < end)), IDENTITY)
+    return anti_join(rows, there.where((sql.col("offset") >= first) & (sql.col("offset") < end)), IDENTITY)

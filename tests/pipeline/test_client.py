@@ -24,7 +24,7 @@ from sordini.pipeline.source.client import (
     TopicRecreated,
     UnknownTopic,
 )
-from sordini.pipeline.source.decode import COLUMNS, Decoder, Wanted
+from sordini.pipeline.source.decode import COLUMNS, Decoder, DecodeRequest
 from sordini.protocol.types import TopicPartition
 from tests.outside.processes import BrokerProcess
 from tests.pipeline.sent import KEEP, START_MS, Row, fill
@@ -42,7 +42,7 @@ def decoded(
     fetches: Iterable[Fetched], partition: TopicPartition, start: int, end: int, *, read_committed: bool = False
 ) -> list[Row]:
     """Every record of what was read, as `fill` returns them."""
-    decoder = Decoder(Wanted(*partition, start, end, frozenset(COLUMNS), read_committed))
+    decoder = Decoder(DecodeRequest(*partition, start, end, frozenset(COLUMNS), read_committed))
     found = []
     for fetched in fetches:
         for piece in decoder.pieces(fetched.records, fetched.aborted):

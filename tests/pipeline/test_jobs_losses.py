@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sordini.pipeline.errors import PipelineError, TopicRecreated
-from sordini.pipeline.jobs.batch_writer import Flow, open_sink_table
-from sordini.pipeline.jobs.load import INTENT, Piece, load
+from sordini.pipeline.jobs.batch_writer import BatchWriter, open_sink_table
+from sordini.pipeline.jobs.load import INTENT, LoadPiece, load
 from sordini.pipeline.jobs.source_topics import Lost
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.stream import stream
@@ -44,7 +44,7 @@ def run(request: pytest.FixtureRequest, spark: SparkSession) -> Run:
 
     def streamed(job: Job) -> list[str]:
         told: list[str] = []
-        stream([job], spark, available_now=True, told=lambda *_: None, notice=told.append)
+        stream([job], spark, available_now=True, on_batch=lambda *_: None, notice=told.append)
         return told
 
     return loaded if request.param == "load" else streamed
@@ -131,7 +131,7 @@ def test_a_piece_that_was_begun_is_not_made_of_another_topics_records(
     produce(strict, 0, 40)
     list(load(strict, spark, lambda: False, pytest.fail))
     produce(strict, 40, 40)
-    begun = Piece(1, {topic: {0: 20, 1: 20}}, {topic: {0: 40, 1: 40}})
+    begun = LoadPiece(1, {topic: {0: 20, 1: 20}}, {topic: {0: 40, 1: 40}})
     StateFolder(strict.state).write(INTENT, begun.to_json())
     place.make_anew(topic, 2, configs=KEEP)
     produce(strict, 1000, 100)
@@ -147,16 +147,16 @@ def test_a_batch_that_spark_had_planned_is_not_made_of_another_topics_records(
 ) -> None:
     topic, strict, regardless = both(tmp_path, place)
     produce(strict, 0, 40)
-    stream([strict], spark, available_now=True, told=lambda *_: None, notice=pytest.fail)
+    stream([strict], spark, available_now=True, on_batch=lambda *_: None, notice=pytest.fail)
     produce(strict, 40, 40)
     with monkeypatch.context() as patch:
-        patch.setattr(Flow, "write", _fails)
+        patch.setattr(BatchWriter, "write", _fails)
         with pytest.raises(PipelineError, match="events stopped: OSError: the disk is full"):
-            stream([strict], spark, available_now=True, told=lambda *_: None, notice=pytest.fail)
+            stream([strict], spark, available_now=True, on_batch=lambda *_: None, notice=pytest.fail)
     place.make_anew(topic, 2, configs=KEEP)
     produce(strict, 1000, 100)
     notices: list[str] = []
-    stream([regardless], spark, available_now=True, told=lambda *_: None, notice=notices.append)
+    stream([regardless], spark, available_now=True, on_batch=lambda *_: None, notice=notices.append)
     assert any(f"a new checkpoint begins, as '{topic}' was deleted and made again" in told for told in notices)
     assert numbers(strict.sink, spark) == [*good(40), *good(100, 1000)]
     assert strict.sink is not None

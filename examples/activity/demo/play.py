@@ -23,8 +23,8 @@ from examples.activity.generator.tally import Tally
 from examples.activity.generator.visits import Plan, events
 from examples.activity.report.findings import Findings, findings
 from examples.activity.report.page import Run, page
-from examples.programs import Background, Broker, ExampleError, Place, Step, run, sordini
-from examples.progress_output import Telling
+from examples.programs import Background, Broker, ExampleError, ExampleFolder, Step, run, sordini
+from examples.progress_output import ProgressOutput
 
 START_SECONDS_MAX = 240.0
 CATCH_UP_SECONDS_MAX = 300.0
@@ -53,10 +53,10 @@ class Outcome(NamedTuple):
     found: Findings
 
 
-def play(demo: Demo, tell: Telling) -> Outcome:
+def play(demo: Demo, tell: ProgressOutput) -> Outcome:
     """Run all of it. Raises ExampleError or SendingError when a step fails; whatever was started is stopped then."""
     steps: list[Step] = []
-    place = Place(demo.directory, {"ACTIVITY": str(demo.directory)})
+    place = ExampleFolder(demo.directory, {"ACTIVITY": str(demo.directory)})
     with _timed(steps, tell, "start a broker", Broker(place)) as broker:
         place = place._replace(environment={**place.environment, "SORDINI_BOOTSTRAP": broker.bootstrap})
         make_topics(broker.bootstrap, demo.partitions)
@@ -86,7 +86,7 @@ class _Watched(NamedTuple):
 
 
 @contextmanager
-def _timed(steps: list[Step], tell: Telling, name: str, broker: Broker) -> Iterator[Broker]:
+def _timed(steps: list[Step], tell: ProgressOutput, name: str, broker: Broker) -> Iterator[Broker]:
     tell(name)
     began = time.monotonic()
     with broker:
@@ -95,7 +95,7 @@ def _timed(steps: list[Step], tell: Telling, name: str, broker: Broker) -> Itera
 
 
 def _stream_while_they_come(
-    demo: Demo, place: Place, bootstrap: str, steps: list[Step], tell: Telling
+    demo: Demo, place: ExampleFolder, bootstrap: str, steps: list[Step], tell: ProgressOutput
 ) -> tuple[Tally, _Watched]:
     """Streams first, visitors then, until the tables have every record."""
     directory = demo.directory
@@ -123,7 +123,7 @@ def _stream_while_they_come(
     return tally, _Watched(watch.samples, produced_seconds)
 
 
-def _catch_up(streams: Background, watch: LagWatch, records: int, tell: Telling) -> None:
+def _catch_up(streams: Background, watch: LagWatch, records: int, tell: ProgressOutput) -> None:
     """Wait until the tables have so many records; streams that ended are started again, as a supervisor would."""
     for restarts_left in reversed(range(RESTARTS_MAX + 1)):
         try:
@@ -144,7 +144,7 @@ def _are_streaming(directory: Path) -> bool:
     return all(any(state.glob("stream/*/metadata")) for state in states)
 
 
-def _afterwards(demo: Demo, place: Place, steps: list[Step], tell: Telling) -> pa.Table:
+def _afterwards(demo: Demo, place: ExampleFolder, steps: list[Step], tell: ProgressOutput) -> pa.Table:
     """What follows the streams; returns the windows as they were before the backfill."""
 
     def step(name: str, *words: str) -> None:

@@ -11,7 +11,7 @@ from sordini.pipeline.source.client.groups import commit, committed
 from sordini.pipeline.source.client.offsets import Search
 from sordini.pipeline.source.client.reading import Range, Reading
 from sordini.pipeline.source.client.settings import ClientSettings
-from sordini.pipeline.source.client.topics import Topic, Topics
+from sordini.pipeline.source.client.topics import SourceTopics, Topic
 from sordini.pipeline.source.client.transport import OUTSIDE, Outside
 from sordini.pipeline.source.client.types import Fetched
 from sordini.protocol.types import TopicPartition
@@ -29,7 +29,7 @@ class Client:
         """Nothing is connected to until something is asked. Tests bring an outside of their own."""
         self.settings = settings
         self._cluster = Cluster(settings, outside)
-        self._topics = Topics(self._cluster)
+        self._topics = SourceTopics(self._cluster)
 
     def __enter__(self) -> Self:
         return self

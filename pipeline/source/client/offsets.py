@@ -8,7 +8,7 @@ from sordini.pipeline.source.client.cluster import Cluster, check, grouped
 from sordini.pipeline.source.client.link import Link, Sent
 from sordini.pipeline.source.client.patience import PASSING
 from sordini.pipeline.source.client.settings import Address
-from sordini.pipeline.source.client.topics import Topics
+from sordini.pipeline.source.client.topics import SourceTopics
 from sordini.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -36,7 +36,7 @@ class Search:
     """Offsets asked for, and those found so far; an attempt asks for what is still missing."""
 
     def __init__(
-        self, cluster: Cluster, topics: Topics, at: Mapping[TopicPartition, int], *, read_committed: bool
+        self, cluster: Cluster, topics: SourceTopics, at: Mapping[TopicPartition, int], *, read_committed: bool
     ) -> None:
         self._cluster = cluster
         self._topics = topics
@@ -102,14 +102,14 @@ class Search:
             check(passing[0], f"the offsets of {passing[1]}")
 
 
-def log_ends(cluster: Cluster, topics: Topics, partition: TopicPartition) -> tuple[int, int]:
+def log_ends(cluster: Cluster, topics: SourceTopics, partition: TopicPartition) -> tuple[int, int]:
     """Where a partition's log starts and ends, asked once: (log start offset, high watermark)."""
     start = Search(cluster, topics, {partition: -2}, read_committed=False).attempt()[partition]
     end = Search(cluster, topics, {partition: -1}, read_committed=False).attempt()[partition]
     return start, end
 
 
-def has_epoch(cluster: Cluster, topics: Topics, partition: TopicPartition, epoch: int) -> bool:
+def has_epoch(cluster: Cluster, topics: SourceTopics, partition: TopicPartition, epoch: int) -> bool:
     """Whether the leader's log reaches back to records of this epoch, asked once (KIP-320)."""
     address, current = topics.leader(partition)
     asked = OffsetForLeaderPartition(partition=partition.partition, current_leader_epoch=current, leader_epoch=epoch)

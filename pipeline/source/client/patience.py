@@ -35,7 +35,7 @@ PASSING: Final = frozenset(
 """Errors after which the same may succeed, once it is known anew who leads what.
 
 An unknown topic is among them, as a broker that has just started, or a topic that has, is unknown for a moment;
-`Topics` decides when it has been one for too long.
+`SourceTopics` decides when it has been one for too long.
 """
 
 

@@ -18,7 +18,7 @@ from sordini.pipeline.source.client.extent import extent
 from sordini.pipeline.source.client.link import Link, Sent
 from sordini.pipeline.source.client.offsets import has_epoch, log_ends
 from sordini.pipeline.source.client.settings import Address
-from sordini.pipeline.source.client.topics import Topic, Topics
+from sordini.pipeline.source.client.topics import SourceTopics, Topic
 from sordini.pipeline.source.client.transport import Lost
 from sordini.pipeline.source.client.types import Fetched
 from sordini.pipeline.source.decode import Aborted
@@ -76,7 +76,7 @@ class Asked(NamedTuple):
 class Reading:
     """One pass over a range; `fetches` is the pass."""
 
-    def __init__(self, cluster: Cluster, topics: Topics, wanted: Range) -> None:
+    def __init__(self, cluster: Cluster, topics: SourceTopics, wanted: Range) -> None:
         self._cluster = cluster
         self._topics = topics
         self._wanted = wanted
@@ -198,7 +198,7 @@ class Reading:
         parting = row.diverging_epoch
         if parting is not None and parting.end_offset >= 0:
             self._check_life(self._topics.find([partition.topic], fresh=True)[partition.topic])
-            raise OffsetLost(partition, offset, max(row.log_start_offset, 0), parting.end_offset, was_cut=True)
+            raise OffsetLost(partition, offset, max(row.log_start_offset, 0), parting.end_offset, was_truncated=True)
 
     def _look_where_it_went(self, offset: int) -> None:
         """The broker asked has no such offset: raise what became of it, or Lost if its leader has it after all."""
@@ -210,7 +210,7 @@ class Reading:
                 raise OffsetLost(partition, offset, start, end)
             epoch = self._last_epoch
             if epoch >= 0 and not has_epoch(self._cluster, self._topics, partition, epoch):
-                raise OffsetLost(partition, offset, start, end, was_cut=True)
+                raise OffsetLost(partition, offset, start, end, was_truncated=True)
         raise Lost(f"{partition} has no offset {offset} where we asked for it")
 
     def _check_life(self, life: Topic) -> None:

@@ -50,7 +50,7 @@ class Topic(NamedTuple):
         return "" if self.topic_id == NO_TOPIC_ID else topic_id_text(self.topic_id)  # type: ignore[arg-type]
 
 
-class Topics:
+class SourceTopics:
     """The topics asked for so far. Each method asks once at most; `Cluster.persist` is for asking again."""
 
     def __init__(self, cluster: Cluster) -> None:

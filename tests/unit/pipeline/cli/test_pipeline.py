@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from sordini.cli.__main__ import main
-from sordini.pipeline.cli.printable_values import plain
+from sordini.pipeline.cli.printable_values import printable
 
 JOB = """\
 name: views
@@ -129,4 +129,4 @@ def test_plain_values_of_a_job_can_be_json(tmp_path: Path) -> None:
 
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
-    json.dumps(plain(read_job(path, {})))
+    json.dumps(printable(read_job(path, {})))
