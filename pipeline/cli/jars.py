@@ -17,9 +17,9 @@ from sordini.pipeline.cli.options import PipelineCommand, with_error_messages
 @click.option("--pyspark", "spark", metavar="VERSION", default="", help="Default: the PySpark that is installed.")
 @with_error_messages
 def jars(folder: Path, address: str, spark: str) -> None:
-    """Download the jars of Spark's own Kafka source, check them, and print what spark.jars takes.
+    """Download and verify the jars of Spark's own Kafka source, and print a value for spark.jars.
 
-    Only `format: kafka` needs them, and only where Spark cannot download them by itself.
+    Only `format: kafka` needs them, and only if Spark cannot download them by itself.
 
     \b
       sordini pipeline jars jars/

@@ -1,4 +1,4 @@
-"""What the commands of the pipeline share: how they end, which job file, which Spark."""
+"""Shared by the pipeline's commands: exit codes, errors, the job file, and starting Spark."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXTRA: Final = frozenset({"pyspark", "pyarrow", "numpy", "pandas", "deltalake", "pyiceberg", "fastavro", "yaml"})
-"""What the extra `spark` brings."""
+"""The packages of the extra `spark`."""
 INSTALL: Final = "pip install 'sordini[spark]'"
 
 
 TRACEBACK: Final = "sordini.pipeline.traceback"
 LOG: Final = "sordini.pipeline.log"
-"""In click's context: whether exceptions stay as they are, and where Spark's log is once it was started."""
+"""Keys in click's context: whether exceptions are shown unchanged, and the path of Spark's log."""
 
 
 class PipelineCommand(ClientCommand):
-    """A command whose failures are told in words, without a traceback."""
+    """A command that prints its failures as one sentence, without a traceback."""
 
     exit_codes = {  # noqa: RUF012 - click's commands are classes of constants.
-        DONE: "done; a stream that was asked to end has ended in good order",
-        FAILED: "the job file, the cluster or a table has something wrong; an audit found a difference",
-        USAGE: "the command was used wrongly",
+        DONE: "success; a stream that was stopped has finished its batch",
+        FAILED: "an error in the job file, the cluster or a table; or an audit found a difference",
+        USAGE: "wrong usage",
         INTERRUPTED: "interrupted (Ctrl-C twice)",
     }
 
@@ -56,9 +56,9 @@ class PipelineGroup(ClientGroup):
 
 
 def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn what goes wrong into a Failure of one sentence, whichever library raised it; see `message_of`.
+    """Turn exceptions of any library into a Failure with one sentence; see `message_of`.
 
-    Adds the option --traceback, which leaves exceptions and Spark's log as they are.
+    Adds the option --traceback, which shows exceptions and Spark's log unchanged.
     """
 
     @wraps(command)
@@ -70,10 +70,10 @@ def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
         except ModuleNotFoundError as error:
             if traceback or (error.name or "").partition(".")[0] not in EXTRA:
                 raise
-            raise Failure(f"{error.name} is not installed, which the pipeline needs: {INSTALL}") from error
+            raise Failure(f"{error.name} is not installed; the pipeline needs it: {INSTALL}") from error
         except (Failure, click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
-        except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
+        except Exception as error:  # All of them - no common base class; our own bugs are raised again.
             from sordini.pipeline.error_messages import has_message, message_of
 
             if traceback or not has_message(error):
@@ -82,17 +82,15 @@ def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
             more = f"\nSpark's log is {log}; --traceback shows it here" if log else ""
             raise Failure(f"{_connection_lost_prefix(error)}{message_of(error)}{more}") from error
 
-    return click.option("--traceback", is_flag=True, help="Show what went wrong whole, for a report of a bug.")(
-        with_messages
-    )
+    return click.option("--traceback", is_flag=True, help="Show the whole traceback, for a bug report.")(with_messages)
 
 
 def _connection_lost_prefix(error: Exception) -> str:
-    return "Spark's process has gone away: " if isinstance(error, ConnectionError) else ""
+    return "Spark's process has ended: " if isinstance(error, ConnectionError) else ""
 
 
 class CommandCall(NamedTuple):
-    """How a command was called."""
+    """The arguments of a command."""
 
     job: Job
     as_json: bool
@@ -104,7 +102,7 @@ class CommandCall(NamedTuple):
 
 
 def check_cluster(*jobs: Job) -> None:
-    """See that the brokers and topics are there, before anything that takes long. Raises PipelineError."""
+    """Check that the brokers and topics exist, before anything that takes long. Raises PipelineError."""
     from sordini.pipeline.jobs.source_topics import SourceTopics
 
     for job in jobs:
@@ -112,11 +110,9 @@ def check_cluster(*jobs: Job) -> None:
 
 
 def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True, plans: bool = True) -> SparkSession:
-    """One session for all these jobs, started now and closed with the command; their clusters are looked at before.
+    """Start one session for all these jobs, closed with the command, after a check of their clusters.
 
-    Unless it is told not to, it also sees that Spark understands what the jobs do with rows.
-
-    Raises PipelineError.
+    With `plans` Spark also analyses what the jobs do with rows. Raises PipelineError.
     """
     from sordini.pipeline.jobs.session import check_installed, close_session, log_of, open_session
     from sordini.pipeline.jobs.spark_checks import check_transform, plan
@@ -139,7 +135,7 @@ def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True
 
 
 def _address(written: str) -> tuple[str, int] | None:
-    """What `[HOST:]PORT` says; nothing for an empty text."""
+    """Parse `[HOST:]PORT`; None for an empty text."""
     host, _, port = written.rpartition(":")
     if not written:
         return None
@@ -160,7 +156,7 @@ master_option = click.option(
     "--master",
     metavar="URL",
     default="",
-    help="Where Spark runs: local[*], spark://..., yarn, k8s://...; instead of the job file's.",
+    help="Spark's master: local[*], spark://..., yarn, k8s://...; instead of the job file's.",
 )
 
 
@@ -169,7 +165,7 @@ metrics_option = click.option(
     metavar="[HOST:]PORT",
     type=_address,
     default="",
-    help="Answer Prometheus at this address, on /metrics; port 0 takes a free one.",
+    help="Serve Prometheus metrics at this address, on /metrics; port 0 is any free port.",
 )
 
 

@@ -36,7 +36,7 @@ COMPACT_MIB = 128
 
 @click.group(cls=PipelineGroup)
 def pipeline() -> None:
-    """Take records from topics to tables, exactly once, on Spark; a job file says which and how.
+    """Write records from topics to tables with Spark, exactly once, as a job file describes.
 
     \b
       sordini pipeline check views.yaml
@@ -47,11 +47,11 @@ def pipeline() -> None:
 
 @pipeline.command()
 @with_job
-@click.option("--no-spark", "without_spark", is_flag=True, help="Leave out what Spark alone can tell.")
+@click.option("--no-spark", "without_spark", is_flag=True, help="Skip the checks that need Spark.")
 def check(call: CommandCall, *, without_spark: bool) -> None:
-    """Read a job file and say what it means, with every default, or where it is wrong; nothing is run.
+    """Check a job file, and print it with all defaults, or the errors in it; nothing is run.
 
-    Whether a transform, and expressions in Spark's SQL, mean something is for Spark to say: it is started for them.
+    Spark is started to analyse the transform and the SQL expressions, unless --no-spark is given.
 
     \b
       sordini pipeline check views.yaml
@@ -66,7 +66,7 @@ def check(call: CommandCall, *, without_spark: bool) -> None:
         try:
             call.spark(asks_brokers=False)
         except MissingProgramError as error:
-            click.echo(f"sordini: neither the transform nor aggregates were tried: {error}", err=True)
+            click.echo(f"sordini: the transform and the aggregates were not checked: {error}", err=True)
     values = printable(call.job)
     if call.as_json:
         print_json(values)
@@ -78,9 +78,10 @@ def check(call: CommandCall, *, without_spark: bool) -> None:
 @with_job
 @master_option
 def load(call: CommandCall) -> None:
-    """Load what is in the topics by now, in pieces of source.records_max, and end.
+    """Load the records that are in the topics now, in pieces of source.records_max, and end.
 
-    Run again it goes on where the table ends, from `stream` too. SIGTERM and Ctrl-C let the piece under way finish.
+    The next run continues where the table ends, also after `stream`. SIGTERM and Ctrl-C stop it after the current
+    piece.
 
     \b
       sordini pipeline load views.yaml
@@ -100,7 +101,7 @@ def load(call: CommandCall) -> None:
 @click.argument("job_files", metavar="JOB...", type=click.Path(dir_okay=False, path_type=Path), nargs=-1, required=True)
 @bootstrap_option
 @master_option
-@click.option("--available-now", is_flag=True, help="End when all is read that is there now.")
+@click.option("--available-now", is_flag=True, help="End when the records that exist now have been read.")
 @metrics_option
 @json_option
 @with_error_messages
@@ -113,9 +114,9 @@ def stream(
     metrics: tuple[str, int] | None,
     as_json: bool,
 ) -> None:
-    """Write records into the table as they come. Several jobs share one Spark.
+    """Write records to the table as they arrive. Several jobs share one Spark session.
 
-    SIGTERM and Ctrl-C let the batch under way finish.
+    SIGTERM and Ctrl-C stop it after the current batch.
 
     \b
       sordini pipeline stream views.yaml
@@ -141,15 +142,15 @@ def stream(
 @pipeline.command()
 @with_job
 @click.option("--only", metavar="NAME", multiple=True, help="An aggregate of the job; default: all.")
-@click.option("--available-now", is_flag=True, help="End when all is read that is there now.")
+@click.option("--available-now", is_flag=True, help="End when the records that exist now have been read.")
 @metrics_option
 @master_option
 def aggregate(
     call: CommandCall, *, only: tuple[str, ...], available_now: bool, metrics: tuple[str, int] | None
 ) -> None:
-    """Write measures by windows of time, each when the watermark has passed its window.
+    """Write aggregates over time windows; a window is written when the watermark has passed it.
 
-    Windows that no watermark passed stay open when the command ends; `backfill --aggregate` closes them.
+    Windows that the watermark has not passed stay open when the command ends; `backfill --aggregate` closes them.
 
     \b
       sordini pipeline aggregate views.yaml
@@ -173,8 +174,8 @@ def aggregate(
 
 @pipeline.command()
 @with_job
-@click.option("--from-time", metavar="TIME", default="", help="In ISO 8601; records as young as this and younger.")
-@click.option("--to-time", metavar="TIME", default="", help="Records older than this; for windows: that end by then.")
+@click.option("--from-time", metavar="TIME", default="", help="In ISO 8601; records at or after this time.")
+@click.option("--to-time", metavar="TIME", default="", help="Records before this time; windows that end by then.")
 @click.option("--from-offsets", metavar="JSON", default="", help='As {"topic": {"0": 23}}; others from their first.')
 @click.option("--to-offsets", metavar="JSON", default="", help="The first offsets that are not wanted any more.")
 @click.option("--aggregate", "names", metavar="NAME", multiple=True, help="Close this aggregate's windows instead.")
@@ -215,10 +216,10 @@ def backfill(call: CommandCall, *, names: tuple[str, ...], into: str, **edges: s
 
 @pipeline.command()
 @with_job
-@click.option("--all", "everything", is_flag=True, help="Show windows without a difference, too.")
+@click.option("--all", "everything", is_flag=True, help="Also show windows without a difference.")
 @master_option
 def audit(call: CommandCall, *, everything: bool) -> None:
-    """Compare producers' counts with the table's, by windows; a difference is exit code 1.
+    """Compare the producers' counts with the table's, by windows; a difference is exit code 1.
 
     \b
       sordini pipeline audit views.yaml --all
@@ -238,16 +239,16 @@ def audit(call: CommandCall, *, everything: bool) -> None:
         raise Failure(f"{len(wrong)} of {len(rows)} windows differ from what was sent")
     if not call.as_json:
         windows = "1 window" if len(rows) == 1 else f"{len(rows):,} windows"
-        click.echo(f"{sum(row.sent for row in rows):,} records sent in {windows}: all are there, none twice.")
+        click.echo(f"{sum(row.sent for row in rows):,} records sent in {windows}: none missing, none duplicated.")
 
 
 @pipeline.command()
 @with_job
 @click.option("--target", "target_mib", metavar="MIB", type=click.IntRange(min=1), default=COMPACT_MIB,
-              show_default=True, help="How large files shall become.")  # fmt: skip
-@click.option("--clean-up", is_flag=True, help="Also delete files, a day old, that no batch of the table knows.")
+              show_default=True, help="The target file size.")  # fmt: skip
+@click.option("--clean-up", is_flag=True, help="Also delete files older than a day that are in no batch of the table.")
 def compact(call: CommandCall, *, target_mib: int, clean_up: bool) -> None:
-    """Put small files of the job's tables together; rows stay as they are. Writers may go on meanwhile.
+    """Merge small files of the job's tables; rows do not change, and writers can continue meanwhile.
 
     \b
       sordini pipeline compact views.yaml
@@ -258,7 +259,7 @@ def compact(call: CommandCall, *, target_mib: int, clean_up: bool) -> None:
     if call.as_json:
         print_json([one._asdict() for one in done])
         return
-    head = ["TABLE", "FILES", "THEN", "SIZE", "THEN", "CLEARED AWAY"]
+    head = ["TABLE", "FILES", "AFTER", "SIZE", "AFTER", "DELETED"]
     rows = [_compacted(one) for one in done]
     click.echo(table(head, rows) if rows else "There are no tables yet.")
 
@@ -267,7 +268,7 @@ def compact(call: CommandCall, *, target_mib: int, clean_up: bool) -> None:
 @with_job
 @click.option("--lag-max", metavar="RECORDS", type=click.IntRange(min=0), help="Exit with 1 if any lag is larger.")
 def status(call: CommandCall, *, lag_max: int | None) -> None:
-    """Show how far each partition is, in the table and in each aggregate, and how far behind its topic.
+    """Show the position and lag of each partition, in the table and in each aggregate.
 
     \b
       sordini pipeline status views.yaml
@@ -295,7 +296,7 @@ def status(call: CommandCall, *, lag_max: int | None) -> None:
               help="Spark's DDL, JSON Schema, or Avro.")  # fmt: skip
 @with_error_messages
 def schema(name: str | None, job_file: Path | None, form: str) -> None:
-    """Print a schema: one of ours by its name, or a job's; without either the names of ours.
+    """Print a built-in schema by its name, or a job's schema; without arguments list the built-in ones.
 
     \b
       sordini pipeline schema page_view --as avro
@@ -308,7 +309,7 @@ def schema(name: str | None, job_file: Path | None, form: str) -> None:
         return
     found = NAMED.get(name or "") if job_file is None else read(job_file, "").decode.schema
     if found is None:
-        raise Failure(f"{name or job_file} has no schema; ours are {', '.join(NAMED)}")
+        raise Failure(f"{name or job_file} has no schema; the built-in schemas are {', '.join(NAMED)}")
     click.echo(schema_in(found, form))
 
 
@@ -321,7 +322,7 @@ def _check_names_differ(jobs: list[Job]) -> None:
     names = [job.name for job in jobs]
     for name in names:
         if names.count(name) > 1:
-            raise Failure(f"two of the jobs are called {name}; their names have to differ")
+            raise Failure(f"two of the jobs are called {name}; their names must differ")
 
 
 def _aggregates(job: Job, names: tuple[str, ...]) -> list[Aggregate]:
@@ -346,7 +347,7 @@ def _range(from_time: str, to_time: str, from_offsets: str, to_offsets: str) -> 
 
     def edge(time: str, offsets: str, name: str) -> Any:
         if time and offsets:
-            raise click.UsageError(f"--{name}-time and --{name}-offsets say the same")
+            raise click.UsageError(f"give --{name}-time or --{name}-offsets, not both")
         if offsets:
             return parse_offsets(offsets, f"--{name}-offsets")
         try:

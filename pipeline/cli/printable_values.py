@@ -1,4 +1,4 @@
-"""A job and a schema as plain values, to be printed."""
+"""A job or a schema as values that can be printed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sordini.pipeline.schemas.avro import to_avro
 from sordini.pipeline.schemas.fields import Schema
 
 SECRET = ("password", "jaas", "secret", "token", "key.pem", "access_key")
-"""What stands in the names of settings that are not shown."""
+"""Parts of the names of settings whose values are hidden."""
 
 
 def printable(value: Any) -> Any:

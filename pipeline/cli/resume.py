@@ -1,4 +1,4 @@
-"""`sordini pipeline resume`: for a table that has lost where its job is."""
+"""`sordini pipeline resume`: restores the position of a job whose table has lost it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from sordini.pipeline.cli.options import CommandCall, PipelineCommand, check_clu
               help='The next offset of each, as {"topic": {"0": 23}}; default: those after the rows.')  # fmt: skip
 @master_option
 def resume(call: CommandCall, *, written: str) -> None:
-    """Note in the job's tables from where to go on, where their logs have lost it.
+    """Write the job's position to its tables if their logs have lost it.
 
-    Only a Delta table can: one whose last batch is of an earlier version, after others have compacted it and cleaned up
-    its log. Without --from-offsets, Spark looks for the greatest offset of each partition among rows and dead letters.
+    This happens only to a Delta table whose last batch was written by an earlier version, after other tools compacted
+    it and cleaned up its log. Without --from-offsets, Spark finds the greatest offset of each partition among rows and
+    dead letters.
 
     \b
       sordini pipeline resume views.yaml
@@ -36,5 +37,5 @@ def resume(call: CommandCall, *, written: str) -> None:
     if call.as_json:
         print_json({"batch": batch_id, "offsets": offsets})
         return
-    told = ", ".join(f"{topic}-{number} at {at}" for topic, each in offsets.items() for number, at in each.items())
-    click.echo(f"{call.job.name} goes on after batch {batch_id}: {told}")
+    positions = ", ".join(f"{topic}-{number} at {at}" for topic, each in offsets.items() for number, at in each.items())
+    click.echo(f"{call.job.name} continues after batch {batch_id}: {positions}")

@@ -1,10 +1,10 @@
-"""The way of one batch: records become rows, rows go into the sink, what cannot be decoded goes to the dead letters.
+"""Writes one batch: records become rows in the sink, and records that cannot be decoded become dead letters.
 
-The sink's files are staged first, which tells by the way whether there are dead letters at all; only then is the batch
-read again for them. They are committed before the sink's files are: a batch that is in the sink has its dead letters,
-and dead letters that cannot be written stop the batch while nothing of it is in the sink. A process that dies between
-the two commits leaves a batch that is repeated, and whose dead letters are there already: by the batch's number and
-offsets, or, where the repeated batch is another one (the checkpoint was lost), record by record.
+The sink's files are staged first, which also shows whether there are dead letters; only then is the batch read again
+for them. They are committed before the sink's files: a batch in the sink always has its dead letters, and if dead
+letters cannot be written, nothing of the batch is in the sink. If the process crashes between the two commits, the
+batch is repeated and its dead letters exist already: they are recognised by the batch's number and offsets or, if the
+repeated batch is a different one (the checkpoint was lost), record by record.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DeadLettersFailed(PipelineError):
 
 
 class Batch(NamedTuple):
-    """What became of a batch. One that had been written before has `was_there` and counts nothing."""
+    """The result of a batch. One that had been written before has `was_there` and zero counts."""
 
     batch_id: int
     rows: int
@@ -80,7 +80,7 @@ class BatchWriter:
                 continue
             try:
                 sink.schema()
-            except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
+            except Exception as error:  # All of them - no common base class; our own bugs are raised again.
                 if not has_message(error) or isinstance(error, PipelineError):
                     raise
                 raise PipelineError(f"{what} {sink.location} cannot be opened: {message_of(error)}") from error
@@ -136,7 +136,7 @@ class BatchWriter:
             # An attempt that noted another batch under this number, or a later one, has died before its commit.
             end = max(at for each in offsets.values() for at in each.values())
             return place.append(rows_missing_from(place, letters, 0, end), last[0] + 1, offsets).rows
-        except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
+        except Exception as error:  # All of them - no common base class; our own bugs are raised again.
             if not has_message(error):
                 raise
             raise DeadLettersFailed(place, error, batch_id, self.sink) from error

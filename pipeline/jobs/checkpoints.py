@@ -1,10 +1,10 @@
-"""Which of Spark's checkpoints a query goes on with. The table's own note of its last batch is what counts.
+"""Chooses the Spark checkpoint that a query continues with. The position stored in the table decides.
 
 Spark numbers the batches of a checkpoint from 0, the table numbers all batches of a job; `first_batch_id` is what a
 checkpoint's batch 0 is to the table. A checkpoint notes a batch before it is written (`offsets/N`) and after
 (`commits/N`). So it belongs to the table if the table's last batch is the one it committed last, or the one that is
-planned, up to the same offsets. Otherwise, be it lost, restored from an old copy, or behind because `load` has gone on,
-it is left alone and a new one starts where the table ends: nothing is lost, and nothing twice.
+planned, up to the same offsets. Otherwise (it is lost, restored from an old copy, or behind because `load` has run
+since) it is left alone, and a new one starts where the table ends: no records are lost or duplicated.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def choose(
 ) -> Choice:
     """The checkpoint to go on with.
 
-    `table_has_position` is false for a sink that keeps no note of its last batch, `skips_batches` true where batches without
-    rows leave the table as it is. `topic_ids` are those of the topics as they are now, to be noted with a new one.
+    `table_has_position` is false for a sink that does not store its last batch; `skips_batches` is true if batches
+    without rows do not change the table. `topic_ids` are the topics' current ids, stored with a new checkpoint.
     """
     ids = dict(topic_ids or {})
     current = read_current(state)

@@ -1,4 +1,4 @@
-"""`compact`: small files of a job's tables become few large ones; what writers left who died is cleared away."""
+"""`compact`: merges small files of a job's tables; deletes files left by writers that crashed before their commit."""
 
 from __future__ import annotations
 

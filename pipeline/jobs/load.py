@@ -1,9 +1,9 @@
-"""`load`: what is in the topics by now goes into the sink, in pieces, each of which is there wholly or not at all.
+"""`load`: writes the records that are in the topics now to the sink, in atomic pieces.
 
-Before a piece there is an intent, with its number and both ends; after it, when it is in the sink and its dead letters
-are where they belong, a done. A run that finds an intent without its done does that very piece again, under the same
-number, which a table recognises. Within a piece Spark has a task for each partition of a topic (and more with
-minPartitions), and a task that failed starts again without leaving anything behind.
+Before a piece an intent is stored, with its number and its start and end; after the piece and its dead letters are
+written, a done. A run that finds an intent without a done repeats that piece under the same number, which a table
+recognises. Within a piece Spark has a task for each partition of a topic (more with minPartitions); a failed task
+is retried and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LoadPiece(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One piece that was loaded, and how much of the whole is."""
+    """One loaded piece, and the progress of the whole load."""
 
     batch: Batch
     records: int
@@ -64,9 +64,9 @@ def load(
     is_stopping: Callable[[], bool],
     notice: Callable[[str], None],
 ) -> Iterator[Step]:
-    """Load all there is now, a piece at a time; between two pieces `is_stopping` can end it.
+    """Load the records that exist now, piece by piece; between two pieces `is_stopping` can end it.
 
-    Records are counted by their offsets, gaps of compaction included. Raises PipelineError.
+    Records are counted by their offsets, including compaction gaps. Raises PipelineError.
     """
     state = StateFolder(job.state)
     with state.locked():
@@ -74,7 +74,7 @@ def load(
         writer.check()
         repeated = finish(writer, state, topics)
         for step in repeated:
-            notice(f"batch {step.batch.batch_id} was begun by an earlier run, and is done again")
+            notice(f"batch {step.batch.batch_id} was begun by an earlier run and is repeated")
             yield step
         next_id, pending = begin(writer, state, topics)
         for said in pending.notices:

@@ -1,4 +1,4 @@
-"""What a job asks of the cluster: where its topics begin and end, and whether they are still the same topics."""
+"""The topics of a job's source: first and end offsets, and whether they are still the same topics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Offsets", "PendingRecords", "RecordsLost", "SourceTopics", "assignme
 
 
 class RecordsLost(PipelineError):
-    """Records are gone that were not read yet, and the job is to stop at that."""
+    """Unread records were lost, and the job is configured to stop then."""
 
 
 class PendingRecords(NamedTuple):

@@ -89,7 +89,7 @@ def _planned(job: Job, at: tuple[str, ...], make: Callable[[], DataFrame]) -> Da
     try:
         frame = make()
         frame.schema  # noqa: B018 - Analysed by being asked for.
-    except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
+    except Exception as error:  # All of them - no common base class; our own bugs are raised again.
         if not has_message(error):
             raise
         _wrong(job, at, f"cannot be: {message_of(error)}{_meant(str(error))}")

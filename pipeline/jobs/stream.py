@@ -1,7 +1,7 @@
-"""`stream`: records go into the sink as they come, a batch at a time, until somebody asks for the end.
+"""`stream`: writes records to the sink as they arrive, batch by batch, until it is stopped.
 
-A Structured Streaming query reads; what it reads is written by `writer.py`, batch by batch, so that `load` and `stream`
-of one job do the same and can take turns: both begin where the table says the other one ended.
+A Structured Streaming query reads, and `batch_writer.py` writes each batch, so that `load` and `stream` of one job do
+the same and can alternate: each begins where the table ends.
 """
 
 from __future__ import annotations

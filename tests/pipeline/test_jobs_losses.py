@@ -11,7 +11,7 @@ import pytest
 from sordini.pipeline.errors import PipelineError, TopicRecreated
 from sordini.pipeline.jobs.batch_writer import BatchWriter, open_sink_table
 from sordini.pipeline.jobs.load import INTENT, LoadPiece, load
-from sordini.pipeline.jobs.source_topics import Lost
+from sordini.pipeline.jobs.source_topics import RecordsLost
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.stream import stream
 from tests.pipeline.sent import KEEP
@@ -65,7 +65,7 @@ def test_records_that_retention_took_stop_a_job_which_goes_on_behind_them_when_t
     run(strict)
     produce(strict, 60, 60)
     place.delete_records(topic, {0: 40, 1: 30})
-    with pytest.raises(Lost, match=f"{topic}-0: offsets 30 to 39 were deleted before they were read"):
+    with pytest.raises(RecordsLost, match=f"{topic}-0: offsets 30 to 39 were deleted before they were read"):
         run(strict)
     assert numbers(strict.sink, spark) == good(60)
     assert f"events: {topic}-0: offsets 30 to 39 were deleted before they were read" in [

@@ -212,7 +212,7 @@ def test_a_process_that_has_got_a_brokers_old_number_is_not_touched(tmp_path: Pa
         (tmp_path / "old.pid").write_text(f"{innocent.pid}\n")
         stopped = run("stop", "--pid-file", "old.pid", "--force", "--timeout", "0", cwd=tmp_path)
         assert stopped.returncode == 3
-        assert "left over" in stopped.stderr
+        assert "was left by" in stopped.stderr
         assert innocent.poll() is None
         innocent.kill()
 

@@ -151,7 +151,7 @@ def test_a_topic_that_moves_can_be_deleted(cluster: Cluster, dev: DevProcess) ->
 def test_what_cannot_be_moved_is_told_for_each_partition_and_the_rest_is_moved(cluster: Cluster) -> None:
     plan = cluster.plan((0, [9]), (7, [1]), (1, [3, 2]))
     done = cluster.attempt("reassign", "execute", plan, "--throttle", "1000000")
-    assert (done.exit_code, done.stdout.splitlines()[0]) == (1, f"{cluster.topic}-1 goes to 3,2")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (1, f"{cluster.topic}-1 is being moved to 3,2")
     assert "not alive" in done.stderr
     assert "UNKNOWN_TOPIC_OR_PARTITION" in done.stderr
     assert done.stderr.splitlines()[-1] == "sordini: 2 of 3 partitions refused"
@@ -168,17 +168,17 @@ def test_what_cannot_be_moved_is_told_for_each_partition_and_the_rest_is_moved(c
 
 
 REFUSED: tuple[tuple[str, int, str], ...] = (
-    ("--brokers 7 {topic}", 1, "brokers 7 do not run"),
+    ("--brokers 7 {topic}", 1, "brokers 7 are not live"),
     ("--from-broker 7 --all", 1, "no broker 7 is live or has a replica (live: 1, 2, 3)"),
     ("--from-broker 1 {topic}-none", 1, "there is no such topic"),
     ("--from-broker 1 --from-broker 2 {topic}", 1, "not enough brokers remain for {topic}: 2 needed, 1 remaining (3)"),
     ("--from-broker 1 --brokers 2 {topic}", 1, "not enough brokers remain for {topic}: 2 needed, 1 remaining (2)"),
-    ("--from-broker 2 --brokers 7 {topic}", 1, "brokers 7 do not run (these do: 1, 3)"),
+    ("--from-broker 2 --brokers 7 {topic}", 1, "brokers 7 are not live (live: 1, 3)"),
     ("--from-broker 2 --brokers 2,3 {topic}", 2, "broker 2 is in --from-broker and in --brokers"),
     ("--from-broker 2 -r 3 {topic}", 2, "keeps the number of replicas"),
     ("--from-broker 2 --current {topic}", 2, "keeps the number of replicas"),
-    ("--from-broker 2", 2, "topics or --all"),
-    ("--from-broker 2 --all {topic}", 2, "topics or --all"),
+    ("--from-broker 2", 2, "name topics, or give --all"),
+    ("--from-broker 2 --all {topic}", 2, "name topics, or give --all"),
 )
 
 

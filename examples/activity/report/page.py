@@ -19,7 +19,7 @@ SAMPLE_LETTERS_MAX = 110
 
 
 class Run(NamedTuple):
-    """What is to be told of a run beside its tables."""
+    """What a report shows of a run besides its tables."""
 
     title: str
     counts: dict[str, Any]

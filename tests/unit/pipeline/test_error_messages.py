@@ -20,7 +20,7 @@ STACK = "\n".join(f"\tat org.apache.spark.Thing.call(Thing.scala:{number})" for 
 WORKER = f"""Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "staging.py", line 3, in task
     raise ValueError
-sordini.pipeline.errors.OffsetLost: views-0 holds offsets 5 to 9 (exclusive), 3 was asked for: gone
+sordini.pipeline.errors.OffsetLost: views-0 has offsets 5 to 9 (exclusive), and 3 was requested: gone
 
 {STACK}"""
 
@@ -39,7 +39,7 @@ def raised_by_delta(folder: Path) -> Exception:
         (PermissionError(errno.EACCES, "Permission denied", "lake/views"), "lake/views: Permission denied"),
         (OSError("Generic S3 error: Missing credentials\nDebug source:\n at 0x1"), "Generic S3 error: Missing credentials"),
         (AnalysisException("[UNRESOLVED_COLUMN] A column `pge` cannot be resolved. SQLSTATE: 42703; line 1 pos 0;\n'Aggregate\n+- x"), "[UNRESOLVED_COLUMN] A column `pge` cannot be resolved"),
-        (PythonException(WORKER), "views-0 holds offsets 5 to 9 (exclusive), 3 was asked for: gone"),
+        (PythonException(WORKER), "views-0 has offsets 5 to 9 (exclusive), and 3 was requested: gone"),
         (PySparkRuntimeError(f"Python worker failed to connect back.\n{STACK}"), "Spark's Python process did not start in the ten seconds that Spark gives it"),
         (Py4JNetworkError("Answer from Java side is empty"), "Answer from Java side is empty"),
         (NoSuchTableError("Table does not exist: default.views"), "Table does not exist: default.views"),

@@ -59,7 +59,7 @@ def test_every_command_tells_what_is_wrong_in_a_job_file_before_it_starts_anythi
 def test_jobs_of_one_name_and_an_address_that_is_none_are_told_before_spark_starts(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
-    told = "sordini: two of the jobs are called views; their names have to differ\n"
+    told = "sordini: two of the jobs are called views; their names must differ\n"
     assert run("stream", str(path), str(path)) == (1, told)
     for written in ("here", "h:70000", "h:"):
         code, said = run("stream", str(path), "--metrics", written)
@@ -80,7 +80,7 @@ def test_a_missing_aggregate_or_audit_is_told(tmp_path: Path) -> None:
     ("options", "told"),
     [
         (["--from-time", "noon"], "--from-time: Invalid isoformat string"),
-        (["--from-time", "2026-11-22", "--from-offsets", "{}"], "--from-time and --from-offsets say the same"),
+        (["--from-time", "2026-11-22", "--from-offsets", "{}"], "give --from-time or --from-offsets, not both"),
         (["--aggregate", "x", "--to-offsets", '{"t": {"0": 1}}'], "--aggregate goes with --from-time and --to-time"),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_library_that_is_not_there_is_named_with_its_cure(tmp_path: Path) -> N
         [sys.executable, "-c", hidden, "pipeline", "status", str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == "sordini: pyarrow is not installed, which the pipeline needs: pip install 'sordini[spark]'\n"
+    assert done.stderr == "sordini: pyarrow is not installed; the pipeline needs it: pip install 'sordini[spark]'\n"
 
 
 def test_the_command_line_starts_without_spark_and_tables() -> None:

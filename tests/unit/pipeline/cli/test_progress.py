@@ -18,7 +18,7 @@ def a_step(rows: int, dead: int, done: int, of: int) -> Step:
 def test_a_load_that_wrote_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     with ProgressReporter("views", as_json=False):
         pass
-    assert capsys.readouterr().out == "views: nothing to do, all that is there was written before\n"
+    assert capsys.readouterr().out == "views: nothing to do, all records were written before\n"
 
 
 def test_a_load_says_what_all_its_pieces_wrote(capsys: pytest.CaptureFixture[str]) -> None:
