@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Cleaning(NamedTuple):
-    """One pass of a cleaner over a partition, as it tells of it itself.
+    """One pass of a cleaner over a partition, as its log line reports it.
 
     until: the first offset it left alone; seconds: what it took; records: how many it read and how many it kept.
     """
@@ -41,7 +41,7 @@ _THEIRS = re.compile(
 
 
 def apache_kafka(output: str) -> list[Cleaning]:
-    """The passes that `kafka.log.LogCleaner` told of; timed by its lines, since it rounds to tenths of a second."""
+    """The passes that `kafka.log.LogCleaner` logged; timed by its lines, since it rounds to tenths of a second."""
     return [
         Cleaning(
             found["partition"],
@@ -68,7 +68,7 @@ _FIELD = re.compile(r"(\w+)=(\S+)")
 
 
 def sordini(output: str) -> list[Cleaning]:
-    """The passes that our broker told of: one line each."""
+    """The passes that Sordini logged: one line each."""
     lines = (dict(_FIELD.findall(found["fields"])) for found in _OURS.finditer(output))
     return [
         Cleaning(
@@ -83,5 +83,5 @@ def sordini(output: str) -> list[Cleaning]:
 
 
 def read(output: str) -> list[Cleaning]:
-    """The passes that either broker told of."""
+    """The passes that either broker logged."""
     return apache_kafka(output) + sordini(output)

@@ -60,7 +60,7 @@ def _command(bootstrap: str, work: str, topic: str, flags: dict[str, object]) ->
 
 
 class Conversation:
-    """A load that tells how far it is, one word in a line, and then what it measured."""
+    """A load that prints its progress, one word in a line, and then its result."""
 
     def __init__(self, process: subprocess.Popen[str], name: str) -> None:
         self._process = process

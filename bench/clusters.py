@@ -24,7 +24,7 @@ SECONDS_MAX = 120.0
 _SETTINGS: dict[str, object] = {
     **starting.SETTINGS,
     "zookeeper.session.timeout.ms": SESSION_MS,
-    "auto.leader.rebalance.enable": "false",  # Elections are asked for, when their time is measured.
+    "auto.leader.rebalance.enable": "false",  # Elections are requested when their time is measured.
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": 3,
 }
@@ -87,7 +87,7 @@ class Three:
         """Start a broker again that has ended."""
         self.wait(lambda: broker_id not in self.registered(), f"broker {broker_id} is forgotten")
         self.brokers[broker_id].start()
-        self.wait(lambda: broker_id in self.registered(), f"broker {broker_id} is back")
+        self.wait(lambda: broker_id in self.registered(), f"broker {broker_id} has registered")
 
 
 @contextmanager

@@ -53,7 +53,7 @@ PART = "controller"
 PARTITIONS_PER_TOPIC = 100
 REPLICAS = 3
 HEAD = (
-    "| event | s | memory at most, MiB | writes | commands | partitions told |\n| --- | --: | --: | --: | --: | --: |"
+    "| event | s | memory at most, MiB | writes | commands | partitions named |\n| --- | --: | --: | --: | --: | --: |"
 )
 
 
@@ -73,7 +73,7 @@ class Cost(NamedTuple):
     memory_bytes: int
     writes: int
     commands: int
-    told: int
+    partitions_named: int
     """Partitions named by all commands together."""
 
 
@@ -86,7 +86,7 @@ class Machine:
     def feed(self, *given: Event) -> Cost:
         """Take events and all that follows from them."""
         events = deque(given)
-        seconds, memory, writes, commands, told = 0.0, 0, 0, 0, 0
+        seconds, memory, writes, commands, partitions_named = 0.0, 0, 0, 0, 0
         while events:
             next_event = events.popleft()
             memory = max(memory, _traced(self.cluster, next_event))
@@ -101,11 +101,11 @@ class Machine:
                     events.append(Wrote(tuple((write, _granted(write)) for write in action.writes)))
                 elif isinstance(action, Send):
                     commands += 1
-                    told += len(getattr(action.command, "partitions", ()))
-        return Cost(seconds, memory, writes, commands, told)
+                    partitions_named += len(getattr(action.command, "partitions", ()))
+        return Cost(seconds, memory, writes, commands, partitions_named)
 
     def known(self) -> Cluster:
-        assert self.cluster is not None, "nobody has been elected yet"
+        assert self.cluster is not None, "no controller has been elected yet"
         return self.cluster
 
 
@@ -115,13 +115,14 @@ def rows(size: Size, say: Say) -> list[str]:
     found = [HEAD]
     for name, cost in costs(size):
         say(f"{name}: {cost.seconds:.3f} s")
-        found.append(told(name, cost))
+        found.append(row_of(name, cost))
     return found
 
 
-def told(name: str, cost: Cost) -> str:
+def row_of(name: str, cost: Cost) -> str:
     memory = cost.memory_bytes / 2**20
-    return f"| {name} | {cost.seconds:.4f} | {memory:,.1f} | {cost.writes:,} | {cost.commands:,} | {cost.told:,} |"
+    counts = (cost.writes, cost.commands, cost.partitions_named)
+    return f"| {name} | {cost.seconds:.4f} | {memory:,.1f} | " + " | ".join(f"{one:,}" for one in counts) + " |"
 
 
 def note(size: Size) -> str:
@@ -136,7 +137,7 @@ def costs(size: Size) -> Iterator[tuple[str, Cost]]:
     machine = Machine()
     brokers = {BrokerId(number): _broker(number, number) for number in range(size.brokers)}
     elected = _elected(brokers, size.partitions // PARTITIONS_PER_TOPIC)
-    yield "elected: everything is sent to everybody", machine.feed(elected)
+    yield "elected: everything is sent to all brokers", machine.feed(elected)
     for name, make in _happenings(brokers):
         yield name, machine.feed(*make(machine.known()))
 
@@ -148,15 +149,15 @@ def _happenings(brokers: dict[BrokerId, Broker]) -> list[tuple[str, Callable[[Cl
     leaving = BrokerId(lost + 1)
     fresh = _topic("fresh", len(brokers), 7)
     return [
-        ("a leader asks for one in-sync set", lambda cluster: [_shrink(cluster, 1)]),
-        (f"a leader asks for {PARTITIONS_PER_TOPIC} in-sync sets", lambda cluster: [_shrink(cluster, 100)]),
+        ("AlterPartition of one partition", lambda cluster: [_shrink(cluster, 1)]),
+        (f"AlterPartition of {PARTITIONS_PER_TOPIC} partitions", lambda cluster: [_shrink(cluster, 100)]),
         (
             f"a topic of {PARTITIONS_PER_TOPIC} partitions is created",
             lambda cluster: [TopicsListed(frozenset({*cluster.topics, "fresh"}), {"fresh": fresh})],
         ),
         ("a broker is lost", lambda _: [BrokersChanged(frozen(others))]),
-        ("it is back", lambda _: [BrokersChanged(frozen(again))]),
-        ("it is in sync again, as its leaders ask", lambda cluster: _rejoin(cluster, lost)),
+        ("it registers again", lambda _: [BrokersChanged(frozen(again))]),
+        ("it is in sync again: AlterPartition of its leaders", lambda cluster: _rejoin(cluster, lost)),
         ("the preferred elections that it can win", lambda cluster: [_preferred(cluster, lost)]),
         ("a controlled shutdown", lambda _: [ShutdownWanted(leaving, None)]),
         (f"{PARTITIONS_PER_TOPIC} partitions are given other replicas", lambda _: [_moves(fresh, len(brokers))]),
@@ -188,7 +189,7 @@ def _elected(brokers: dict[BrokerId, Broker], topics: int) -> Elected:
 
 
 def _shrink(cluster: Cluster, count: int) -> IsrChangesWanted:
-    """The leader of the first partitions of one topic goes on without its last follower."""
+    """The leader of the first partitions of one topic removes its last follower from the in-sync sets."""
     topic = next(iter(cluster.topics.values()))
     changes: list[IsrChange] = []
     leader = topic.states[0].state.leader
@@ -202,7 +203,7 @@ def _shrink(cluster: Cluster, count: int) -> IsrChangesWanted:
 
 
 def _rejoin(cluster: Cluster, broker: BrokerId) -> list[Event]:
-    """Every leader of a partition in which the broker is out of sync asks for it."""
+    """AlterPartition of every leader whose partition the broker is out of sync in."""
     changes: dict[BrokerId, list[IsrChange]] = {}
     for name, topic in cluster.topics.items():
         for partition, (state, version) in topic.states.items():
@@ -210,8 +211,8 @@ def _rejoin(cluster: Cluster, broker: BrokerId) -> list[Event]:
                 change = IsrChange(partition, (*state.isr, broker), state.leader_epoch, version, topic=name)
                 changes.setdefault(state.leader, []).append(change)
     return [
-        IsrChangesWanted(leader, cluster.brokers[leader].epoch, tuple(asked))
-        for leader, asked in sorted(changes.items())
+        IsrChangesWanted(leader, cluster.brokers[leader].epoch, tuple(wanted))
+        for leader, wanted in sorted(changes.items())
     ]
 
 

@@ -1,7 +1,7 @@
-"""The longest gap between two acknowledged writes when the leader dies, and when it is stopped in order.
+"""The longest gap between two acknowledged writes when the leader is killed, and when it is stopped in order.
 
 One client writes single records with acks=all to a partition of three replicas; of all partitions the one whose
-leader is about to go. It looks for the leader every 5 ms when it has lost it. Every second time the victim is the
+leader is about to go. It requests metadata every 5 ms when it has lost the leader. Every second time the victim is the
 controller as well, so that there has to be another one first.
 """
 
@@ -53,7 +53,7 @@ def rows(
                     if number < wanted:
                         taken.append(_gap(side, is_controller=number % 2 == 1, is_killed=way == "killed"))
                         say(f"{side.label}, {way}{', the controller' * taken[-1].was_controller}: {_line(taken[-1])}")
-    return [table.head(*labels), *told(found[0], found[-1])]
+    return [table.head(*labels), *rows_of(found[0], found[-1])]
 
 
 def counts(rounds: int, *, quick: bool) -> tuple[int, int]:
@@ -67,7 +67,7 @@ def note(rounds: int) -> str:
     return f"medians of {kills} kills and {stops} orderly stops, every second time of the controller. Again: {again}."
 
 
-def told(theirs: Gaps, ours: Gaps) -> list[str]:
+def rows_of(theirs: Gaps, ours: Gaps) -> list[str]:
     killed, stopped = [[side.killed for side in (theirs, ours)], [side.stopped for side in (theirs, ours)]]
     return [
         _row(f"the leader is killed, session of {SESSION_MS // 1_000} s", "longest gap, s", killed, "seconds"),

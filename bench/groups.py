@@ -1,6 +1,6 @@
 """Consumer groups: from joining to the first record, and what a thousand groups cost.
 
-The brokers are others than those of the remaining table: how long an empty group waits for more members is told
+The brokers are others than those of the remaining table: how long an empty group waits for more members is set
 at the start (`group.initial.rebalance.delay.ms`), so each delay has a pair of its own, without history.
 """
 
@@ -56,7 +56,7 @@ def _pair(directory: Path, starts: tuple[Start, Start], delay_ms: int) -> Iterat
 
 
 def _first_group(directory: Path, starts: tuple[Start, Start], say: Say) -> list[str]:
-    """What whoever has just started a broker waits for: the first group makes __consumer_offsets."""
+    """The first group of a new broker, which creates __consumer_offsets."""
     seconds: list[list[float]] = [[], []]
     for number in range(FIRSTS):
         with _pair(directory / f"first-{number}", starts, 0) as brokers:

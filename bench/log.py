@@ -48,7 +48,7 @@ def extent(arguments: argparse.Namespace) -> Extent:
 
 
 def tables(directory: Path, arguments: argparse.Namespace, theirs: str, say: Say) -> Iterator[tuple[str, list[str]]]:
-    """The name of each part that is asked for, with the lines of its table when they are known."""
+    """The name of each requested part, with the lines of its table when they are known."""
     chosen = extent(arguments)
     with ZooKeeperProcess(directory / "log-zookeeper") as zookeeper:
         sides = both(theirs, arguments.ours, zookeeper.connect, apache_only=arguments.apache_only)

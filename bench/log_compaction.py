@@ -22,7 +22,7 @@ from bench.sides import Say, Side, Sides
 
 MIB = 2**20
 SETTINGS: dict[str, object] = {
-    "log.cleaner.backoff.ms": 100,  # How soon it looks for work.
+    "log.cleaner.backoff.ms": 100,  # The pause between two searches for work.
     "log.cleaner.threads": 1,
 }
 SEGMENTS = 8  # closed ones of each log, about
@@ -42,7 +42,7 @@ class Shape(NamedTuple):
     superseded: float
     codec: str
 
-    def told(self) -> str:
+    def title(self) -> str:
         size = "1 KiB" if self.size == 1_024 else f"{self.size} bytes"
         return f"{size}, {self.superseded:.0%} superseded, {'lz4' if self.codec == 'lz4' else 'uncompressed'}"
 
@@ -86,7 +86,7 @@ def tables(directory: Path, sides: Sides, log_bytes: int, say: Say) -> list[str]
     """The lines of both tables."""
     needed = 2 * len(LOGS) * log_bytes * 5 // 4
     if shutil.disk_usage(directory).free < needed:
-        raise SystemExit(f"the compaction needs {needed / 1e9:.1f} GB below {directory}: --compact-mib asks for less")
+        raise SystemExit(f"the compaction needs {needed / 1e9:.1f} GB below {directory}: set a smaller --compact-mib")
     theirs, ours = (_Cleaner(side, directory / f"compaction-{name}", say) for name, side in sides._asdict().items())
     pair = (theirs, ours)
     try:
@@ -143,8 +143,8 @@ class _Cleaner:
             "min.cleanable.dirty.ratio": 0.01,
             "segment.bytes": max(MIB, log_bytes // SEGMENTS),
         }
-        told = ",".join(f"{key}={value}" for key, value in configs.items())
-        load(self.broker.bootstrap, "create", topic, partitions=1, configs=told)
+        options = ",".join(f"{key}={value}" for key, value in configs.items())
+        load(self.broker.bootstrap, "create", topic, partitions=1, configs=options)
         records = log_bytes // (shape.size + RECORD_OVERHEAD_BYTES)
         filled = load(
             self.broker.bootstrap,
@@ -157,7 +157,7 @@ class _Cleaner:
             first_ms=int(time.time() * 1_000) - records,
         )
         self._say(
-            f"log compaction, {self._label}: {shape.told()} filled at {filled.bytes / filled.seconds / 1e6:.0f} MB/s"
+            f"log compaction, {self._label}: {shape.title()} filled at {filled.bytes / filled.seconds / 1e6:.0f} MB/s"
         )
 
     def clean(self, shape: Shape) -> Cleaned:
@@ -165,7 +165,8 @@ class _Cleaner:
         seen = self._cleaned(topic)
         load(self.broker.bootstrap, "delete", topic)
         self._say(
-            f"log compaction, {self._label}: {shape.told()}: {seen.bytes_before / MIB:.0f} MiB in {seen.seconds:.2f} s "
+            f"log compaction, {self._label}: {shape.title()}: "
+            f"{seen.bytes_before / MIB:.0f} MiB in {seen.seconds:.2f} s "
             f"({seen.rate:.0f} MB/s, {seen.cpu:.2f} s CPU, {seen.own_seconds:.2f} s by its own account), "
             f"{seen.bytes_after / MIB:.0f} MiB and {seen.records_after:,} records left"
         )
@@ -239,7 +240,14 @@ def _rate_row(shape: Shape, theirs: Cleaned, ours: Cleaned) -> str:
     before = f"{theirs.bytes_before:,}"
     if ours.bytes_before != theirs.bytes_before:
         before += f" / {ours.bytes_before:,}"
-    cells = [shape.told(), f"{theirs.rate:.0f}", f"{ours.rate:.0f}", f"{ours.rate / theirs.rate:.2f}", *costs, before]
+    cells = [
+        shape.title(),
+        f"{theirs.rate:.0f}",
+        f"{ours.rate:.0f}",
+        f"{ours.rate / theirs.rate:.2f}",
+        *costs,
+        before,
+    ]
     return "| " + " | ".join([*cells, f"{theirs.bytes_after:,}", f"{ours.bytes_after:,}"]) + " |"
 
 
@@ -251,7 +259,7 @@ def _probe_rows(sides: Sides, theirs: list[Probe], ours: list[Probe]) -> list[st
         table.head(sides.theirs.label, sides.ours.label),
         line("one record per request, the cleaner idle", "p50, µs", lambda one: one.calm.p50_us),
         line("", "p99, µs", lambda one: one.calm.p99_us),
-        line(f"the same while it cleans ({PROBED.told()})", "p50, µs", lambda one: one.busy.p50_us),
+        line(f"the same while it cleans ({PROBED.title()})", "p50, µs", lambda one: one.busy.p50_us),
         line("", "p99, µs", lambda one: one.busy.p99_us),
         line("", "p99, times that of the idle", lambda one: one.busy.p99_us / one.calm.p99_us, 2),
         line("", "cleaned MB/s meanwhile", lambda one: one.cleaned.rate),

@@ -56,7 +56,7 @@ def table(directory: Path, sides: Sides, largest_bytes: int, rounds: int, say: S
     needed = sum(sizes) + sum(sizes) // 5
     if shutil.disk_usage(directory).free < needed:
         raise SystemExit(
-            f"logs up to {told(largest_bytes)} need {told(needed)} below {directory}: --log-gib asks for less"
+            f"logs up to {size_text(largest_bytes)} need {size_text(needed)} below {directory}: set a smaller --log-gib"
         )
     first_ms = int(time.time() * 1_000) - largest_bytes // RECORD_BYTES - 3_600_000
     theirs, ours = (
@@ -116,15 +116,15 @@ class _Logs:
                 first_ms=self._first_ms,
                 **{"from": first},
             )
-            so_far = told((first + done.records) * RECORD_BYTES)
-            self._say(f"{so_far} of {told(size)} filled at {done.bytes / done.seconds / 1e6:.0f} MB/s")
+            so_far = size_text((first + done.records) * RECORD_BYTES)
+            self._say(f"{so_far} of {size_text(size)} filled at {done.bytes / done.seconds / 1e6:.0f} MB/s")
         return topic
 
     def _round(self, topic: str, size: int, seen: Seen) -> None:
         figures = {kind.name: self._measure(kind, topic, size) for kind in KINDS}
         for name, one in figures.items():
             seen.setdefault((name, size), []).append(one)
-        self._say(f"{told(size)}: " + ", ".join(f"{name} {one.cpu_us:.0f} µs" for name, one in figures.items()))
+        self._say(f"{size_text(size)}: " + ", ".join(f"{name} {one.cpu_us:.0f} µs" for name, one in figures.items()))
 
     def _measure(self, kind: Kind, topic: str, size: int) -> Figures:
         measured, used = paced(
@@ -143,7 +143,7 @@ def _say(say: Say, name: str, line: str) -> None:
     say(f"log size, {name}: {line}")
 
 
-def told(size: int) -> str:
+def size_text(size: int) -> str:
     """A size in the largest unit that it fills."""
     unit, divisor = ("GiB", GIB) if size >= GIB else ("MiB", MIB)
     return f"{size / divisor:.3g} {unit}"
@@ -163,4 +163,4 @@ def row(kind: Kind, size: int, smallest: int, theirs: Seen, ours: Seen) -> str:
         cells += [f"{cost:.1f}", f"{cost / first:.2f}", f"{median(one.p50_us for one in seen[kind.name, size]):.0f}"]
         costs.append(cost)
     name = kind.name if size == smallest else ""
-    return "| " + " | ".join([name, told(size), *cells, f"{costs[1] / costs[0]:.2f}"]) + " |"
+    return "| " + " | ".join([name, size_text(size), *cells, f"{costs[1] / costs[0]:.2f}"]) + " |"

@@ -1,7 +1,7 @@
 """How long a broker with thousands of partitions takes to start, after an orderly stop and after kill -9.
 
 A start counts from the creation of the process until a record of a partition in the middle has been fetched, and until
-every partition has told where its log ends (which must be where it ended before).
+every partition has returned its log end offset (which must be the same as before).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def rows(directory: Path, sides: Sides, counts: list[int], say: Say) -> list[str
         theirs, ours = (
             _measure(side, directory / f"starts-{name}-{count}", count, say) for name, side in sides._asdict().items()
         )
-        found += told(count, theirs, ours)
+        found += rows_of(count, theirs, ours)
     return found
 
 
@@ -122,7 +122,7 @@ def restart(broker: BrokerProcess, end: Callable[[], object], count: int, record
     if status is not None and status not in ORDERLY:
         raise SystemExit(f"{broker.name} stopped with status {status}\n{broker.tail()}")
     stopped = time.monotonic() - began
-    broker.launch()  # Apache Kafka's waits first until ZooKeeper has forgotten a killed one: nobody's start.
+    broker.launch()  # Apache Kafka's waits for the end of the former session first.
     began = time.monotonic()
     shape = _shape(count)
     with conversation(broker.bootstrap, "serving", TOPIC, **shape, records=records) as watching:
@@ -142,7 +142,7 @@ def _line(one: Restart) -> str:
     )
 
 
-def told(count: int, theirs: Seen, ours: Seen) -> list[str]:
+def rows_of(count: int, theirs: Seen, ours: Seen) -> list[str]:
     found = [table.row(f"{count:,} partitions: created, all with leaders", "s", theirs.created, ours.created, digits=2)]
     for label, kind in (("start after an orderly stop", "clean"), ("start after kill -9", "killed")):
         for number, (figure, field, digits) in enumerate(

@@ -1,4 +1,4 @@
-"""How long clients wait for anything while ZooKeeper is frozen for half a minute, and in the minute after it goes on.
+"""How long clients wait while ZooKeeper is frozen for half a minute, and in the minute after it continues.
 
 Each cluster of three brokers has a ZooKeeper of its own, and only one of them has clients at a time. A silence is that
 of the partition, or of the group's coordinator, that was silent for longest.
@@ -79,7 +79,7 @@ def rows(directory: Path, labels: Labels, rounds: int, say: Say, *, apache_only:
             for side, taken in zip(sides, seen, strict=True):
                 taken.append(_measure(side, extent))
                 say(f"{side.three.label}: " + ", ".join(f"{kind} {_line(one)}" for kind, one in taken[-1].items()))
-    return told(list(versions), seen, extent)
+    return rows_of(list(versions), seen, extent)
 
 
 def note(rounds: int) -> str:
@@ -87,7 +87,7 @@ def note(rounds: int) -> str:
     return f"session of {SESSION_MS // 1_000} s, the longest of {min(rounds, ROUNDS_MAX)} outages. Again: {again}."
 
 
-def told(labels: list[str], seen: list[list[dict[str, Seen]]], extent: Extent = PAPER) -> list[str]:
+def rows_of(labels: list[str], seen: list[list[dict[str, Seen]]], extent: Extent = PAPER) -> list[str]:
     """For each kind of work and each time the longest silence of all rounds, of every side."""
     lines = [
         "| longest silence, s | when | " + " | ".join(labels) + " |",
@@ -123,7 +123,7 @@ def _side(home: Path, label: str, version: str) -> Iterator[Side]:
 
 def _create(three: Three) -> None:
     admin = AdminClient({"bootstrap.servers": three.bootstrap, "log_level": 0})
-    # What the client is told at first may name no controller, and it looks for one only when it is asked again.
+    # The client's first metadata may name no controller, and it requests metadata again only with the next call.
     three.wait(
         lambda: admin.list_topics(timeout=clusters.SECONDS_MAX).controller_id in IDS, "clients know a controller"
     )

@@ -1,6 +1,6 @@
 """Thousands of partitions with three replicas each, over three brokers: how fast they come, fail over and come home.
 
-Each time ends when every living broker tells clients so of all partitions and every partition has, after that,
+Each time ends when the metadata of every live broker has it for all partitions and every partition has, after that,
 acknowledged a record on all of its in-sync replicas.
 """
 
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
 
 FIGURES = (
-    ("created, everybody tells of it, all acknowledge", "s", "created"),
+    ("created, in the metadata of all brokers, all acknowledge", "s", "created"),
     ("", "CPU of the three, s", "created_cpu"),
     (f"one broker killed (session of {SESSION_MS // 1_000} s): all led by others, all acknowledge", "s", "failed_over"),
     ("", "CPU of the two, s", "failed_over_cpu"),
@@ -57,7 +57,7 @@ def rows(
             for side, found in zip(sides, seen, strict=True):
                 found.append(_measure(side, f"{TOPIC}-{number}", count))
                 say(f"{count} partitions, {side.label}: {_line(found[-1])}")
-    return [table.head(*labels), *told(count, seen[0], seen[-1])]
+    return [table.head(*labels), *rows_of(count, seen[0], seen[-1])]
 
 
 def note(rounds: int) -> str:
@@ -65,7 +65,7 @@ def note(rounds: int) -> str:
     return f"medians of {min(rounds, ROUNDS_MAX)} rounds. Again: {again}."
 
 
-def told(count: int, theirs: list[Seen], ours: list[Seen]) -> list[str]:
+def rows_of(count: int, theirs: list[Seen], ours: list[Seen]) -> list[str]:
     lines = []
     for name, figure, field in FIGURES:
         values = (median(getattr(one, field) for one in side) for side in (theirs, ours))

@@ -1,6 +1,6 @@
 """`.venv/bin/python -m bench.quick`: twenty seconds with Sordini alone, for the loop of edit and measure.
 
-`--apache` asks Apache Kafka the same, cold; `--at HOST:PORT PID` measures a broker that runs already (under
+`--apache` measures Apache Kafka, cold; `--at HOST:PORT PID` measures a broker that runs already (under
 a profiler, say).
 """
 
@@ -30,7 +30,7 @@ RUNS = 2
 
 
 class _RunningBroker(BrokerProcess):
-    """A broker somebody else started and will stop."""
+    """A broker that another program starts and stops."""
 
     name = "running"
 

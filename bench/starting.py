@@ -22,7 +22,7 @@ ANSWER_SECONDS_MAX = 60.0
 
 
 class _ApacheKafka(ApacheKafkaProcess):
-    """One that also tells of each log that its cleaner has been through."""
+    """A broker that also logs each pass of its cleaner."""
 
     def command(self) -> list[str]:
         option = "-Dlog4j.configuration="
@@ -48,7 +48,7 @@ class Start(NamedTuple):
 
 
 def timed_start(process: BrokerProcess, *, watch_idle: bool = True) -> Start:
-    """Start a broker, ask it for its API versions until it answers, then look at it idle for a second."""
+    """Start a broker, request its API versions until it answers, then measure it idle for a second."""
     began = time.monotonic()
     process.launch()
     try:

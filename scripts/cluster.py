@@ -5,7 +5,7 @@
     python3 scripts/cluster.py --zookeeper zk-1:2181/kafka     with a ZooKeeper that is there already
     python3 scripts/cluster.py --directory data/try --port 19092 --zookeeper-port 12181    beside another one
 
-Brokers are started with config/cluster/broker-N.properties, and told their places by the environment, as containers
+Brokers are started with config/cluster/broker-N.properties, and get their addresses from the environment, as containers
 are. ZooKeeper's jars are those that `python3 scripts/outside.py cluster` brings. Everything is kept in the directory;
 what a process says is in its .log there. A process that ends, or is killed, does not end the others: this script names
 the command that starts it again. It stops all of them in order: brokers one after another, each while the next can
@@ -81,10 +81,10 @@ def main() -> int:
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
         start(places, running)
-        tell(f"three brokers are ready at {places.bootstrap}; Ctrl-C stops them")
+        say(f"three brokers are ready at {places.bootstrap}; Ctrl-C stops them")
         watch(places, running)
     except KeyboardInterrupt:
-        tell("stopping")
+        say("stopping")
         return 0 if stop(running) else 1
     finally:
         stop(running)
@@ -171,7 +171,7 @@ def launch(process: Process, places: Places, running: dict[str, subprocess.Popen
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is for this script, which stops the others in order.
         )
-    tell(f"{process.name} is process {running[process.name].pid} and writes {places.directory / log.name}")
+    say(f"{process.name} is process {running[process.name].pid} and writes {places.directory / log.name}")
     return begin
 
 
@@ -218,8 +218,8 @@ def watch(places: Places, running: dict[str, subprocess.Popen[bytes]]) -> None:
         for name, process in list(running.items()):
             if process.poll() is not None:
                 del running[name]
-                tell(f"{name} has ended with status {process.returncode}; the others go on. To start it again:")
-                tell(f"  {command_line(places, name)}")
+                say(f"{name} has ended with status {process.returncode}; the others continue. To start it again:")
+                say(f"  {command_line(places, name)}")
 
 
 def command_line(places: Places, name: str) -> str:
@@ -245,14 +245,14 @@ def stop(running: dict[str, subprocess.Popen[bytes]]) -> bool:
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             process.kill()
             status = process.wait()
-        # A JVM that is told to end says by which signal it did.
+        # A JVM that is stopped by a signal exits with that signal's status.
         in_order = in_order and status in (0, 128 + signal.SIGTERM)
         del running[name]
-        tell(f"{name} has ended with status {status}")
+        say(f"{name} has ended with status {status}")
     return in_order
 
 
-def tell(line: str) -> None:
+def say(line: str) -> None:
     print(line, flush=True)
 
 

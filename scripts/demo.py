@@ -26,7 +26,7 @@ SMALL = {"matplotlib": "matplotlib>=3.9", "kafka": "kafka-python>=3.0.12,<4"}
 _EVERY_SECONDS = 1.0
 _QUIET_SECONDS = 30.0
 
-_LOOK = """
+_INSPECT = """
 import importlib.metadata, importlib.util, json, sys
 version = lambda name: importlib.metadata.version(name) if importlib.util.find_spec(name) else ""
 print(json.dumps([version("pyspark"), [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]]))
@@ -50,12 +50,12 @@ class Found(NamedTuple):
 def main(arguments: list[str]) -> None:
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         sys.exit("the demo needs Java 17 or newer, for Spark: put it on the PATH, or set JAVA_HOME")
-    found = next((one for one in map(look, candidates()) if one is not None and one.serves), None)
+    found = next((one for one in map(inspect, candidates()) if one is not None and one.serves), None)
     if found is None:
         say("no Python here has PySpark: installing it, with what the demo draws with, into .venv")
         say("about 600 MB come from the package index; two to five minutes, once")
         install([sys.executable, str(ROOT / "scripts" / "venv.py"), "demo"])
-        found = look(VENV_PYTHON)
+        found = inspect(VENV_PYTHON)
         if found is None or not found.serves:
             sys.exit("the installation is not whole: see above")
     elif found.missing:
@@ -78,9 +78,9 @@ def candidates() -> list[Path]:
     return list(dict.fromkeys(path for path in found if path.exists()))
 
 
-def look(python: Path) -> Found | None:
+def inspect(python: Path) -> Found | None:
     """What a Python has; None for one that does not run."""
-    command = [str(python), "-c", _LOOK, *LARGE, *SMALL]
+    command = [str(python), "-c", _INSPECT, *LARGE, *SMALL]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
         return None
@@ -90,7 +90,7 @@ def look(python: Path) -> Found | None:
 
 def install(command: list[str]) -> None:
     """Run an installation and say that it goes on."""
-    began = told = time.monotonic()
+    began = reported = time.monotonic()
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:  # noqa: S603
         while process.poll() is None:
             try:
@@ -99,9 +99,9 @@ def install(command: list[str]) -> None:
                 now = time.monotonic()
                 if sys.stderr.isatty():
                     sys.stderr.write(f"\r\x1b[Kinstalling, {now - began:.0f} s")
-                elif now - told >= _QUIET_SECONDS:
+                elif now - reported >= _QUIET_SECONDS:
                     say(f"installing, {now - began:.0f} s")
-                    told = now
+                    reported = now
     sys.stderr.write("\r\x1b[K" if sys.stderr.isatty() else "")
     if process.returncode != 0:
         sys.exit(f"failed with status {process.returncode}: {' '.join(command)}")

@@ -4,7 +4,7 @@ Needs nothing but Python's standard library, and not all of that: Debian's pytho
 `ensurepip`, so pip is looked for in this order:
 
 1. `ensurepip`, where the Python has it;
-2. a pip that the machine has already, told to install into our environment;
+2. a pip that the machine has already, with our environment as its target;
 3. the package index this machine's pip settings name (`PIP_INDEX_URL`, or a pip.conf), whose page
    states the checksum of the wheel;
 4. Debian's own package of pip's wheel, fetched and checked by apt into a folder of ours. This works
@@ -38,7 +38,7 @@ PIP_WANTED = "pip>=25.1"
 
 
 def main(groups: list[str]) -> None:
-    if sys.version_info < (3, 11):  # noqa: UP036 - this is where an older Python is told so.
+    if sys.version_info < (3, 11):  # noqa: UP036 - an older Python gets its error message here.
         sys.exit(f"Sordini needs Python 3.11 or newer, and {sys.executable} is {sys.version.split()[0]}")
     print(f"installing Sordini into {VENV.name}", file=sys.stderr)
     if not VENV_PYTHON.exists():
@@ -141,7 +141,7 @@ class WheelLinks(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         address = dict(attrs).get("href") or ""
         found = re.search(r"/?pip-([0-9.]+)-py3-none-any\.whl#sha256=[0-9a-f]{64}$", address)
-        # An index marks withdrawn files; those are for nobody new.
+        # An index marks withdrawn files; those are not for new installations.
         if tag == "a" and found and "data-yanked" not in dict(attrs):
             self.links.append((found.group(1), address))
 

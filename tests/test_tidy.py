@@ -268,6 +268,39 @@ def test_constructors_take_few_collaborators() -> None:
     none_of(findings, f"more than {COLLABORATORS_MAX} means a noun is missing: name it and pass it as one")
 
 
+# Words of our own for things that have a name; STYLE.md, Words, has what to write instead.
+OUR_OWN_WORDS = frozenset(
+    {"anew", "anybody", "condemned", "everybody", "hear", "heard", "hears", "myself", "nobody", "parked", "parting"}
+    | {"reign", "reigned", "reigns", "somebody", "surroundings", "told", "whoever", "wish", "wished", "wishes"}
+)
+OUR_OWN_WORDS_IN_THE_PRODUCT = OUR_OWN_WORDS | {"look", "looks", "tell", "tells", "turn", "turns"}
+"""Tests look indexes up, tell positions of files and take turns in measurements."""
+PARTS_OF_A_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def identifiers(path: Path) -> Iterator[tuple[int, str]]:
+    """Every name that the file defines or uses, and that of the module itself, with its line."""
+    yield 1, path.stem
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        if token.type == tokenize.NAME:
+            yield token.start[0], token.string
+
+
+def words_for(path: Path) -> frozenset[str]:
+    return OUR_OWN_WORDS_IN_THE_PRODUCT if path.relative_to(ROOT).parts[0] in LAYERS else OUR_OWN_WORDS
+
+
+def test_names_are_the_field_s_words() -> None:
+    findings = [
+        f"{path.relative_to(ROOT)}:{line} {name}"
+        for path in tracked()
+        if path.suffix == ".py"
+        for line, name in sorted(set(identifiers(path)))
+        if words_for(path) & {part.lower() for part in PARTS_OF_A_NAME.findall(name)}
+    ]
+    none_of(findings, "STYLE.md, Words, has the field's word for it")
+
+
 def test_nothing_is_left_for_later() -> None:
     mark = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|\bNotImplementedError\b")
     findings = [
@@ -362,16 +395,16 @@ def test_the_readme_lists_the_requests_that_are_served() -> None:
         r"^\| *`?([A-Za-z]+)`? *\|(.*)\|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     names = {key.name.replace("_", ""): key.name for key in ApiKey}
-    told = {
+    listed = {
         names[name.upper()]: (int(found[1]), int(found[2]))
         for name, cells in rows
         if name.upper() in names and (found := re.search(r"\b(\d+)(?: *(?:-|to) *)(\d+)\b", cells))
     }
     served = {ApiKey(key).name: (api.min_version, api.max_version) for key, api in APIS.items()}
     findings = [
-        f"README.md says {told.get(name, 'nothing')} of {name}, protocol/api.py {served.get(name, 'nothing')}"
-        for name in sorted(told.keys() | served.keys())
-        if told.get(name) != served.get(name)
+        f"README.md says {listed.get(name, 'nothing')} of {name}, protocol/api.py {served.get(name, 'nothing')}"
+        for name in sorted(listed.keys() | served.keys())
+        if listed.get(name) != served.get(name)
     ]
     none_of(findings, "README.md has one table row for each: `| Produce | 0-13 |`")
 

@@ -32,8 +32,8 @@ func (c *crew) close() {
 	}
 }
 
-// ask asks the broker at an address; what breaks is dialled again the next time.
-func (c *crew) ask(address string, request kmsg.Request, answer kmsg.Response) error {
+// send sends a request to the broker at an address and waits for the response; what breaks is dialled again the next time.
+func (c *crew) send(address string, request kmsg.Request, answer kmsg.Response) error {
 	line, known := c.lines[address]
 	if !known {
 		dialled, err := dial(c.ctx, address)
@@ -43,7 +43,7 @@ func (c *crew) ask(address string, request kmsg.Request, answer kmsg.Response) e
 		line = dialled
 		c.lines[address] = line
 	}
-	err := line.ask(request, answer)
+	err := line.call(request, answer)
 	if err != nil {
 		line.close()
 		delete(c.lines, address)
@@ -63,7 +63,7 @@ func settled(ctx context.Context, j job) (result, error) {
 	for _, broker := range brokers {
 		for {
 			seen = metadataAnswer()
-			if all.ask(broker, metadataOfAll(j), seen) == nil && isSettled(seen, len(brokers), j) {
+			if all.send(broker, metadataOfAll(j), seen) == nil && isSettled(seen, len(brokers), j) {
 				break
 			}
 			if err := pause(ctx, settledEvery); err != nil {
@@ -152,7 +152,7 @@ func acknowledged(all *crew, seen *kmsg.MetadataResponse, j job) error {
 					partition.Partition, partition.Records = one.Partition, batch
 					request.Topics[0].Partitions = append(request.Topics[0].Partitions, partition)
 				}
-				if all.ask(at[leader], request, answer) != nil {
+				if all.send(at[leader], request, answer) != nil {
 					again = append(again, some...)
 					continue
 				}
@@ -209,7 +209,7 @@ func pause(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// elect asks the controller to let the first replica of every partition lead.
+// elect requests the election of the first replica of every partition.
 func elect(ctx context.Context, j job) (result, error) {
 	all := newCrew(ctx)
 	defer all.close()
@@ -227,7 +227,7 @@ func elect(ctx context.Context, j job) (result, error) {
 
 func electOnce(all *crew, j job) error {
 	seen := metadataAnswer()
-	if err := all.ask(strings.Split(j.broker, ",")[0], metadataOf(numbered(j, 0)), seen); err != nil {
+	if err := all.send(strings.Split(j.broker, ",")[0], metadataOf(numbered(j, 0)), seen); err != nil {
 		return err
 	}
 	request := kmsg.NewPtrElectLeadersRequest()
@@ -243,7 +243,7 @@ func electOnce(all *crew, j job) error {
 	}
 	answer := kmsg.NewPtrElectLeadersResponse()
 	answer.SetVersion(1)
-	if err := all.ask(addresses(seen)[seen.ControllerID], request, answer); err != nil {
+	if err := all.send(addresses(seen)[seen.ControllerID], request, answer); err != nil {
 		return err
 	}
 	if answer.ErrorCode != 0 {
@@ -253,7 +253,7 @@ func electOnce(all *crew, j job) error {
 }
 
 // gap writes one record after the other to the first partition of a topic, each acknowledged by all in-sync replicas,
-// to whoever leads it by then. It says "ready" when that goes well, and tells the longest time between two
+// to its present leader. It says "ready" when that goes well, and prints the longest time between two
 // acknowledgements from "go" until its input ends.
 func gap(ctx context.Context, j job) (result, error) {
 	writer := gapWriter{crew: newCrew(ctx), brokers: strings.Split(j.broker, ","), topic: j.topic}
@@ -268,13 +268,13 @@ func gap(ctx context.Context, j job) (result, error) {
 		}
 	}
 	fmt.Println("ready")
-	told := bufio.NewReader(os.Stdin)
-	if _, err := told.ReadString('\n'); err != nil {
-		return result{}, fmt.Errorf("never told to go on: %w", err)
+	input := bufio.NewReader(os.Stdin)
+	if _, err := input.ReadString('\n'); err != nil {
+		return result{}, fmt.Errorf("no line to continue on standard input: %w", err)
 	}
 	enough := make(chan struct{})
 	go func() {
-		_, _ = told.ReadString('\n')
+		_, _ = input.ReadString('\n')
 		close(enough)
 	}()
 	return writer.longest(batch, enough)
@@ -311,23 +311,23 @@ func (w *gapWriter) write(batch []byte) error {
 		if w.leader != "" {
 			request, answer := produceTo(w.topic, batch), produceAnswer()
 			request.Acks = -1
-			if w.crew.ask(w.leader, request, answer) == nil && answer.Topics[0].Partitions[0].ErrorCode == 0 {
+			if w.crew.send(w.leader, request, answer) == nil && answer.Topics[0].Partitions[0].ErrorCode == 0 {
 				return nil
 			}
 		}
-		w.leader = w.look()
+		w.leader = w.find()
 		if err := pause(w.crew.ctx, lookEvery); err != nil {
-			return fmt.Errorf("nobody takes records of %s: %w", w.topic, err)
+			return fmt.Errorf("no broker accepts records of %s: %w", w.topic, err)
 		}
 	}
 }
 
-// look finds who leads now, as the first broker says that knows somebody other than the last one.
-func (w *gapWriter) look() string {
+// find returns the present leader, of the first broker that knows another than the last one.
+func (w *gapWriter) find() string {
 	found := ""
 	for _, broker := range w.brokers {
 		seen := metadataAnswer()
-		if w.crew.ask(broker, metadataOf(w.topic), seen) != nil || len(seen.Topics[0].Partitions) == 0 {
+		if w.crew.send(broker, metadataOf(w.topic), seen) != nil || len(seen.Topics[0].Partitions) == 0 {
 			continue
 		}
 		leader := addresses(seen)[seen.Topics[0].Partitions[0].Leader]

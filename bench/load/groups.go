@@ -104,7 +104,7 @@ func oneInEach(ctx context.Context, j job) error {
 
 // commits lets each of j.groups groups commit ten offsets of its own choice of topics, j.records requests in all.
 func commits(ctx context.Context, j job) (result, error) {
-	return asks(ctx, j, func(client *kgo.Client, number int) (int16, error) {
+	return repeat(ctx, j, func(client *kgo.Client, number int) (int16, error) {
 		request := kmsg.NewPtrOffsetCommitRequest()
 		request.Group = groupOf(j, number)
 		request.Generation = -1
@@ -124,9 +124,9 @@ func commits(ctx context.Context, j job) (result, error) {
 	})
 }
 
-// offsets asks for what every group has committed, j.records times in all, and counts an answer without it as wrong.
+// offsets fetches the committed offsets of every group, j.records times in all, and counts an answer without it as wrong.
 func offsets(ctx context.Context, j job) (result, error) {
-	return asks(ctx, j, func(client *kgo.Client, number int) (int16, error) {
+	return repeat(ctx, j, func(client *kgo.Client, number int) (int16, error) {
 		request := kmsg.NewPtrOffsetFetchRequest()
 		request.Group = groupOf(j, number)
 		group := kmsg.NewOffsetFetchRequestGroup()
@@ -151,8 +151,8 @@ func topicOf(j job, number, i int) string {
 	return fmt.Sprintf("%s-%d", j.topic, (number%j.groups*offsetsPerCommit+i)%j.topics)
 }
 
-// asks asks j.records questions, some at once, each again while the coordinator is not there or still loading.
-func asks(ctx context.Context, j job, ask func(*kgo.Client, int) (int16, error)) (result, error) {
+// repeat sends j.records requests, some at once, each again while the coordinator is unavailable or loading.
+func repeat(ctx context.Context, j job, send func(*kgo.Client, int) (int16, error)) (result, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(j.broker), kgo.RetryTimeout(time.Minute))
 	if err != nil {
 		return result{}, err
@@ -168,7 +168,7 @@ func asks(ctx context.Context, j job, ask func(*kgo.Client, int) (int16, error))
 			defer all.Done()
 			for number := lane; number < j.records && failures[lane] == nil; number += askedAtOnce {
 				asked := time.Now()
-				failures[lane] = askUntilAnswered(ctx, client, number, ask)
+				failures[lane] = untilAnswered(ctx, client, number, send)
 				took[number] = time.Since(asked)
 			}
 		}()
@@ -177,9 +177,9 @@ func asks(ctx context.Context, j job, ask func(*kgo.Client, int) (int16, error))
 	return withLatencies(summary(j.records, time.Since(began)), took), errors.Join(failures...)
 }
 
-func askUntilAnswered(ctx context.Context, client *kgo.Client, number int, ask func(*kgo.Client, int) (int16, error)) error {
+func untilAnswered(ctx context.Context, client *kgo.Client, number int, send func(*kgo.Client, int) (int16, error)) error {
 	for {
-		code, err := ask(client, number)
+		code, err := send(client, number)
 		if err == nil {
 			err = kerr.ErrorForCode(code)
 		}

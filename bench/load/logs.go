@@ -85,7 +85,7 @@ func appends(ctx context.Context, j job) (result, error) {
 	return paced(ctx, j, func(line *talk, number int) error {
 		made.firstMillis = time.Now().UnixMilli()
 		batch = made.appendBatch(batch[:0], 0, j.each)
-		if err := line.ask(produceTo(j.topic, batch), answer); err != nil {
+		if err := line.call(produceTo(j.topic, batch), answer); err != nil {
 			return err
 		}
 		return kerr.ErrorForCode(answer.Topics[0].Partitions[0].ErrorCode)
@@ -97,7 +97,7 @@ func seeks(ctx context.Context, j job) (result, error) {
 	answer := fetchAnswer()
 	return paced(ctx, j, func(line *talk, number int) error {
 		offset := int64(scattered(uint64(number)) % uint64(j.records))
-		if err := line.ask(fetchFrom(j.topic, offset), answer); err != nil {
+		if err := line.call(fetchFrom(j.topic, offset), answer); err != nil {
 			return err
 		}
 		return holds(answer.Topics[0].Partitions[0].RecordBatches, answer.Topics[0].Partitions[0].ErrorCode, offset)
@@ -125,7 +125,7 @@ func times(ctx context.Context, j job) (result, error) {
 	answer := offsetsAnswer()
 	return paced(ctx, j, func(line *talk, number int) error {
 		offset := int64(scattered(uint64(number)) % uint64(j.records))
-		if err := line.ask(offsetsOf(j.topic, 1, j.firstMillis+offset), answer); err != nil {
+		if err := line.call(offsetsOf(j.topic, 1, j.firstMillis+offset), answer); err != nil {
 			return err
 		}
 		found := answer.Topics[0].Partitions[0]
@@ -140,8 +140,8 @@ func times(ctx context.Context, j job) (result, error) {
 }
 
 // paced does something j.requests times, one after the other, on one connection, after a few times that do not
-// count. It says "ready", waits for a line on standard input, and ends early when standard input ends; so whoever
-// asks can look at the broker's CPU clock just before and just after.
+// count. It says "ready", waits for a line on standard input, and ends early when standard input ends; so the program that
+// starts it can read the broker's CPU time just before and just after.
 func paced(ctx context.Context, j job, do func(line *talk, number int) error) (result, error) {
 	line, err := dial(ctx, j.broker)
 	if err != nil {
@@ -154,13 +154,13 @@ func paced(ctx context.Context, j job, do func(line *talk, number int) error) (r
 		}
 	}
 	fmt.Println("ready")
-	told := bufio.NewReader(os.Stdin)
-	if _, err := told.ReadString('\n'); err != nil {
-		return result{}, fmt.Errorf("never told to go on: %w", err)
+	input := bufio.NewReader(os.Stdin)
+	if _, err := input.ReadString('\n'); err != nil {
+		return result{}, fmt.Errorf("no line to continue on standard input: %w", err)
 	}
 	enough := make(chan struct{})
 	go func() {
-		_, _ = told.ReadString('\n')
+		_, _ = input.ReadString('\n')
 		close(enough)
 	}()
 	took := make([]time.Duration, 0, min(j.requests, 100_000))
@@ -173,7 +173,7 @@ func paced(ctx context.Context, j job, do func(line *talk, number int) error) (r
 		took = append(took, time.Since(asked))
 	}
 	if len(took) == 0 {
-		return result{}, fmt.Errorf("told to stop before the first request")
+		return result{}, fmt.Errorf("standard input ended before the first request")
 	}
 	return withLatencies(summary(len(took), time.Since(began)), took), nil
 }

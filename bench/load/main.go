@@ -111,7 +111,7 @@ func main() {
 	flag.IntVar(&j.each, "each", 1, "records of each batch of appends and touch")
 	flag.IntVar(&j.requests, "requests", 1_000, "how many requests appends, seeks and times make")
 	flag.Int64Var(&j.firstMillis, "first-ms", 0, "when fill's record 0 was made; each one after it is 1 ms younger")
-	flag.StringVar(&j.acks, "acks", "1", "whom produce and single wait for: 1 for the leader, all for every in-sync replica")
+	flag.StringVar(&j.acks, "acks", "1", "acknowledgements that produce and single wait for: 1 of the leader, all of every in-sync replica")
 	flag.StringVar(&j.replicas, "replicas", "", "the brokers of every partition that create makes, the leader first: 1,2,3")
 	flag.IntVar(&j.factor, "factor", 1, "replicas of each partition that create and spread make, placed by the broker")
 	flag.StringVar(&j.want, "want", "led", "what settled waits for: led, full or preferred")

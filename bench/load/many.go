@@ -56,10 +56,10 @@ func spread(ctx context.Context, j job) (result, error) {
 
 func numbered(j job, number int) string { return fmt.Sprintf("%s-%d", j.topic, number) }
 
-// again asks until the answer is yes, an error, or the deadline.
-func again(ctx context.Context, ask func() (bool, error)) error {
+// again repeats a request until it succeeds, fails, or the deadline passes.
+func again(ctx context.Context, try func() (bool, error)) error {
 	for {
-		done, err := ask()
+		done, err := try()
 		if done || err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func again(ctx context.Context, ask func() (bool, error)) error {
 // isLed is whether the broker says that all of a topic's partitions have a leader.
 func (t *talk) isLed(topic string, partitions int) (bool, error) {
 	answer := metadataAnswer()
-	if err := t.ask(metadataOf(topic), answer); err != nil {
+	if err := t.call(metadataOf(topic), answer); err != nil {
 		return false, err
 	}
 	found := answer.Topics[0]
@@ -105,7 +105,7 @@ func touch(ctx context.Context, j job) (result, error) {
 	answer := produceAnswer()
 	began := time.Now()
 	for i := range j.topics {
-		if err := line.ask(produceTo(numbered(j, i), batches...), answer); err != nil {
+		if err := line.call(produceTo(numbered(j, i), batches...), answer); err != nil {
 			return result{}, err
 		}
 		for _, partition := range answer.Topics[0].Partitions {
@@ -118,7 +118,7 @@ func touch(ctx context.Context, j job) (result, error) {
 }
 
 // serving watches a broker that is just starting: it says "first" when a record of a partition in the middle has
-// been fetched, and ends when every partition has told its end, which must be at j.records.
+// been fetched, and ends when every partition has returned its end, which must be at j.records.
 func serving(ctx context.Context, j job) (result, error) {
 	began := time.Now()
 	line, err := dialWhenUp(ctx, j.broker)
@@ -162,7 +162,7 @@ func (t *talk) isServed(topic string, partitions int) (bool, error) {
 		return false, err
 	}
 	answer := fetchAnswer()
-	if err := t.ask(fetchFrom(topic, 0), answer); err != nil {
+	if err := t.call(fetchFrom(topic, 0), answer); err != nil {
 		return false, err
 	}
 	if len(answer.Topics) == 0 || len(answer.Topics[0].Partitions) == 0 {
@@ -175,7 +175,7 @@ func (t *talk) isServed(topic string, partitions int) (bool, error) {
 // isComplete is whether all partitions of a topic answer; one that has fewer or more records is an error.
 func (t *talk) isComplete(topic string, j job) (bool, error) {
 	answer := offsetsAnswer()
-	if err := t.ask(offsetsOf(topic, j.partitions, -1), answer); err != nil {
+	if err := t.call(offsetsOf(topic, j.partitions, -1), answer); err != nil {
 		return false, err
 	}
 	for _, partition := range answer.Topics[0].Partitions {

@@ -78,7 +78,7 @@ func (t *talk) receive(answer kmsg.Response) error {
 	return answer.ReadFrom(t.body)
 }
 
-func (t *talk) ask(request kmsg.Request, answer kmsg.Response) error {
+func (t *talk) call(request kmsg.Request, answer kmsg.Response) error {
 	if err := t.send(request); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func produceAnswer() *kmsg.ProduceResponse {
 	return answer
 }
 
-// fetchFrom asks for the one batch that holds an offset.
+// fetchFrom requests the one batch that holds an offset.
 func fetchFrom(topic string, offset int64) *kmsg.FetchRequest {
 	request := kmsg.NewPtrFetchRequest()
 	request.SetVersion(fetchVersion)
@@ -133,7 +133,7 @@ func fetchAnswer() *kmsg.FetchResponse {
 	return answer
 }
 
-// offsetsOf asks each partition of a topic for the first offset at or after a time, -1 for its end.
+// offsetsOf requests, of each partition of a topic, the first offset at or after a time, -1 for its end.
 func offsetsOf(topic string, partitions int, millis int64) *kmsg.ListOffsetsRequest {
 	request := kmsg.NewPtrListOffsetsRequest()
 	request.SetVersion(listOffsetsVersion)

@@ -1,7 +1,7 @@
 """Applications as their authors write them: one producer and one member of a group, in each of three clients.
 
-They run with their clients' defaults but for acks=all, and no error is caught: what a client tells its application is
-what the test hears. Values are unique, and every consumer commits what it has read before it reads on.
+They run with their clients' defaults but for acks=all, and no error is caught: what a client reports to its application is
+what the test sees. Values are unique, and every consumer commits what it has read before it reads on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SECONDS_MAX: Final = 90.0
 
 
 class Application(Worker):
-    """A thread of one client. `errors` is what it was told beside what it raised."""
+    """A thread of one client. `errors` has the errors of callbacks, beside what it raised."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__()
@@ -78,8 +78,8 @@ class KafkaPythonProducing(Producing):
             producer.send(self.topic, value).add_callback(self._sent).add_errback(self._failed)
         producer.close(_SECONDS_MAX)
 
-    def _sent(self, told: Any) -> None:
-        self.acknowledged.append((told.partition, told.offset))
+    def _sent(self, reported: Any) -> None:
+        self.acknowledged.append((reported.partition, reported.offset))
 
     def _failed(self, error: BaseException) -> None:
         self.errors.append(f"send: {error!r}")

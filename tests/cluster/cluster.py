@@ -63,7 +63,7 @@ _ALLOWED: Final[tuple[tuple[str, str], ...]] = (
     (r"Error for partition failing-\d+ at offset", "the leader's log directory has failed"),
     (r"Error while appending records to failing-\d+ in dir", "so it says when the directory is its own"),
     (r"from OfflinePartition to OnlinePartition", "the only replica of a partition is not there"),
-    (r"cannot become follower since the new leader -1 is unavailable", "the same, told to that replica"),
+    (r"cannot become follower since the new leader -1 is unavailable", "the same, on that replica"),
     (r"api(?:Key)?=UPDATE_METADATA[^\n]*\n.*ControllerMovedException", "a deposed controller's last words"),
     (r"Controller \d fails to send a request to broker", "it is deposed while it sends"),
     (r"\] log directory is offline ", "so ours says it when the directory is its own"),
@@ -72,7 +72,7 @@ _ALLOWED: Final[tuple[tuple[str, str], ...]] = (
 
 
 class Cluster:
-    """Brokers by id on one chroot; `protocol` is everybody's inter.broker.protocol.version."""
+    """Brokers by id on one chroot; `protocol` is the inter.broker.protocol.version of all."""
 
     def __init__(self, directory: Path, zookeeper: str, protocol: str) -> None:
         self.directory = directory
@@ -132,7 +132,7 @@ class Cluster:
         return isinstance(self.brokers[broker_id], SordiniProcess)
 
     def kill(self, broker_id: int) -> None:
-        """kill -9; the cluster hears of it when the session has expired."""
+        """kill -9; the cluster detects it when the session has expired."""
         self.brokers[broker_id].kill()
 
     def wait_until_gone(self, broker_id: int) -> None:
@@ -171,10 +171,10 @@ class Cluster:
             assert status in STOPPED, f"broker {broker} ended with {status}\n{process.tail()}"
 
     def ask_controller(self, request: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:
-        """Have something granted, however long it takes the brokers to hear who their controller is now."""
+        """Repeat a request until the brokers know their present controller and grant it."""
 
         def granted() -> bool:
-            self.admin.list_topics(timeout=SECONDS_MAX)  # The client forgets a controller only when it is told.
+            self.admin.list_topics(timeout=SECONDS_MAX)  # The client updates its controller only with new metadata.
             try:
                 for future in request(self.admin).values():
                     future.result(SECONDS_MAX)
@@ -203,7 +203,7 @@ class Cluster:
         """Until each leader knows that it is one.
 
         An idempotent client that has several requests under way to a leader that refuses the first and takes the
-        second is told that the first was a duplicate, and loses it: so it is with Apache Kafka alone.
+        second gets the answer that the first was a duplicate, and loses it, as with Apache Kafka alone.
         """
         for partition in partitions:
             self.wait(lambda one=partition: self._is_led(one), f"{partition} is served")
@@ -217,11 +217,13 @@ class Cluster:
         return [one.error_code for row in answer.topics for one in row.partitions] == [0]
 
     def wait_until_known(self, partitions: Iterable[Partition]) -> None:
-        """Until every broker that runs tells clients of all of them: of what they are not told they read nothing."""
+        """Until the metadata of every running broker has all of them: clients read nothing of unknown partitions."""
         wanted = set(partitions)
         for broker, process in self.brokers.items():
             self.wait(
-                lambda one=process: not one.is_running or wanted <= _told_by(one, {topic for topic, _ in wanted}),
+                lambda one=process: (
+                    not one.is_running or wanted <= partitions_known_to(one, {topic for topic, _ in wanted})
+                ),
                 f"{broker} knows of {sorted(wanted)}",
             )
 
@@ -239,7 +241,7 @@ class Cluster:
         self.create("__transaction_state", [replicas], {**common, **own})
 
     def move_controller(self, wanted: int) -> None:
-        """Depose the controller while nobody but one broker can run for it."""
+        """Depose the controller while only one broker can be elected."""
         others = [process for broker, process in self.brokers.items() if broker != wanted and process.is_running]
         if self.tree.controller() == wanted:
             return
@@ -284,7 +286,7 @@ class Cluster:
         return replicas is not None and self.isr((topic, number)) == set(replicas)
 
     def wait(self, condition: Callable[[], bool], what: object, seconds: float = SECONDS_MAX) -> None:
-        """Poll; `what` is the sentence that never became true, made only then, and told with all the cluster knows."""
+        """Poll; `what` is the sentence that never became true, made only then, and reported with the cluster's state."""
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, f"after {seconds:g} s it is not so that {what}\n{self.account()}"
@@ -300,7 +302,7 @@ class Cluster:
         return "\n".join([*lines, *(process.tail() for process in self.brokers.values())])
 
     def errors(self) -> list[str]:
-        """Lines of the brokers' logs that tell of an error, each with the next, but for what is done to them here."""
+        """Error lines of the brokers' logs, each with the next, except for those that the test causes."""
         found = []
         for broker, process in self.brokers.items():
             lines = [*whole_log(process).splitlines(), ""]
@@ -318,7 +320,7 @@ def frozen(process: OutsideProcess) -> Iterator[None]:
         os.kill(process.pid, signal.SIGCONT)
 
 
-def _told_by(process: BrokerProcess, topics: Iterable[str]) -> set[Partition]:
+def partitions_known_to(process: BrokerProcess, topics: Iterable[str]) -> set[Partition]:
     """The partitions of these topics that a broker's metadata has."""
     rows = [MetadataRequestTopic(name=topic) for topic in topics]
     with Client("127.0.0.1", process.port) as client:
@@ -327,7 +329,7 @@ def _told_by(process: BrokerProcess, topics: Iterable[str]) -> set[Partition]:
 
 
 def whole_log(process: BrokerProcess) -> str:
-    """What it has printed in all its lives."""
+    """What it has printed in all its runs."""
     return process.log_path.read_text(errors="replace") if process.log_path.exists() else ""
 
 

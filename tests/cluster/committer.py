@@ -1,4 +1,4 @@
-"""A simple consumer that commits one offset after the other and looks each time at what is told of it."""
+"""A simple consumer that commits one offset after the other and fetches it each time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RETRIABLE: Final = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 }
-"""What a client may be told in passing; anything else would reach its application."""
+"""Retriable errors; any other would reach the client's application."""
 _PATIENCE_SECONDS: Final = 15.0
 _RETRY_SECONDS: Final = 0.1
 
@@ -67,20 +67,20 @@ class Committer(Worker):
 
     def _go_on(self, client: Client, offset: int) -> int:
         """Look, then commit, for as long as this coordinator grants it; the last offset that was tried."""
-        while self.is_going_on and self._looks(client):
+        while self.is_going_on and self._finds_coordinator(client):
             offset += 1
             if not self._has_passed(self._commit(client, offset)):
                 break
             self.acknowledged = self._least = offset
         return offset
 
-    def _looks(self, client: Client) -> bool:
-        """Whether the coordinator tells what it has, which is never less than what somebody was told before."""
+    def _finds_coordinator(self, client: Client) -> bool:
+        """Whether the coordinator returns its offset, which is never lower than one returned before."""
         seen, code = self._fetch(client)
         if not self._has_passed(code):
             return False
         if seen < self._least:
-            self.violations.append(f"{self._group}: {seen} is told after {self._least}")
+            self.violations.append(f"{self._group}: {seen} is returned after {self._least}")
         self._least = seen
         return True
 
@@ -89,8 +89,8 @@ class Committer(Worker):
         return not code
 
     def _commit(self, client: Client, offset: int) -> int:
-        wish = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-        topic = OffsetCommitRequestTopic(name=self._topic, partitions=[wish])
+        commit = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        topic = OffsetCommitRequestTopic(name=self._topic, partitions=[commit])
         request = OffsetCommitRequest(group_id=self._group, topics=[topic])
         code: int = client.ask(ApiKey.OFFSET_COMMIT, 7, request).topics[0].partitions[0].error_code
         return code
@@ -100,5 +100,5 @@ class Committer(Worker):
         answer = client.ask(ApiKey.OFFSET_FETCH, 5, OffsetFetchRequest(group_id=self._group, topics=[topic]))
         if answer.error_code:
             return -1, answer.error_code
-        told: int = answer.topics[0].partitions[0].committed_offset
-        return told, 0
+        reported: int = answer.topics[0].partitions[0].committed_offset
+        return reported, 0

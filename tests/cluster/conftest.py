@@ -91,7 +91,7 @@ def cluster(lend: Callable[..., Cluster], version: str, judged: str) -> Cluster:
 
 @pytest.fixture
 def governed(cluster: Cluster) -> Cluster:
-    """The cluster with 1 as its controller, whoever was it before."""
+    """The cluster with 1 as its controller."""
     cluster.move_controller(1)
     return cluster
 

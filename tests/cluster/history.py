@@ -98,11 +98,11 @@ def _duplicates(final: Seen) -> list[str]:
 
 def _inconsistent(history: History, final: Seen, polls: Iterable[Seen]) -> list[str]:
     at = {(partition, offset): value for partition, rows in final.items() for offset, value in rows}
-    told = [(one.partition, one.offset, one.value) for one in history.acknowledged if one.offset is not None]
-    told += [(partition, *row) for poll in polls for partition, rows in poll.items() for row in rows]
+    reported = [(one.partition, one.offset, one.value) for one in history.acknowledged if one.offset is not None]
+    reported += [(partition, *row) for poll in polls for partition, rows in poll.items() for row in rows]
     return [
         f"I3 {partition} offset {offset} was {value!r} and is {at.get((partition, offset))!r}"
-        for partition, offset, value in told
+        for partition, offset, value in reported
         if at.get((partition, offset)) != value
     ]
 
@@ -118,4 +118,4 @@ def _disorder(history: History, final: Seen) -> list[str]:
 
 def _phantoms(history: History, final: Seen) -> list[str]:
     known = {one.value for one in history.sent}.union(*(one.values for one in history.transactions))
-    return [f"I11 nobody sent {value!r}" for value in sorted(_values(final) - known)]
+    return [f"I11 {value!r} was not sent" for value in sorted(_values(final) - known)]

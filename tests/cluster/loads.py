@@ -37,11 +37,11 @@ _TRANSACTION: Final = {"transaction.timeout.ms": 30_000, "message.timeout.ms": 2
 A state that it was writing then is committed when the transaction's timeout has passed and it writes it once more."""
 _NOTHING_TO_END: Final = KafkaError.INVALID_TXN_STATE
 """Records that could not be sent meanwhile, as the coordinator was busy with the transaction before, are an end that
-it never heard a beginning of. The client calls that fatal; it harms nobody."""
+whose beginning it has not seen. The client calls that fatal; it does no harm."""
 
 
 class Worker:
-    """A thread that goes on until it is told that it is enough; what it dies of is raised where it is awaited."""
+    """A thread that runs until it is stopped; its exception is raised where it is joined."""
 
     def __init__(self) -> None:
         self._enough = threading.Event()

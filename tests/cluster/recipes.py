@@ -1,7 +1,7 @@
 """The recipes of a page, run: its ```sh blocks line by line, as an operator pastes them, against real brokers.
 
 A line that begins with `sordini` is run as it is, but for addresses and paths (`Operator.places`). Every other line has
-to be named in a table that says what is run in its place, so that a line nobody has thought of fails. No line may wait
+to be named in a table that says what is run in its place, so that an unexpected line fails. No line may wait
 without an end.
 """
 

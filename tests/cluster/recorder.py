@@ -1,7 +1,7 @@
 """A broker that is none: it is registered, answers as little as it can, and notes what other brokers ask of it.
 
 It speaks with this project's own messages. Whether these are right is for the golden bytes and for real brokers to
-say; here it is about which requests are sent, in which versions, by whom.
+say; here it is about which requests are sent, in which versions, by which broker.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LONG_POLL_SECONDS = 0.05
 
 
 class Frame(NamedTuple):
-    """One request; `connection` tells the connections apart."""
+    """One request; `connection` numbers the connections."""
 
     connection: int
     key: ApiKey
@@ -95,7 +95,7 @@ class Peer:
         tree.create(f"/brokers/ids/{self.broker_id}", value, ephemeral=True)
 
     def govern(self, tree: Tree) -> None:
-        """Be the controller before anybody else can."""
+        """Become the controller before any broker can."""
         tree.create("/controller_epoch", 1)
         value = {"version": 1, "brokerid": self.broker_id, "timestamp": "1700000000000"}
         tree.create("/controller", value, ephemeral=True)

@@ -1,4 +1,4 @@
-"""Registrations of brokers that nobody can read, or that lead nowhere, and a while in which they are there."""
+"""Registrations of brokers that cannot be decoded or reached, and a context in which they exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cluster.cluster import Cluster
 
 
 def a_registration(**changes: object) -> bytes:
-    """A sound one of a broker that nobody can reach, with some keys changed or, at None, left out."""
+    """A valid one of a broker that cannot be reached, with some keys changed or, at None, left out."""
     sound = {
         "features": {},
         "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
@@ -36,7 +36,7 @@ REGISTRATIONS = {
         listener_security_protocol_map={"OTHER": "PLAINTEXT"}, endpoints=["OTHER://127.0.0.1:1"]
     ),
     "a port that is none": a_registration(endpoints=["PLAINTEXT://127.0.0.1:99999"]),
-    "nobody who listens": a_registration(),
+    "an address without a listener": a_registration(),
 }
 OTHER_NODES = ["nine", "-9", "99999999999"]
 """Names that are no broker's id."""

@@ -148,9 +148,9 @@ def test_what_was_begun_in_one_process_goes_on_as_a_cluster_and_is_watched(site:
 
 def test_brokers_are_upgraded_one_at_a_time_and_a_check_that_waits_in_vain_says_what_is_not_well(site: Site) -> None:
     def while_it_is_stopped() -> None:
-        told = site.operator.run("sordini cluster status --check --wait 0.5", status=1)
-        assert "after 0.5 s" in told
-        assert "orders-0" in told, "which partition lacks what"
+        reported = site.operator.run("sordini cluster status --check --wait 0.5", status=1)
+        assert "after 0.5 s" in reported
+        assert "orders-0" in reported, "which partition lacks what"
 
     for broker_id in site.machines if EVERYTHING else [2]:
         site.at(broker_id)

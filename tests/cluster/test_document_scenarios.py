@@ -1,4 +1,4 @@
-"""How data could be lost, and how replicas could part: the stories of document 000, told to brokers of ours.
+"""How data could be lost, and how replicas could diverge: the scenarios of document 000, run with our brokers.
 
 Each follows the text's own steps with real processes: kill -9, frozen brokers, a high watermark on disk that is as old
 as can be.
@@ -22,10 +22,10 @@ CONTROLLER = 3
 """Holds none of the partitions here, so that their brokers can all be gone."""
 ALONE = "on-one-broker-alone"
 SETTINGS: dict[str, object] = {
-    # Longer than it takes to freeze one broker, write, and kill the other: nobody leaves the in-sync set meanwhile.
+    # Longer than it takes to freeze one broker, write, and kill the other: no replica leaves the in-sync set meanwhile.
     "zookeeper.session.timeout.ms": 4_000,
     "replica.lag.time.max.ms": 20_000,
-    # A watermark is noted at the start alone: whoever is killed comes back with one that is out of date.
+    # A watermark is written at the start only: a killed broker restarts with an outdated one.
     "replica.high.watermark.checkpoint.interval.ms": 600_000,
 }
 
@@ -55,11 +55,11 @@ def pair(ours: Cluster, request: pytest.FixtureRequest) -> Partition:
 
 def write(cluster: Cluster, partition: Partition, name: str, count: int, *, acks: str = "all") -> list[bytes]:
     """Records one after the other, each acknowledged before the next; their values."""
-    told: list[int] = []
+    reported: list[int] = []
 
     def delivered(error: object, message: Message) -> None:
         assert error is None, error
-        told.append(message.offset() or 0)
+        reported.append(message.offset() or 0)
 
     settings = {"acks": acks, "linger.ms": 0, "log_level": 0, "topic.metadata.refresh.fast.interval.ms": 50}
     producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
@@ -67,7 +67,7 @@ def write(cluster: Cluster, partition: Partition, name: str, count: int, *, acks
     for value in values:
         producer.produce(partition[0], value, partition=partition[1], on_delivery=delivered)
         assert producer.flush(SECONDS_MAX) == 0
-    assert told == sorted(told)
+    assert reported == sorted(reported)
     return values
 
 
@@ -109,7 +109,7 @@ def assert_only_what_was_alone_is_gone(there: list[bytes], values: list[bytes]) 
 def test_a_follower_that_leads_with_a_watermark_one_fetch_behind_keeps_what_was_acknowledged(
     ours: Cluster, pair: Partition
 ) -> None:
-    """The text's loss: the follower learns of a commit with its next fetch only, and the leader dies before that."""
+    """The text's loss: the follower learns the watermark with its next fetch only, and the leader fails before that."""
     values = write(ours, pair, "acknowledged", 40)
     ours.kill(1)
     ours.wait_for_leader(pair, 2)
@@ -141,7 +141,7 @@ def test_a_broker_that_restarts_with_an_outdated_watermark_and_leads_cuts_nothin
 def test_a_former_leader_with_other_records_at_the_same_offsets_is_cut_to_the_new_ones(
     ours: Cluster, pair: Partition
 ) -> None:
-    """Divergence: both wrote at the same offsets, under different leaders, and only the epochs tell them apart."""
+    """Divergence: both wrote at the same offsets, under different leaders, and only the epochs distinguish them."""
     values = write(ours, pair, "acknowledged", 20)
     ours.wait(lambda: _ends(ours, pair) == [20, 20], "the follower has them all")
     with frozen(ours.brokers[2]):
@@ -177,7 +177,9 @@ def test_two_leaders_in_quick_succession_leave_equal_logs_behind(ours: Cluster, 
     assert_only_what_was_alone_is_gone(read(ours, pair), values)
 
 
-def test_with_all_in_sync_gone_nobody_leads_until_one_of_them_is_back(ours: Cluster, pair: Partition) -> None:
+def test_with_all_in_sync_replicas_offline_there_is_no_leader_until_one_of_them_returns(
+    ours: Cluster, pair: Partition
+) -> None:
     """The text's first strategy, which it settles on: wait, rather than lose."""
     values = write(ours, pair, "on-both", 10)
     ours.kill(2)

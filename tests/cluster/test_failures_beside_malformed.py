@@ -1,4 +1,4 @@
-"""Brokers that fail while there are registrations that nobody can read: ours notices, and takes over (A11, the rest)."""
+"""Brokers that fail while there are malformed registrations: our controller detects it and elects other leaders (A11)."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ NOT_KNOWN = "the contact of brokers 1, 2, 3 with the coordination store is not k
 def check(cluster: Cluster) -> dict[str, Any]:
     """What `cluster status --check` says; it fails when it finds problems, and only then."""
     done = CliRunner().invoke(main, ["cluster", "status", "--check", "--json", "--bootstrap", cluster.bootstrap])
-    told: dict[str, Any] = json.loads(done.stdout)
-    assert done.exit_code == bool(told["problems"]), told["problems"]
-    return told
+    reported: dict[str, Any] = json.loads(done.stdout)
+    assert done.exit_code == bool(reported["problems"]), reported["problems"]
+    return reported
 
 
 def ping(cluster: Cluster, broker: int) -> int:
@@ -33,8 +33,8 @@ def ping(cluster: Cluster, broker: int) -> int:
     return CliRunner().invoke(main, words).exit_code
 
 
-def stores(told: dict[str, Any]) -> list[str | None]:
-    return [row["store"] for row in told["brokers"]]
+def stores(reported: dict[str, Any]) -> list[str | None]:
+    return [row["store"] for row in reported["brokers"]]
 
 
 def test_ours_is_in_every_in_sync_set_under_acks_all_and_transactional_load(governed: Cluster) -> None:
@@ -53,10 +53,10 @@ def test_ours_speaks_for_the_others_in_a_check_of_a_mixed_cluster(
     codes = [ping(governed, broker) for broker in (1, 4)]
     assert codes == [3, 0], "an Apache Kafka does not say whether it serves"
     with frozen(zookeeper_process):
-        told = check(governed)
-    assert (stores(told)[3] or "").startswith("silent: ")
-    assert stores(told)[:3] == ["not known"] * 3
-    assert any(problem.startswith(NOT_KNOWN) for problem in told["problems"])
+        reported = check(governed)
+    assert (stores(reported)[3] or "").startswith("silent: ")
+    assert stores(reported)[:3] == ["not known"] * 3
+    assert any(problem.startswith(NOT_KNOWN) for problem in reported["problems"])
 
 
 def test_nothing_acknowledged_is_lost_when_ours_is_killed_or_stopped_in_order_and_comes_back(governed: Cluster) -> None:

@@ -35,11 +35,11 @@ def test_a_history_that_keeps_every_law_is_praised() -> None:
         ("I11", [(0, b"a"), (1, b"b"), (2, b"z")]),
     ],
 )
-def test_each_broken_law_is_told(law: str, final: list[tuple[int, bytes]]) -> None:
+def test_each_broken_law_is_reported(law: str, final: list[tuple[int, bytes]]) -> None:
     assert law in {line.split()[0] for line in violations(a_history(), {AT: final})}
 
 
-def test_a_reader_that_saw_something_else_meanwhile_is_told() -> None:
+def test_a_reader_that_read_other_records_meanwhile_is_reported() -> None:
     (line,) = violations(a_history(), FINAL, [{AT: [(1, b"c")]}])
     assert line.startswith("I3")
 
@@ -48,13 +48,13 @@ def test_a_reader_that_saw_something_else_meanwhile_is_told() -> None:
     ("law", "fate", "there"),
     [("I6", Fate.DONE, [b"a"]), ("I5", Fate.UNDONE, [b"a"]), ("I6", Fate.UNKNOWN, [b"b"])],
 )
-def test_each_broken_law_of_transactions_is_told(law: str, fate: Fate, there: list[bytes]) -> None:
+def test_each_broken_law_of_transactions_is_reported(law: str, fate: Fate, there: list[bytes]) -> None:
     history = History(transactions=[Transaction(frozenset({b"a", b"b"}), fate)])
     (line,) = broken_transactions(history, {AT: list(enumerate(there))})
     assert line.startswith(law)
 
 
-def test_an_aborted_record_that_a_reader_saw_for_a_moment_is_told() -> None:
+def test_an_aborted_record_that_a_reader_saw_once_is_reported() -> None:
     history = History(transactions=[Transaction(frozenset({b"a"}), Fate.UNDONE)])
     assert broken_transactions(history, {AT: []}) == []
     assert broken_transactions(history, {AT: []}, [{AT: [(0, b"a")]}]) != []
@@ -73,7 +73,7 @@ OTHER = a_batch(2, base_offset=2, leader_epoch=2)
 
 
 @pytest.mark.parametrize(
-    ("theirs", "watermark", "in_sync", "is_told"),
+    ("theirs", "watermark", "in_sync", "is_found"),
     [
         ((FIRST, SECOND, THIRD), 6, {1, 2}, False),
         ((FIRST, SECOND), 4, {1, 2}, True),  # In sync without what its leader knows to be committed.
@@ -83,20 +83,20 @@ OTHER = a_batch(2, base_offset=2, leader_epoch=2)
         ((FIRST, OTHER, THIRD), 6, {1, 2}, True),
     ],
 )
-def test_replicas_that_differ_below_what_is_committed_are_told(
-    tmp_path: Path, theirs: tuple[bytes, ...], watermark: int, in_sync: set[int], *, is_told: bool
+def test_replicas_that_differ_below_the_committed_offset_are_reported(
+    tmp_path: Path, theirs: tuple[bytes, ...], watermark: int, in_sync: set[int], *, is_found: bool
 ) -> None:
     homes = {
         1: a_replica(tmp_path / "1", FIRST, SECOND, THIRD, high_watermark=6),
         2: a_replica(tmp_path / "2", *theirs, high_watermark=watermark),
     }
     problems, end = differences("t", 0, homes, in_sync)
-    assert bool(problems) is is_told, problems
+    assert bool(problems) is is_found, problems
     assert end == 6
 
 
 @pytest.mark.parametrize("harm", [lambda data: data[:-1], lambda data: data[:-1] + b"\x7f"], ids=["torn", "corrupt"])
-def test_a_torn_or_corrupt_batch_is_told(tmp_path: Path, harm: object) -> None:
+def test_a_torn_or_corrupt_batch_is_reported(tmp_path: Path, harm: object) -> None:
     assert callable(harm)
     homes = {1: a_replica(tmp_path / "1", FIRST, harm(SECOND), high_watermark=4)}
     with pytest.raises(AssertionError, match=r"torn|corrupt"):

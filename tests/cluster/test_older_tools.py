@@ -51,7 +51,7 @@ def described(ask: Ask, *arguments: str) -> list[list[str]]:
     return [row[3::2] for row in rows]
 
 
-def told_by(cluster: Cluster, broker: int, topic: str, key: str) -> str | None:
+def value_known_to(cluster: Cluster, broker: int, topic: str, key: str) -> str | None:
     """What one broker says of one setting of a topic."""
     wanted = ConfigResource(ResourceType.TOPIC, topic)
     (future,) = cluster.admin.describe_configs([wanted], broker=broker).values()
@@ -59,10 +59,11 @@ def told_by(cluster: Cluster, broker: int, topic: str, key: str) -> str | None:
     return value
 
 
-def wait_until_told(cluster: Cluster, topic: str, key: str, value: str) -> None:
+def wait_until_known(cluster: Cluster, topic: str, key: str, value: str) -> None:
     for broker in cluster.brokers:
         cluster.wait(
-            lambda one=broker: told_by(cluster, one, topic, key) == value, f"{broker} knows {key}={value} of {topic}"
+            lambda one=broker: value_known_to(cluster, one, topic, key) == value,
+            f"{broker} knows {key}={value} of {topic}",
         )
 
 
@@ -85,7 +86,7 @@ def test_a_topic_is_made_described_altered_and_deleted(ours: Cluster, ask: Ask) 
     assert [(row[0], row[1], set(row[2].split(","))) for row in rows] == [
         (str(number), str(ids[0]), set(map(str, ids))) for number, ids in sorted(replicas.items())
     ]
-    wait_until_told(ours, "tooled", "retention.ms", "7200000")
+    wait_until_known(ours, "tooled", "retention.ms", "7200000")
     ask("TopicCommand", "--alter", "--topic", "tooled", "--partitions", 5)
     partitions = partitions_of(ours, "tooled", 5)
     assert_kept(ours, partitions, early, written(ours, partitions))
@@ -100,12 +101,12 @@ def test_a_topics_settings_are_changed_and_taken_back(ours: Cluster, ask: Ask) -
     partitions = ours.create("tuned", [[1, 2, 3]])
     entity = ("--entity-type", "topics", "--entity-name", "tuned")
     ask("ConfigCommand", "--alter", *entity, "--add-config", "max.message.bytes=2000,cleanup.policy=[compact,delete]")
-    wait_until_told(ours, "tuned", "max.message.bytes", "2000")
-    wait_until_told(ours, "tuned", "cleanup.policy", "compact,delete")
+    wait_until_known(ours, "tuned", "max.message.bytes", "2000")
+    wait_until_known(ours, "tuned", "cleanup.policy", "compact,delete")
     said = ask("ConfigCommand", "--describe", *entity)
     assert "max.message.bytes=2000" in said
     ask("ConfigCommand", "--alter", *entity, "--delete-config", "cleanup.policy,max.message.bytes")
-    wait_until_told(ours, "tuned", "max.message.bytes", "1048588")
+    wait_until_known(ours, "tuned", "max.message.bytes", "1048588")
     assert config_of(ours.tree, "tuned") == {}
     assert_kept(ours, partitions, written(ours, partitions))
 
@@ -113,12 +114,12 @@ def test_a_topics_settings_are_changed_and_taken_back(ours: Cluster, ask: Ask) -
 def test_the_topic_tool_changes_settings_too(ours: Cluster, ask: Ask) -> None:
     ours.create("retuned", [[1, 2]])
     ask("TopicCommand", "--alter", "--topic", "retuned", "--config", "retention.bytes=1000000")
-    wait_until_told(ours, "retuned", "retention.bytes", "1000000")
+    wait_until_known(ours, "retuned", "retention.bytes", "1000000")
     ask("TopicCommand", "--alter", "--topic", "retuned", "--delete-config", "retention.bytes")
-    wait_until_told(ours, "retuned", "retention.bytes", "-1")
+    wait_until_known(ours, "retuned", "retention.bytes", "-1")
 
 
-def test_under_replicated_and_leaderless_partitions_are_told(ours: Cluster, ask: Ask) -> None:
+def test_under_replicated_and_leaderless_partitions_are_listed(ours: Cluster, ask: Ask) -> None:
     followed, alone = ours.create("thinned", [[1, 2]]), ours.create("thinned-alone", [[2]])
     ours.brokers[2].stop()
     ours.wait_for_isr(followed[0], {1})

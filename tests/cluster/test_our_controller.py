@@ -99,11 +99,11 @@ def test_settings_changed_through_either_kind_of_broker_reach_both(ruled: Cluste
     assert config_of(ruled.tree, "altered") == {"retention.ms": "1234567", "max.message.bytes": "2000"}
     assert [one.kind for one in witness.writes("altered")] == ["set", "set"]
     for broker in (1, RULER):
-        ruled.wait(lambda one=broker: told_by(ruled, one, "altered") == "2000", f"{broker} knows the new size")
+        ruled.wait(lambda one=broker: value_known_to(ruled, one, "altered") == "2000", f"{broker} knows the new size")
     assert_kept(ruled, partitions, written(ruled, partitions))
 
 
-def told_by(cluster: Cluster, broker: int, topic: str) -> str | None:
+def value_known_to(cluster: Cluster, broker: int, topic: str) -> str | None:
     """The largest batch that one broker says it takes for a topic."""
     wanted = ConfigResource(ResourceType.TOPIC, topic)
     (future,) = cluster.admin.describe_configs([wanted], broker=broker).values()
@@ -214,7 +214,7 @@ def test_a_move_that_cannot_end_is_cancelled_and_leaves_everything_as_it_was(rul
     assert {leader for leader, _, _ in witness.states("cancelled", 0)} == {1}
     assert reassign(ruled, partition, None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     assert reassign(ruled, partition, [1, 9]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    if ruled.is_ours(RULER):  # An Apache Kafka 2.7.2 leaves its copy to a broker that hears of both at once.
+    if ruled.is_ours(RULER):  # An Apache Kafka 2.7.2 keeps the replica of a broker that gets both commands at once.
         ruled.wait(lambda: not folders(ruled, 3, "cancelled"), "3 has removed what it had of the partition")
     assert_kept(ruled, [partition], history)
 
@@ -288,7 +288,7 @@ def test_a_failed_log_directory_of_apache_kafka_costs_only_what_is_in_it(ruled: 
     assert_kept(ruled, partitions, early, late)
 
 
-def test_the_load_goes_on_while_the_reign_changes_between_the_kinds(ruled: Cluster) -> None:
+def test_the_load_continues_while_the_controller_moves_between_the_kinds(ruled: Cluster) -> None:
     with Work(ruled, "reigns", [[1, 2, 4], [4, 2, 1]]) as work:
         for wanted in (2, RULER, 1, RULER):
             epoch = ruled.tree.controller_epoch()

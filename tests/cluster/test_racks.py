@@ -144,8 +144,8 @@ def java() -> Iterator[JavaTools]:
 
 
 def test_a_consumer_at_a_follower_gets_what_is_produced_while_it_waits(cluster: Cluster) -> None:
-    told: list[dict[str, Any]] = []
-    settings = {"statistics.interval.ms": 100, "stats_cb": lambda text: told.append(json.loads(text))}
+    reported: list[dict[str, Any]] = []
+    settings = {"statistics.interval.ms": 100, "stats_cb": lambda text: reported.append(json.loads(text))}
     cluster.create("live", [[1, 2]])
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
     for number in range(RECORDS):
@@ -159,11 +159,11 @@ def test_a_consumer_at_a_follower_gets_what_is_produced_while_it_waits(cluster: 
         assert message is not None
         assert int(message.value()) == number
     consumer.close()
-    at = told[-1]["topics"]["live"]["partitions"]["0"]
+    at = reported[-1]["topics"]["live"]["partitions"]["0"]
     assert (at["leader"], at["broker"]) == (1, 2)
 
 
-@pytest.mark.skipif(not EVERYTHING, reason="takes as long as a session with the store lives")
+@pytest.mark.skipif(not EVERYTHING, reason="takes as long as a session timeout")
 def test_a_consumer_goes_back_to_the_leader_when_the_follower_is_gone(cluster: Cluster) -> None:
     cluster.create("left", [[1, 2]])
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
@@ -192,19 +192,23 @@ def status(cluster: Cluster, *options: str, code: int = 0) -> Any:
 def test_a_topic_lies_in_different_racks_and_status_says_where(cluster: Cluster) -> None:
     cluster.ask_controller(lambda admin: admin.create_topics([NewTopic("spread", 6, 2)], operation_timeout=30))
     cluster.wait(lambda: status(cluster)["under_replicated_partitions"] == 0, "all replicas are in sync")
-    told = status(cluster)
-    rows = [row for row in told["partitions"] if row["topic"] == "spread"]
+    reported = status(cluster)
+    rows = [row for row in reported["partitions"] if row["topic"] == "spread"]
     assert sorted(row["leader"] for row in rows) == [1, 1, 2, 2, 3, 3]
-    assert [(row["broker"], row["rack"], row["state"]) for row in told["brokers"]] == [
+    assert [(row["broker"], row["rack"], row["state"]) for row in reported["brokers"]] == [
         (1, "a", "up"),
         (2, "b", "up"),
         (3, "c", "up"),
     ]
-    assert told["controller"] == cluster.tree.controller()
-    held = sum(len(row["replicas"]) for row in told["partitions"])
-    assert sum(row["replicas"] for row in told["brokers"]) == sum(row["in_sync"] for row in told["brokers"]) == held
-    assert sum(row["leads"] for row in told["brokers"]) == len(told["partitions"])
-    cluster.wait(lambda: [row["lag"] for row in status(cluster)["brokers"]] == [0, 0, 0], "nobody is behind")
+    assert reported["controller"] == cluster.tree.controller()
+    held = sum(len(row["replicas"]) for row in reported["partitions"])
+    assert (
+        sum(row["replicas"] for row in reported["brokers"])
+        == sum(row["in_sync"] for row in reported["brokers"])
+        == held
+    )
+    assert sum(row["leads"] for row in reported["brokers"]) == len(reported["partitions"])
+    cluster.wait(lambda: [row["lag"] for row in status(cluster)["brokers"]] == [0, 0, 0], "no replica is behind")
     assert "0 without a leader, 0 under-replicated" in status(cluster, "--check")
 
 
@@ -219,23 +223,23 @@ def test_status_tells_who_is_gone_and_how_far_a_follower_is_behind(cluster: Clus
         producer.produce("lagging", f"{number:<{RECORD_BYTES}}".encode(), partition=0)
     assert producer.flush(SECONDS_MAX) == 0
 
-    told = status(cluster)
-    (row,) = [row for row in told["partitions"] if row["topic"] == "lagging"]
+    reported = status(cluster)
+    (row,) = [row for row in reported["partitions"] if row["topic"] == "lagging"]
     assert (row["leader"], row["in_sync_replicas"], row["high_watermark"], row["lags"]) == (
         1,
         [1],
         RECORDS,
         {"2": None},
     )
-    assert [row["state"] for row in told["brokers"]] == ["up", "gone", "up"]
+    assert [row["state"] for row in reported["brokers"]] == ["up", "gone", "up"]
     assert "lagging-0" in status(cluster, "--check", code=1)
 
     cluster.restart(2)
-    told = status(cluster)
-    (row,) = [row for row in told["partitions"] if row["topic"] == "lagging"]
+    reported = status(cluster)
+    (row,) = [row for row in reported["partitions"] if row["topic"] == "lagging"]
     lag = row["lags"]["2"]
     assert 0 < lag <= RECORDS
-    assert [row["lag"] >= lag for row in told["brokers"]] == [False, True, False]
+    assert [row["lag"] >= lag for row in reported["brokers"]] == [False, True, False]
     throttle(cluster, 2, None)
     cluster.wait_for_full_isr([("lagging", 0)])
 
@@ -243,13 +247,13 @@ def test_status_tells_who_is_gone_and_how_far_a_follower_is_behind(cluster: Clus
 @pytest.mark.skipif(not EVERYTHING, reason="waits as long as a broker has for its answers")
 def test_status_tells_who_is_there_and_says_nothing(cluster: Cluster) -> None:
     cluster.create("silent", [[2, 1, 3], [1, 2, 3]])
-    cluster.wait(lambda: not any(row["lag"] for row in status(cluster)["brokers"]), "nobody is behind")
+    cluster.wait(lambda: not any(row["lag"] for row in status(cluster)["brokers"]), "no replica is behind")
     with frozen(cluster.brokers[2]):
-        told = status(cluster)
-    assert [row["state"] for row in told["brokers"]] == ["up", "silent", "up"]
-    unheard, heard = (row for row in told["partitions"] if row["topic"] == "silent")
-    assert (unheard["leader"], unheard["high_watermark"], unheard["lags"]) == (2, None, {"1": None, "3": None})
-    assert (heard["leader"], heard["high_watermark"], heard["lags"]) == (1, 0, {"2": None, "3": 0})
+        reported = status(cluster)
+    assert [row["state"] for row in reported["brokers"]] == ["up", "silent", "up"]
+    silent, answering = (row for row in reported["partitions"] if row["topic"] == "silent")
+    assert (silent["leader"], silent["high_watermark"], silent["lags"]) == (2, None, {"1": None, "3": None})
+    assert (answering["leader"], answering["high_watermark"], answering["lags"]) == (1, 0, {"2": None, "3": 0})
 
 
 def throttle(cluster: Cluster, broker: int, rate: str | None) -> None:

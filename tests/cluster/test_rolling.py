@@ -1,4 +1,4 @@
-"""Three brokers of ours are restarted one after the other, or killed: what their clients hear of it."""
+"""Three brokers of ours are restarted one after the other, or killed: what their clients see of it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Applications(NamedTuple):
 
     @property
     def has_failed(self) -> bool:
-        """Whether one was told of an error or has ended by it; which one is said when the test is through."""
+        """Whether one got an error or has ended with it; the end of the test says which."""
         both = (self.producing, self.consuming)
         return any(one.errors or (isinstance(one, Application) and one.has_failed) for one in both)
 
@@ -68,9 +68,9 @@ class Applications(NamedTuple):
     def __str__(self) -> str:
         consuming = self.consuming
         counts = f"{len(self.producing.acknowledged)} acknowledged, {len(consuming.seen)} read"
-        told = [f"{self.name} reads what it wrote: {counts}, {consuming.assignments} assignments"]
-        told += [one.tail() for one in (self.producing, consuming) if isinstance(one, JavaApplication)]
-        return "\n".join(told)
+        reported = [f"{self.name} reads what it wrote: {counts}, {consuming.assignments} assignments"]
+        reported += [one.tail() for one in (self.producing, consuming) if isinstance(one, JavaApplication)]
+        return "\n".join(reported)
 
 
 def made(client: str, bootstrap: str, topic: str, directory: Path) -> Applications:
@@ -135,14 +135,14 @@ def partitions_of(cluster: Cluster) -> list[Partition]:
 def elect(cluster: Cluster, partitions: list[Partition]) -> dict[str, str]:
     """Ask for the first replica of each to lead it; what cannot be."""
     wanted = [TopicPartition(*one) for one in partitions]
-    cluster.admin.list_topics(timeout=SECONDS_MAX)  # The client forgets a controller only when it is told.
+    cluster.admin.list_topics(timeout=SECONDS_MAX)  # The client updates its controller only with new metadata.
     try:
-        told = cluster.admin.elect_leaders(ElectionType.PREFERRED, wanted).result(SECONDS_MAX)
+        reported = cluster.admin.elect_leaders(ElectionType.PREFERRED, wanted).result(SECONDS_MAX)
     except KafkaException as problem:
         if problem.args[0].code() != KafkaError.NOT_CONTROLLER:
             raise
         return {"everything": str(problem)}
-    errors = {str(one): error for one, error in told.items() if error is not None}
+    errors = {str(one): error for one, error in reported.items() if error is not None}
     return {one: str(error) for one, error in errors.items() if error.code() != KafkaError.ELECTION_NOT_NEEDED}
 
 
@@ -151,7 +151,7 @@ def test_a_rolling_restart_is_noticed_by_no_application(three: Cluster, tmp_path
     with ExitStack() as consumers:
         with ExitStack() as producers:
             for name in CLIENTS:
-                # Consumers are told of it as an error when the broker that they ask first does not know the topic yet.
+                # A consumer gets an error when the first broker that it connects to does not know the topic yet.
                 three.wait_until_known(three.create(f"rolled-{name}", ASSIGNMENT, SAFE))
                 one = made(name, three.bootstrap, f"rolled-{name}", tmp_path)
                 applications.append(one)
@@ -169,7 +169,7 @@ def test_a_rolling_restart_is_noticed_by_no_application(three: Cluster, tmp_path
         acknowledged = one.producing.acknowledged
         assert len(set(acknowledged)) == len(acknowledged) > 100
         assert [at for at, times in one.consuming.seen.items() if times > 1] == [], f"{one.name} reads nothing twice"
-        assert one.consuming.assignments == assignments, f"{one.name}'s group lives through it"
+        assert one.consuming.assignments == assignments, f"{one.name}'s group is not rebalanced"
 
 
 def sordini(cluster: Cluster, *words: str) -> str:
@@ -182,8 +182,8 @@ def sordini(cluster: Cluster, *words: str) -> str:
 def test_a_stop_says_what_it_costs_and_a_broker_that_is_gone_is_drained(three: Cluster, tmp_path: Path) -> None:
     three.create("lent", [[3, 1], [1, 3]], SAFE)
     overrides = three.ours(3).overrides.items()
-    told = sordini(three, "stop", *(word for key, value in overrides for word in ("--override", f"{key}={value}")))
-    first, costs, last = told.splitlines()
+    reported = sordini(three, "stop", *(word for key, value in overrides for word in ("--override", f"{key}={value}")))
+    first, costs, last = reported.splitlines()
     assert re.match(
         r"sordini: broker 3 holds \d+ replicas and leads \d+ of them; other brokers lead \d+ of these", first
     )

@@ -46,7 +46,7 @@ def ruler(request: pytest.FixtureRequest, three_ways: Cluster) -> int:
     return wanted
 
 
-def test_all_are_in_every_in_sync_set_under_load_whoever_rules(three_ways: Cluster, ruler: int) -> None:
+def test_all_are_in_every_in_sync_set_under_load_with_either_controller(three_ways: Cluster, ruler: int) -> None:
     with Work(three_ways, f"under-{ruler}", EACH_LEADS) as work:
         work.go_on(records=200, transactions=4)
         for partition in work.partitions:
@@ -54,7 +54,7 @@ def test_all_are_in_every_in_sync_set_under_load_whoever_rules(three_ways: Clust
         assert [three_ways.leader(one) for one in work.plain] == [1, 4, 2]
 
 
-def test_each_kind_is_killed_under_load_and_comes_back_whoever_rules(three_ways: Cluster, ruler: int) -> None:
+def test_each_kind_is_killed_under_load_and_rejoins_with_either_controller(three_ways: Cluster, ruler: int) -> None:
     with Work(three_ways, f"killed-under-{ruler}", EACH_LEADS) as work:
         for victim in sorted(EACH - {ruler}):
             work.go_on()
@@ -72,7 +72,9 @@ def test_each_kind_is_killed_under_load_and_comes_back_whoever_rules(three_ways:
         work.go_on()
 
 
-def test_topics_are_made_moved_from_kind_to_kind_and_deleted_whoever_rules(three_ways: Cluster, ruler: int) -> None:
+def test_topics_are_created_reassigned_between_kinds_and_deleted_with_either_controller(
+    three_ways: Cluster, ruler: int
+) -> None:
     topic = f"ruled-by-{ruler}"
     (partition,) = three_ways.create(topic, [[OLDER, 3]])
     histories = [written(three_ways, [partition])]
@@ -90,7 +92,7 @@ def test_topics_are_made_moved_from_kind_to_kind_and_deleted_whoever_rules(three
         three_ways.wait(lambda one=broker: not folders(three_ways, one, topic), f"{broker} has removed the folders")
 
 
-def test_the_reign_goes_round_all_of_them_under_load(three_ways: Cluster) -> None:
+def test_each_of_them_becomes_controller_under_load(three_ways: Cluster) -> None:
     with Work(three_ways, "goes-round", EACH_LEADS) as work:
         for wanted in (OLDER, OWN, NEWER, OWN, OLDER):
             three_ways.move_controller(wanted)
@@ -102,17 +104,17 @@ def test_the_reign_goes_round_all_of_them_under_load(three_ways: Cluster) -> Non
 
 @pytest.mark.parametrize("victim", [OLDER, NEWER, SECOND], ids=["2.7.2", "3.9.1", "ours"])
 def test_an_orderly_stop_under_our_controller_leaves_nothing_under_replicated(three_ways: Cluster, victim: int) -> None:
-    stop_in_turn(three_ways, victim, OWN, STOPS)
+    stop_repeatedly(three_ways, victim, OWN, STOPS)
 
 
 @pytest.mark.parametrize("ruler", [OLDER, NEWER], ids=["2.7.2", "3.9.1"])
 def test_an_orderly_stop_of_ours_under_their_controller_leaves_nothing_under_replicated(
     three_ways: Cluster, ruler: int
 ) -> None:
-    stop_in_turn(three_ways, SECOND, ruler, STOPS)
+    stop_repeatedly(three_ways, SECOND, ruler, STOPS)
 
 
-def stop_in_turn(cluster: Cluster, victim: int, ruler: int, stops: int) -> None:
+def stop_repeatedly(cluster: Cluster, victim: int, ruler: int, stops: int) -> None:
     """Stop a broker in order, so often, while it holds partitions in every replica order and records are written."""
     if SECOND not in cluster.brokers:
         cluster.start({SECOND: OURS})

@@ -119,7 +119,7 @@ def wait(condition: Callable[[], bool], what: str, peer: Peer, ours: SordiniProc
 
 
 def wait_for_greeting(peer: Peer, ours: SordiniProcess) -> None:
-    """Until ours, as the controller, has told the peer of the cluster."""
+    """Until ours, as the controller, has sent the cluster's metadata to the peer."""
     ours.wait_until(ours.is_ready, SECONDS_MAX, "be ready")
     wait(lambda: peer.has(ApiKey.UPDATE_METADATA), "the peer is greeted", peer, ours)
 
@@ -140,7 +140,7 @@ def test_our_controller_commands_in_the_versions_of_its_setting(stage: Stage, se
     peer.register(stage.tree)
     wait_for_greeting(peer, ours)
     create(ours, "doomed", [PEER, OURS])
-    wait(lambda: peer.has(ApiKey.STOP_REPLICA), "the peer is told to stop", peer, ours)
+    wait(lambda: peer.has(ApiKey.STOP_REPLICA), "the peer gets StopReplica", peer, ours)
     assert peer.seen(*BY_CONTROLLER, ApiKey.API_VERSIONS) == {
         (ApiKey.LEADER_AND_ISR, setting.leader_and_isr, str(OURS)),
         (ApiKey.UPDATE_METADATA, setting.update_metadata, str(OURS)),
@@ -170,7 +170,7 @@ def asked(fetch: object) -> int:
     return int(getattr(fetch, "replica_id", -1) if state is None else state.replica_id)
 
 
-def test_before_divergence_was_told_by_fetch_our_follower_asks_for_the_epochs_end(stage: Stage) -> None:
+def test_before_fetch_reported_divergence_our_follower_requests_the_epochs_end(stage: Stage) -> None:
     peer, ours = stage.peer(OLD), stage.ours("2.7-IV0")
     peer.register(stage.tree)
     wait_for_greeting(peer, ours)
@@ -223,8 +223,8 @@ def appoint(tree: Tree, peer: Peer, ours: SordiniProcess, setting: Setting) -> N
         for broker, port in ((OURS, ours.port), (PEER, peer.port))
     ]
     with Client("127.0.0.1", ours.port) as client:
-        told = UpdateMetadataRequest(**of_the_controller(tree), live_brokers=live)
-        assert client.ask(ApiKey.UPDATE_METADATA, setting.update_metadata, told).error_code == 0
+        reported = UpdateMetadataRequest(**of_the_controller(tree), live_brokers=live)
+        assert client.ask(ApiKey.UPDATE_METADATA, setting.update_metadata, reported).error_code == 0
     command(tree, ours, setting, LeaderAndIsrLiveLeader(broker_id=OURS, port=ours.port), isr=[OURS, PEER], is_new=True)
 
 

@@ -1,4 +1,4 @@
-"""Who lends clusters, and who tells what was written to them: each finds what is planted for it."""
+"""The lending of clusters, and the reader of ZooKeeper's log: each finds what is planted for it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def guarded(client: KazooClient, *paths: str, version: int = 0) -> None:
     transaction.commit()
 
 
-def test_writes_are_told_in_order_with_their_guards_and_values(
+def test_writes_are_listed_in_order_with_their_guards_and_values(
     tree: Tree, client: KazooClient, witness: Witness
 ) -> None:
     guarded(client, f"{TOPIC}/partitions/0/state")
@@ -69,13 +69,13 @@ def test_writes_are_told_in_order_with_their_guards_and_values(
     assert witness.writes("t") == []
 
 
-def test_a_state_without_a_guard_is_told(tree: Tree, witness: Witness) -> None:
+def test_a_state_without_a_guard_is_listed(tree: Tree, witness: Witness) -> None:
     tree.put(f"{TOPIC}/partitions/0/state", STATE)
     with pytest.raises(AssertionError, match="create /brokers/topics/t/partitions/0/state"):
         witness.states("t", 0)
 
 
-def test_several_changes_under_one_guard_are_told(client: KazooClient, witness: Witness) -> None:
+def test_several_changes_under_one_guard_are_listed(client: KazooClient, witness: Witness) -> None:
     guarded(client, f"{TOPIC}/partitions/1", f"{TOPIC}/partitions/1/state")
     with pytest.raises(AssertionError, match="several changes at once"):
         witness.writes("t")

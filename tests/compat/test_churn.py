@@ -54,12 +54,12 @@ class Crowd:
         self._bootstrap = bootstrap
         self._choose = choose
         self.alive: list[MemberProcess] = []
-        self.everybody: list[MemberProcess] = []
+        self.all_members: list[MemberProcess] = []
 
     def fill(self) -> None:
         """Start processes until there are as many as there should be."""
         while len(self.alive) < PROCESSES:
-            number = len(self.everybody)
+            number = len(self.all_members)
             settings = Settings(
                 kind=KINDS[number % len(KINDS)],
                 name=f"{KINDS[number % len(KINDS)]}-{number}",
@@ -72,10 +72,10 @@ class Crowd:
             process = MemberProcess(self._directory, settings)
             process.launch()
             self.alive.append(process)
-            self.everybody.append(process)
+            self.all_members.append(process)
 
     def lose_some(self) -> None:
-        """One or two processes are killed, or told to stop, which they do in their own time."""
+        """One or two processes are killed, or stopped by a signal."""
         for process in self._choose.sample(self.alive, self._choose.choice((1, 2))):
             if self._choose.random() < 0.4:
                 process.kill()
@@ -84,7 +84,7 @@ class Crowd:
             self.alive.remove(process)
 
     def stop(self) -> None:
-        for process in self.everybody:
+        for process in self.all_members:
             process.kill()
 
 
@@ -115,7 +115,9 @@ class Feed:
         self._producer.close()
 
 
-def test_every_partition_always_finds_one_owner_and_nobody_alive_is_unknown(recorder: Recorder, tmp_path: Path) -> None:
+def test_every_partition_always_gets_one_owner_and_no_live_member_is_unknown(
+    recorder: Recorder, tmp_path: Path
+) -> None:
     bootstrap, choose = f"127.0.0.1:{recorder.port}", Random(SEED)
     with ExitStack() as stack:
         admin = stack.enter_context(closing(KafkaAdminClient(bootstrap_servers=bootstrap)))
@@ -145,10 +147,10 @@ def test_every_partition_always_finds_one_owner_and_nobody_alive_is_unknown(reco
     exchanges = recorder.exchanges()
     unanswered = recorder.unanswered()
     assert broken_laws(exchanges, TOPIC, PARTITIONS, SESSION_TIMEOUT_MS / 1_000, unanswered) == []
-    runs = [run for process in crowd.everybody for run in process.runs()]
+    runs = [run for process in crowd.all_members for run in process.runs()]
     assert list(wrong_reads(runs, accepted_offsets(exchanges, TOPIC, unanswered), feed.ends)) == []
     generations = [one.answer["generation_id"] for one in exchanges if one.api == "JoinGroup"]
-    assert max(generations) > rests, "the schedule shook nobody"
+    assert max(generations) > rests, "the schedule caused no rebalance"
 
 
 def committed_ends(admin: KafkaAdminClient) -> dict[tuple[str, int], int]:

@@ -187,7 +187,7 @@ def test_a_client_works_on_after_the_broker_restarted(own_broker: BrokerProcess,
         got: list[bytes | None] = []
         for _ in range(60):
             message = consumer.poll(0.5)
-            # While the broker is away the consumer hears of that; nothing else may be wrong.
+            # While the broker is stopped the consumer reports that; there may be no other error.
             if message is not None and message.error() is None:
                 got.append(message.value())
             if len(got) == 2:

@@ -70,12 +70,12 @@ def same(tools: JavaTools, files: list[Path], *options: str) -> None:
 
 
 @pytest.mark.parametrize("options", LOG_OPTIONS, ids=" ".join)
-def test_segments_are_told_in_the_tool_s_words(tools: JavaTools, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_segments_are_printed_in_the_tool_s_words(tools: JavaTools, tmp_path: Path, options: tuple[str, ...]) -> None:
     for number, (what, data) in enumerate(LOGS.items()):
         path = tmp_path / name(1000 * number, ".log")
         path.write_bytes(data)
         theirs, ours, errors, _ = both(tools, [path], *options)
-        if "Exception" in errors:  # It died of the damage; until then it said the same, half a line aside.
+        if "Exception" in errors:  # It ended with the damage; until then it said the same, half a line aside.
             said = theirs.rpartition("\n")[0].removesuffix("\n")
             assert ours.startswith(said), what
             assert len(said) > 500, what
@@ -96,7 +96,7 @@ def test_offsets_that_do_not_follow_each_other_are_listed_as_the_tool_lists_them
     [(), ("--verify-index-only",), ("--index-sanity-check",)],
     ids=" ".join,
 )
-def test_indexes_are_told_and_judged_in_the_tool_s_words(
+def test_indexes_are_printed_and_checked_in_the_tool_s_words(
     tools: JavaTools, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     log = rich_log.whole_log()
@@ -126,8 +126,8 @@ def test_indexes_are_told_and_judged_in_the_tool_s_words(
             if "Exception" in their_errors:
                 assert "byte " in our_errors, (base, suffix)
             else:
-                told = "".join(line for line in our_errors.splitlines(True) if not line.startswith("sordini: "))
-                assert told == their_errors, (base, suffix)
+                reported = "".join(line for line in our_errors.splitlines(True) if not line.startswith("sordini: "))
+                assert reported == their_errors, (base, suffix)
                 assert (our_errors == "") == (their_errors == ""), (base, suffix)
 
 
@@ -144,7 +144,7 @@ def test_an_index_that_has_no_entry_yet_is_no_damage_whatever_the_tool_makes_of_
             assert our_errors == ("" if "Exception" in their_errors else their_errors)
 
 
-def test_snapshots_and_aborted_transactions_are_told_in_the_tool_s_words(tools: JavaTools, tmp_path: Path) -> None:
+def test_snapshots_and_aborted_transactions_are_printed_in_the_tool_s_words(tools: JavaTools, tmp_path: Path) -> None:
     for file_name, data in (
         (name(43, ".snapshot"), rich_log.snapshot()),
         (name(44, ".snapshot"), encode_snapshot(ProducerState())),
@@ -159,7 +159,7 @@ def test_snapshots_and_aborted_transactions_are_told_in_the_tool_s_words(tools: 
     assert "byte 0: the CRC is wrong" in our_errors
 
 
-def test_several_files_are_told_one_after_the_other_and_slashes_as_java_has_them(
+def test_several_files_are_printed_one_after_the_other_and_slashes_as_java_has_them(
     tools: JavaTools, tmp_path: Path
 ) -> None:
     log = tmp_path / name(0, ".log")

@@ -108,7 +108,7 @@ def test_kafka_python_commits_beside_its_reading(bootstrap: str, make_topic: Mak
         eventually(lambda: len(answers) == 1 or bool(consumer.poll(timeout_ms=50)), "the commit is answered")
         assert not isinstance(answers[0][1], Exception)
         assert consumer.committed(partition) == 4
-    # The library commits by itself when it is told to: at the latest when it closes.
+    # The library commits by itself if it is configured so: at the latest when it closes.
     with closing(python_consumer(bootstrap, topic, enable_auto_commit=True)) as consumer:
         assert python_values(consumer, 6) == [4, 5, 6, 7, 8, 9]
     with closing(KafkaConsumer(bootstrap_servers=bootstrap, group_id=f"group-{topic}")) as consumer:
@@ -164,8 +164,8 @@ def test_confluent_kafka_commits_beside_its_reading(bootstrap: str, make_topic: 
     topic = make_topic()
     fill(bootstrap, topic, 0, 10)
     answered: list[tuple[RdError | None, list[RdPartition]]] = []
-    told = {"on_commit": lambda error, partitions: answered.append((error, partitions))}
-    with closing(rd_consumer(bootstrap, topic, **told)) as consumer:
+    reported = {"on_commit": lambda error, partitions: answered.append((error, partitions))}
+    with closing(rd_consumer(bootstrap, topic, **reported)) as consumer:
         assert rd_values(consumer, 4) == [0, 1, 2, 3]
         consumer.commit(offsets=[RdPartition(topic, 0, 4)], asynchronous=True)
         eventually(lambda: consumer.poll(0.05) is None and bool(answered), "the commit is answered")

@@ -1,4 +1,4 @@
-"""What belongs to whom in a group: shares by the range rule, members left over, one group and many."""
+"""Assignments in a group: shares by the range rule, members left over, one group and many."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_a_static_member_returns_without_disturbing_the_others(launch: Start, ma
         await_shared(members, partitions_of(topic, 6))
     for returning, staying in ((0, 1), (1, 0)):  # One of the two is the leader.
         before = {client: [member.owned() for member in members] for client, members in groups.items()}
-        told = {client: len(members[staying].events()) for client, members in groups.items()}
+        reported = {client: len(members[staying].events()) for client, members in groups.items()}
         for client, members in groups.items():
             members[returning].kill()
             name = "ab"[returning]
@@ -92,7 +92,7 @@ def test_a_static_member_returns_without_disturbing_the_others(launch: Start, ma
         for client, members in groups.items():
             members[returning].wait_until(members[returning].is_ready, 20, "be given what it had")
             assert [member.owned() for member in members] == before[client], client
-            assert len(members[staying].events()) == told[client], f"{client}: the other member was rebalanced"
+            assert len(members[staying].events()) == reported[client], f"{client}: the other member was rebalanced"
 
 
 def test_a_pattern_finds_topics_that_come_later(launch: Start, admin: KafkaAdminClient, topic: str) -> None:

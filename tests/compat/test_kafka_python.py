@@ -1,4 +1,4 @@
-"""kafka-python 3: idempotent and acks=all unless told otherwise."""
+"""kafka-python 3: idempotent and acks=all by default."""
 
 from __future__ import annotations
 
@@ -76,9 +76,7 @@ def test_acks_zero_and_one_are_stored_too(bootstrap: str, make_topic: MakeTopic)
     assert [record.value for record in read(bootstrap, TopicPartition(topic, 0), 2)] == [b"acks-0", b"acks-1"]
 
 
-def test_a_topic_nobody_created_comes_with_the_first_record(
-    bootstrap: str, topic: str, producer: KafkaProducer
-) -> None:
+def test_an_unknown_topic_is_created_with_the_first_record(bootstrap: str, topic: str, producer: KafkaProducer) -> None:
     producer.send(topic, b"first").get(timeout=15)
     assert [record.value for record in read(bootstrap, TopicPartition(topic, 0), 1)] == [b"first"]
 

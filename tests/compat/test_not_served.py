@@ -1,6 +1,6 @@
 """What is not served yet is refused in the way at which each of today's clients stops with a clear error.
 
-Each wait here is far shorter than the client's own timeout, so that a client that asks again and again fails the test.
+Each wait here is far shorter than the client's own timeout, so that a client that keeps retrying fails the test.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_the_java_client_s_transactional_producer_fails_with_the_reason(
     assert re.search(rf"Could not find a coordinator .* unexpected error: .*{BY_US}", done.output + done.errors)
 
 
-def test_confluent_s_consumer_of_the_new_protocol_is_told_at_its_first_poll(
+def test_confluent_s_consumer_of_the_new_protocol_gets_an_error_at_its_first_poll(
     bootstrap: str, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic()

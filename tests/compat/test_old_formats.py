@@ -77,7 +77,7 @@ def apache(zookeeper: str, definitions: Definitions, tmp_path_factory: pytest.Te
 
 @pytest.fixture(scope="module")
 def sordini(definitions: Definitions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Party]:
-    # Apache Kafka unpacks every compressed batch that it is sent; ours does so where it is told to.
+    # Apache Kafka unpacks every compressed batch that it is sent; ours does so where it is configured.
     settings = {**SETTINGS, "sordini.validate.compressed": "true"}
     with SordiniProcess(tmp_path_factory.mktemp("formats-sordini"), settings) as process:
         party = _party(process, definitions)

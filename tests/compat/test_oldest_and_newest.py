@@ -47,7 +47,7 @@ class Running(NamedTuple):
     process: subprocess.Popen[str]
     errors: Path
 
-    def hear(self, phase: str) -> dict[str, Any]:
+    def wait_for(self, phase: str) -> dict[str, Any]:
         """Its next line, which must be about `phase`. The program ends itself when it takes too long."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -97,11 +97,11 @@ def reports(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> 
             stack.enter_context(one.process)
             stack.callback(one.process.kill)
         for one in running:
-            one.hear("half")
+            one.wait_for("half")
         broker.restart()
         for one in running:
             one.go_on()
-        yield {one.settings.kind: one.hear("done")["report"] for one in running}
+        yield {one.settings.kind: one.wait_for("done")["report"] for one in running}
 
 
 def codecs_of(kind: str) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ SETTINGS: dict[str, object] = {
 }
 # Nobody is killed here, so that a busy machine may take longer than the usual session in tests.
 ZOOKEEPER_SETTINGS: dict[str, object] = {**SETTINGS, "zookeeper.session.timeout.ms": 18_000}
-# Apache Kafka unpacks every compressed batch that it is sent; ours does so where it is told to.
+# Apache Kafka unpacks every compressed batch that it is sent; ours does so where it is configured.
 OUR_SETTINGS: dict[str, object] = {**SETTINGS, "sordini.validate.compressed": "true"}
 
 
@@ -112,7 +112,7 @@ def test_no_two_situations_have_one_name() -> None:
     assert len(sentences) == len(set(sentences)) >= 250
 
 
-def test_members_are_told_apart_by_numbers_in_the_order_of_their_first_appearance() -> None:
+def test_members_are_numbered_in_the_order_of_their_first_appearance() -> None:
     first, second = f"a-{uuid4()}", f"a-{uuid4()}"
     seen = {"leader": second, "members": [{"member_id": first}, {"member_id": second}], "other": "run0-a"}
     wanted = {"leader": "a-m1", "members": [{"member_id": "a-m2"}, {"member_id": "a-m1"}], "other": "P-a"}
@@ -150,4 +150,4 @@ def test_only_an_array_that_may_be_null_says_so_and_not_its_elements() -> None:
 
 
 def test_the_compatibility_page_lists_these_situations_and_differences() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: python -m tests.compat.situations"
+    assert PAGE.read_text(encoding="utf-8") == page(), "write it again: python -m tests.compat.situations"

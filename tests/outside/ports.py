@@ -1,4 +1,4 @@
-"""TCP ports for servers that have to be told theirs before they start."""
+"""TCP ports for servers that need theirs before they start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on and that this process has not given out before."""
+    """A free port of 127.0.0.1 that this process has not returned before."""
     for _ in range(1_000):
         port = _choose.randrange(_FIRST, PORTS_END)
         if port not in _given and _is_free(port):

@@ -3,7 +3,7 @@
 Three brokers, a real ZooKeeper and the clients, each in a network namespace of its own, or where that cannot be behind
 proxies; a fault every eleven seconds, and ZooKeeper away for longer than that.
 Prints each fault as it comes, and what was found at the end; exits with 1 when a law was broken. `--report` writes
-one file per seed to docs/chaos and its table anew; `--judge FOLDER` judges a kept history again.
+one file per seed to docs/chaos and rewrites its table; `--judge FOLDER` judges a kept history again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> int:
         if arguments.report:
             write(outcome)
         return 1 if outcome.broken else 0
-    os.environ["PATH"] += ":/usr/sbin:/sbin"  # Where tc is, which is not for everybody.
+    os.environ["PATH"] += ":/usr/sbin:/sbin"  # Where tc is, which is not in every user's path.
     become_root()
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # Connections are lost here on purpose.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -30,7 +30,7 @@ LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
 ACKNOWLEDGED_PER_MINUTE_MIN: Final = 20_000
 """A run in which less was written proves less: 200,000 in ten minutes."""
 LINES_MAX: Final = 50
-"""Of each law: whoever breaks one breaks it often."""
+"""Of each law: a broken law is usually broken often."""
 
 
 def what_is_missing(history: History, faults: int, minutes: float) -> list[str]:

@@ -92,7 +92,7 @@ class Hw(NamedTuple):
 
 
 class State(NamedTuple):
-    """A partition's state node, as it was when somebody looked."""
+    """A partition's state node, as it was when it was read."""
 
     tp: str
     leader: int
@@ -108,7 +108,7 @@ class Fault(NamedTuple):
     kind: str
     t0: float
     t1: float
-    told: str
+    detail: str
 
 
 class Outage(NamedTuple):
@@ -162,7 +162,7 @@ class Found(NamedTuple):
     """Something that was seen to be wrong on the spot."""
 
     law: str
-    told: str
+    detail: str
 
 
 class Full(NamedTuple):

@@ -33,16 +33,16 @@ TORN_BYTES_MAX: Final = 400
 
 
 class Faults:
-    """What can be done to one world. `told` says what was done last."""
+    """What can be done to one world. `detail` says what was done last."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._network = world.network
-        self.told = ""
+        self.detail = ""
 
     def inject(self, slot: Slot) -> AbstractContextManager[None]:
         """The slot's fault, for as long as the context lasts."""
-        self.told = ""
+        self.detail = ""
         return self._ways()[slot.kind](slot, random.Random(slot.choice))
 
     def _ways(self) -> dict[Kind, Callable[[Slot, random.Random], AbstractContextManager[None]]]:
@@ -68,7 +68,7 @@ class Faults:
         }
 
     def _leader(self, chance: random.Random) -> int:
-        """Who leads some partition; somebody when nobody does."""
+        """The leader of some partition; any broker when there is no leader."""
         state = self._world.state(chance.choice(self._world.partitions))
         return chance.choice(BROKERS) if state is None or state.leader < 0 else state.leader
 
@@ -82,7 +82,7 @@ class Faults:
         @contextmanager
         def killing(slot: Slot, chance: random.Random) -> Iterator[None]:
             hit = victims(chance)
-            self.told = f"brokers {sorted(hit)}"
+            self.detail = f"brokers {sorted(hit)}"
             for broker_id in hit:
                 os.kill(self._world.brokers[broker_id].pid, signal.SIGKILL)
             for broker_id in hit:
@@ -98,7 +98,7 @@ class Faults:
         @contextmanager
         def freezing(slot: Slot, chance: random.Random) -> Iterator[None]:
             hit = victim(chance)
-            self.told = f"broker {hit}"
+            self.detail = f"broker {hit}"
             process = self._world.brokers[hit].pid
             os.kill(process, signal.SIGSTOP)
             try:
@@ -114,7 +114,7 @@ class Faults:
         @contextmanager
         def cutting(slot: Slot, chance: random.Random) -> Iterator[None]:
             hit = str(self._leader(chance))
-            self.told = f"broker {hit}"
+            self.detail = f"broker {hit}"
             for other in others(hit):
                 self._network.cut_both(hit, other)
             yield
@@ -126,7 +126,7 @@ class Faults:
     def _one_way(self, slot: Slot, chance: random.Random) -> Iterator[None]:
         leader = self._leader(chance)
         other = chance.choice([one for one in BROKERS if one != leader])
-        self.told = f"from broker {leader} to {other}"
+        self.detail = f"from broker {leader} to {other}"
         self._network.cut(str(leader), str(other))
         yield
         self._network.heal()
@@ -135,11 +135,11 @@ class Faults:
     def _bad_link(self, slot: Slot, chance: random.Random) -> Iterator[None]:
         hit = str(chance.choice(BROKERS))
         if chance.random() < 0.5:
-            self.told = f"to broker {hit} {SLOW_KILOBITS} kbit/s, what waits for more than 150 ms is lost"
+            self.detail = f"to broker {hit} {SLOW_KILOBITS} kbit/s, what waits for more than 150 ms is lost"
             self._network.slow(hit, SLOW_KILOBITS)
             yield
         else:
-            self.told = f"broker {hit} hears and says nothing for {FLAP_SHARE:.0%} of the time"
+            self.detail = f"broker {hit} is cut off for {FLAP_SHARE:.0%} of the time"
             self._flap(hit, slot.seconds)
             yield
         self._network.heal()
@@ -156,7 +156,7 @@ class Faults:
 
     @contextmanager
     def _election(self, slot: Slot, chance: random.Random) -> Iterator[None]:
-        """The preferred replicas shall lead, or others are preferred from now on; whoever leads is killed meanwhile."""
+        """Preferred leaders are elected, or others become preferred; the leader is killed meanwhile."""
         world, tree = self._world, self._world.tree
         hit = self._leader(chance)
         if slot.choice % 2:
@@ -169,7 +169,7 @@ class Faults:
                 {"topic": topic, "partition": number, "replicas": chance.sample(BROKERS, len(BROKERS))}
                 for topic, number in map(split, tps)
             ]
-        self.told = f"{what}, broker {hit} killed"
+        self.detail = f"{what}, broker {hit} killed"
         if not tree.exists(what):
             tree.create(what, {"version": 1, "partitions": rows})
         time.sleep(chance.uniform(0.0, 0.3))
@@ -182,16 +182,16 @@ class Faults:
         """What is to be synced is refused, or nothing can be written: the broker stops, or goes on when it can."""
         hit = self._leader(chance)
         calls, error = chance.choice([("fsync,fdatasync", "EIO"), ("pwrite64,pwritev", "ENOSPC")])
-        self.told = f"broker {hit}: {error} from {calls}"
+        self.detail = f"broker {hit}: {error} from {calls}"
         with self._traced(hit, f"{calls}:error={error}") as is_traced:
             if not is_traced:
-                self.told += "; there is no strace, it was killed"
+                self.detail += "; there is no strace, it was killed"
                 self._world.kill(hit)
             yield
         if self._world.brokers[hit].is_running:
-            self.told += "; it ran on and was killed"
+            self.detail += "; it ran on and was killed"
         else:
-            self.told += "; it had stopped"
+            self.detail += "; it had stopped"
         self._world.kill(hit)
         self._world.revive()
 
@@ -202,14 +202,14 @@ class Faults:
         broker, world = self._world.brokers[hit], self._world
         with self._traced(hit, f"fsync,fdatasync,rename:signal=KILL:when={chance.randint(1, 4)}") as is_traced:
             yield
-        self.told = f"broker {hit} " + ("at a sync or rename" if is_traced and not broker.is_running else "killed")
+        self.detail = f"broker {hit} " + ("at a sync or rename" if is_traced and not broker.is_running else "killed")
         world.kill(hit)
         gone = world.wait_for(
             lambda: all((one := world.state(tp)) is not None and hit not in one.isr for tp in world.partitions),
             GONE_SECONDS_MAX,
         )
         if gone:
-            self.told += ", " + self._damage(broker.data_directory, chance)
+            self.detail += ", " + self._damage(broker.data_directory, chance)
         world.revive()
 
     def _damage(self, data: Path, chance: random.Random) -> str:
@@ -247,16 +247,16 @@ class Faults:
     @contextmanager
     def _clock(self, slot: Slot, chance: random.Random) -> Iterator[None]:
         hit, seconds = chance.choice(BROKERS), chance.choice([-HOUR_SECONDS, HOUR_SECONDS])
-        self.told = f"broker {hit} by {seconds} s"
-        self._world.brokers[hit].turn_clock(seconds)
+        self.detail = f"broker {hit} by {seconds} s"
+        self._world.brokers[hit].shift_clock(seconds)
         yield
-        self._world.brokers[hit].turn_clock(0)
+        self._world.brokers[hit].shift_clock(0)
 
     @contextmanager
     def _zookeeper_away(self, slot: Slot, chance: random.Random) -> Iterator[None]:
         """Who is to be killed is chosen before, since there is no telling who leads while ZooKeeper is away."""
         hit = self._leader(chance) if slot.kind is Kind.ZOOKEEPER_AWAY_AND_KILL else None
         way = without_zookeeper(self._world, chance, slot.seconds, hit)
-        self.told = f"{way} for {slot.seconds:g} s" + (f", broker {hit} killed" if hit is not None else "")
+        self.detail = f"{way} for {slot.seconds:g} s" + (f", broker {hit} killed" if hit is not None else "")
         yield
         self._world.revive()

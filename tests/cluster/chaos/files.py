@@ -65,8 +65,8 @@ def left_by(node: int, data: Path, tp: str) -> Iterator[Dump | Files | Found]:
     for segment in sorted((data / tp).glob("*.log")):
         index = segment.with_suffix(".index")
         if index.exists():
-            told = index_problems(int(segment.stem), segment.read_bytes(), index.read_bytes())
-            yield from (Found("I13", f"broker {node}: {index.parent.name}/{index.name}: {line}") for line in told)
+            reported = index_problems(int(segment.stem), segment.read_bytes(), index.read_bytes())
+            yield from (Found("I13", f"broker {node}: {index.parent.name}/{index.name}: {line}") for line in reported)
 
 
 def later_epochs(data: Path, tp: str) -> Iterator[tuple[int, int]]:

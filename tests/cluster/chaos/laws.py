@@ -89,7 +89,7 @@ def _out_of_time(history: History) -> Iterator[str]:
 
 
 def unwanted_reads(history: History) -> Iterator[str]:
-    """I5: nobody ever reads what was refused or aborted, or what is above the high watermark."""
+    """I5: no consumer reads what was refused or aborted, or what is above the high watermark."""
     unwanted = {one.v for one in history.sends if one.result == FAIL}
     unwanted |= {value for one in history.txns if one.state == "aborted" for value in one.vs}
     for where, tp, recs in _reads(history):
@@ -139,12 +139,12 @@ def skipped_polls(history: History) -> Iterator[str]:
 
 
 def phantoms(history: History) -> Iterator[str]:
-    """I11: nothing is there, and nothing was read, that nobody sent."""
+    """I11: every record in a log, and every record that was read, was sent."""
     known = {one.v for one in history.sends}.union(*(one.vs for one in history.txns))
     for where, tp, recs in _reads(history):
         for offset, value in recs:
             if value not in known:
-                yield f"I11 {where} has {value!r} at {tp} {offset}, which nobody sent"
+                yield f"I11 {where} has {value!r} at {tp} {offset}, which was not sent"
 
 
 def refused(history: History) -> int:

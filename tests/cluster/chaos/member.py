@@ -65,7 +65,7 @@ def work(working: Working) -> None:
                 due = time.monotonic() + COMMIT_SECONDS
         except KafkaError as problem:
             if not problem.retriable:
-                working.recorder.note(Found("client", f"{working.orders.name} was told {problem!r}"))
+                working.recorder.note(Found("client", f"{working.orders.name} got {problem!r}"))
     consumer.close(autocommit=False)
 
 

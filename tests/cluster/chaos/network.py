@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
-NOBODY: Final = "02:00:00:00:00:01"
+UNUSED_MAC: Final = "02:00:00:00:00:01"
 _ENTERED: Final = "SORDINI_CHAOS_ENTERED"
 _DEVICE: Final = "eth0"
 
@@ -80,8 +80,8 @@ class Namespaces:
             self._make()
         except (OSError, subprocess.CalledProcessError) as problem:
             self.close()
-            told = getattr(problem, "stderr", "") or str(problem)
-            raise NoNetworkError(f"`ip netns` does not do here: {told.strip()}") from problem
+            reported = getattr(problem, "stderr", "") or str(problem)
+            raise NoNetworkError(f"`ip netns` does not do here: {reported.strip()}") from problem
 
     def address(self, node: str) -> str:
         return f"{self._net}.{self._nodes.index(node) + 1}"
@@ -99,7 +99,7 @@ class Namespaces:
 
     def cut(self, source: str, target: str) -> None:
         """Lose what `source` sends to `target` from now on."""
-        self._point(source, target, NOBODY)
+        self._point(source, target, UNUSED_MAC)
 
     def cut_both(self, one: str, other: str) -> None:
         self.cut(one, other)

@@ -1,7 +1,7 @@
 """ZooKeeper taken away from all brokers: frozen, cut off by the network, or killed and started again with its data.
 
 The brokers' sessions end in each of the three, but differently: a frozen server ends them when it goes on, one that
-is cut off ends them meanwhile and deletes what they registered, one that was killed counts each anew.
+is cut off expires them meanwhile and deletes what they registered, one that was killed restarts their timeouts.
 """
 
 from __future__ import annotations

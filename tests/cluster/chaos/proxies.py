@@ -1,7 +1,7 @@
 """A network of which every direction can be cut without any rights: each server stands behind a proxy.
 
-The proxy knows who connects by looking for the owner of the other end among the processes it was told of. A cut
-direction is held back, new connections too, and goes on when it is healed: as TCP does when packets were lost. All of
+The proxy finds the connecting node as the owner of the peer's socket among the processes that it knows. A cut
+direction is held back, new connections too, and continues when it is healed: as TCP does when packets were lost. All of
 it runs on one loop in a thread.
 """
 

@@ -30,14 +30,14 @@ from tests.support.builders import a_batch
 from tests.support.wire_client import Client
 
 PATIENCE_SECONDS: Final = 6.0
-LOOK_SECONDS: Final = 0.2
+POLL_SECONDS: Final = 0.2
 REFUSED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_ENOUGH_REPLICAS})
 """Errors that promise that nothing was written. NOT_LEADER_OR_FOLLOWER does not: a leader that is deposed while a
 record waits for its replicas says so, too."""
 
 
 class Links:
-    """One connection to each broker, made anew when one was lost."""
+    """One connection to each broker, opened again when it was lost."""
 
     def __init__(self, addresses: list[str]) -> None:
         self._addresses = addresses
@@ -88,7 +88,7 @@ def produce(working: Working) -> None:
         if tp not in leaders:
             leaders = links.leaders(orders.topics)
         if tp not in leaders:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             continue
         value, t0 = f"{orders.name}-{number}", time.monotonic()
         offset, result = _sent(links, leaders[tp], tp, value)
@@ -116,7 +116,7 @@ def _sent(links: Links, address: str, tp: str, value: str) -> tuple[int, str]:
 def look(orders: Orders, node: int, address: str, enough: threading.Event) -> None:
     """Ask one broker again and again how far it lets consumers read, and then where its logs end."""
     links, recorder = Links([address]), Recorder(Path(f"{orders.history}.{node}"))
-    while not enough.wait(LOOK_SECONDS):
+    while not enough.wait(POLL_SECONDS):
         try:
             marks = dict(_marks(links, address, orders))
             ends = dict(_ends(links, address, {tp: epoch for tp, (epoch, _) in marks.items()}))
@@ -131,11 +131,11 @@ def look(orders: Orders, node: int, address: str, enough: threading.Event) -> No
 
 def _marks(links: Links, address: str, orders: Orders) -> Iterator[tuple[str, tuple[int, int]]]:
     """Epoch and high watermark of each partition that this broker leads."""
-    wishes: dict[str, list[ListOffsetsPartition]] = {topic: [] for topic in orders.topics}
+    requests: dict[str, list[ListOffsetsPartition]] = {topic: [] for topic in orders.topics}
     for tp in orders.partitions:
         topic, partition = split(tp)
-        wishes[topic].append(ListOffsetsPartition(partition_index=partition, timestamp=-1))
-    rows = [ListOffsetsTopic(name=topic, partitions=ones) for topic, ones in wishes.items()]
+        requests[topic].append(ListOffsetsPartition(partition_index=partition, timestamp=-1))
+    rows = [ListOffsetsTopic(name=topic, partitions=ones) for topic, ones in requests.items()]
     answer = links.ask(address, ApiKey.LIST_OFFSETS, 5, ListOffsetsRequest(replica_id=-1, topics=rows))
     for topic in answer.topics:
         for one in topic.partitions:
@@ -145,12 +145,12 @@ def _marks(links: Links, address: str, orders: Orders) -> Iterator[tuple[str, tu
 
 def _ends(links: Links, address: str, epochs: dict[str, int]) -> Iterator[tuple[str, tuple[int, int]]]:
     """Where the log ends, if the epoch is still the newest; else where the epoch ended."""
-    wishes: dict[str, list[OffsetForLeaderPartition]] = {}
+    requests: dict[str, list[OffsetForLeaderPartition]] = {}
     for tp, epoch in epochs.items():
         topic, partition = split(tp)
         row = OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
-        wishes.setdefault(topic, []).append(row)
-    rows = [OffsetForLeaderTopic(topic=topic, partitions=ones) for topic, ones in wishes.items()]
+        requests.setdefault(topic, []).append(row)
+    rows = [OffsetForLeaderTopic(topic=topic, partitions=ones) for topic, ones in requests.items()]
     request = OffsetForLeaderEpochRequest(replica_id=-1, topics=rows)
     answer = links.ask(address, ApiKey.OFFSET_FOR_LEADER_EPOCH, 3, request)
     for topic in answer.topics:

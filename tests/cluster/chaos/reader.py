@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from tests.cluster.chaos.events import LastRead, Poll
 from tests.cluster.chaos.working import CLIENT, Working, key_of, split
 
-TURN_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 0.25
 SILENCE_SECONDS_MAX: Final = 60.0
 Recs = dict[str, list[tuple[int, str]]]
 
@@ -35,7 +35,7 @@ def follow(working: Working) -> None:
     reader.assign([TopicPartition(*split(tp), OFFSET_BEGINNING) for tp in working.orders.partitions])
     while working:
         t0, recs = time.monotonic(), defaultdict[str, list[tuple[int, str]]](list)
-        for message in reader.consume(5_000, TURN_SECONDS):
+        for message in reader.consume(5_000, POLL_SECONDS):
             if message.error() is None:
                 recs[f"{message.topic()}-{message.partition()}"].append(
                     (message.offset() or 0, key_of(message.value()))
@@ -51,10 +51,10 @@ def read_all(working: Working) -> None:
     recs: Recs = {tp: [] for tp in unread}
     reader = consumer(working.orders.bootstrap)
     reader.assign([TopicPartition(*split(tp), OFFSET_BEGINNING) for tp in unread])
-    heard = time.monotonic()
-    while unread and time.monotonic() - heard < SILENCE_SECONDS_MAX:
-        for message in reader.consume(5_000, TURN_SECONDS):
-            heard, tp, error = time.monotonic(), f"{message.topic()}-{message.partition()}", message.error()
+    last_read_s = time.monotonic()
+    while unread and time.monotonic() - last_read_s < SILENCE_SECONDS_MAX:
+        for message in reader.consume(5_000, POLL_SECONDS):
+            last_read_s, tp, error = time.monotonic(), f"{message.topic()}-{message.partition()}", message.error()
             if error is None:
                 recs[tp].append((message.offset() or 0, key_of(message.value())))
             elif error.code() == KafkaError._PARTITION_EOF:

@@ -50,7 +50,7 @@ def divergence(history: History) -> Iterator[str]:
         members = in_sync.get(tp, set()) & set(known)
         end = max(known.values())
         if not members:
-            yield f"I9 nobody is in sync with {tp}"
+            yield f"I9 no replica is in sync with {tp}"
             continue
         reference = logs.get((min(members), tp), [])
         for node in known:
@@ -73,7 +73,7 @@ def _logs(history: History) -> dict[tuple[int, str], list[Dump]]:
 
 
 def heads(log: Iterable[Dump], bound: int) -> list[Head]:
-    """What tells the batches apart that end at or below an offset."""
+    """What distinguishes the batches that end at or below an offset."""
     return [(one.base, one.end, one.epoch, one.crc) for one in log if one.end <= bound]
 
 
@@ -251,4 +251,4 @@ def seen_wrong(history: History) -> Iterator[str]:
     for files in history.filess:
         if not cache_bounds(files):
             yield f"I10 broker {files.node} has the epoch cache {files.epochs} of {files.tp}"
-    yield from (f"{one.law} {one.told}" for one in history.founds)
+    yield from (f"{one.law} {one.detail}" for one in history.founds)

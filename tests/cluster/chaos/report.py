@@ -20,7 +20,7 @@ once with all brokers up, once with a broker killed in the middle. At the end ev
 against the laws of `tests/cluster/chaos/checker.py`. Each row is one run, its file beside this page has every fault of
 it: `make chaos ARGS="--seeds 1-1 --minutes 10 --report"`. Rewritten by that command.
 
-*unclear* is what a client was told neither yes nor no of; *first ack* is the time from the end of a fault, restarts
+*unclear* are writes without an answer; *first ack* is the time from the end of a fault, restarts
 included, to the first acknowledged record of each partition: median, 99th percentile, longest; *in sync* is the time
 from the last fault until every replica was; *silence* is the longest time, during a fault and its heal, without an
 acknowledged record of some partition: median and longest of the faults. *ZooKeeper away* is the minute without
@@ -34,7 +34,7 @@ any partition in its second half, each of which must not be 0, and the longest s
 
 def summary(outcome: Outcome) -> str:
     """For the terminal."""
-    first = _told(outcome.first_acks)
+    first = summary_of(outcome.first_acks)
     counts = (
         f"{len(outcome.slots)} faults, {outcome.offered:,} writes offered, {outcome.acknowledged:,} acknowledged, "
         f"{outcome.unclear:,} unclear, {outcome.refused:,} refused, {outcome.polled:,} read along, "
@@ -55,7 +55,7 @@ def summary(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _told(seconds: list[float]) -> str:
+def summary_of(seconds: list[float]) -> str:
     """Median, 99th percentile and longest."""
     if not seconds:
         return "-"
@@ -102,7 +102,7 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "refused": outcome.refused,
         "read_along": outcome.polled,
         "allowed_duplicates": outcome.duplicates_allowed,
-        "first_ack_seconds": _told(outcome.first_acks),
+        "first_ack_seconds": summary_of(outcome.first_acks),
         "silence_seconds": _middle_and_most(outcome.silences),
         "in_sync_seconds": round(outcome.full, 1),
         "zookeeper_away": _with_all_up(outcome.outages),
@@ -111,7 +111,7 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "violations": outcome.broken,
         "faults": [
             f"{one.t0 - began:.1f} s, {one.t1 - one.t0:.1f} s long, {silence:.1f} s of silence: "
-            f"{Kind[one.kind].value}: {one.told}"
+            f"{Kind[one.kind].value}: {one.detail}"
             for one, silence in zip(outcome.slots, outcome.silences, strict=True)
         ],
     }

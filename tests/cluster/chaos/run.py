@@ -88,10 +88,10 @@ def _suffer(world: World, slots: list[Slot], minutes: float, say: Say) -> None:
             t0 = time.monotonic()
             with faults.inject(slot):
                 _wait_until(t0 + slot.seconds)
-            world.recorder.note(Fault(slot.kind.name, t0, time.monotonic(), faults.told))
+            world.recorder.note(Fault(slot.kind.name, t0, time.monotonic(), faults.detail))
             world.recorder.flush()
-            say(f"{t0 - began:6.1f} s  {slot.kind.value}: {faults.told} ({time.monotonic() - t0:.1f} s)")
-            _look_after(world)
+            say(f"{t0 - began:6.1f} s  {slot.kind.value}: {faults.detail} ({time.monotonic() - t0:.1f} s)")
+            _check_brokers(world)
         healed = time.monotonic()
         full = world.wait_for(world.is_full, FULL_SECONDS_MAX)
         world.recorder.note(Full(time.monotonic() - healed if full else -1.0))
@@ -104,7 +104,7 @@ def _wait_until(moment: float) -> None:
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
-def _look_after(world: World) -> None:
+def _check_brokers(world: World) -> None:
     """Nobody ends by himself."""
     for broker_id, broker in world.brokers.items():
         if not broker.is_running:
@@ -174,6 +174,6 @@ def judged(seed: int, minutes: float, directory: Path) -> Outcome:
         silences(history),
         services(history),
         history.fulls[-1].seconds if history.fulls else -1.0,
-        [one.told for one in history.founds if one.law == "client"],
+        [one.detail for one in history.founds if one.law == "client"],
         broken,
     )

@@ -126,8 +126,8 @@ PLANTED: list[tuple[str, list[NamedTuple]]] = [
 
 
 @pytest.mark.parametrize(("law", "planted"), PLANTED, ids=[f"{law}-{index}" for index, (law, _) in enumerate(PLANTED)])
-def test_each_planted_anomaly_is_told(law: str, planted: list[NamedTuple]) -> None:
-    """A record that was read last anew, or a group's last offset, takes the place of the former."""
+def test_each_planted_anomaly_is_reported(law: str, planted: list[NamedTuple]) -> None:
+    """A record that was read again last, or a group's last offset, replaces the former."""
     replaced = tuple(type(one) for one in planted if isinstance(one, LastRead | Committed))
     kept = [one for one in a_run() if not isinstance(one, replaced)]
     assert law in {line.split()[0] for line in violations(History([*kept, *planted]))}
@@ -137,7 +137,7 @@ def test_every_law_has_an_anomaly_that_it_finds() -> None:
     assert {law for law, _ in PLANTED} == set(LAWS) - {"seen"}
 
 
-def test_a_batch_that_differs_below_what_is_committed_is_told_and_one_above_is_not() -> None:
+def test_a_batch_that_differs_below_the_committed_offset_is_reported_and_one_above_is_not() -> None:
     base, end, epoch, _ = HEADS[-1]
     other = Dump(3, TP, base, end, epoch, 99, ["x"])
     run = [one for one in a_run() if not (isinstance(one, Dump) and one.node == 3 and one.base == base)]
@@ -148,7 +148,7 @@ def test_a_batch_that_differs_below_what_is_committed_is_told_and_one_above_is_n
     assert violations(History(above)) == []
 
 
-def test_a_replica_in_sync_that_lacks_what_is_committed_is_told_and_one_out_of_sync_is_not() -> None:
+def test_an_in_sync_replica_that_lacks_committed_records_is_reported_and_one_out_of_sync_is_not() -> None:
     run = [one for one in a_run() if not (isinstance(one, Dump) and one.node == 3 and one.base == 3)]
     run = [one._replace(hw=3) if isinstance(one, Files) and one.node == 3 else one for one in run]
     assert {line.split()[0] for line in violations(History(run))} == {"I9"}
@@ -163,7 +163,7 @@ def test_resending_by_hand_may_leave_a_value_twice_and_is_counted() -> None:
     assert counted_duplicates(history) == 1
 
 
-def test_a_partition_that_is_written_late_after_a_heal_is_told_with_its_time() -> None:
+def test_a_partition_that_is_written_late_after_a_heal_is_reported_with_its_time() -> None:
     late = History([*a_run(), Fault("KILL_ALL", 5.0, 6.0, ""), sent("f", 40, 4)])
     assert first_acknowledgements(late) == [pytest.approx(0.3), pytest.approx(34.5)]
     assert "I14" in {line.split()[0] for line in violations(late)}
@@ -212,7 +212,7 @@ def test_a_write_that_is_unclear_or_a_commit_that_is_not_granted_is_no_service()
     assert (service.writes, service.reads, service.commits, service.silence) == (0, 1, 0, 20.0)
 
 
-def test_of_an_outage_the_partition_with_the_fewest_counts_and_the_longest_silence_is_told() -> None:
+def test_of_an_outage_the_partition_with_the_fewest_writes_and_the_longest_silence_is_reported() -> None:
     other = [Send("w/1", 12, 13, "t-1", "o", 0, OK, 9, True), Poll("r", 13, 14, "t-1", [(0, "o")])]
     both = [sent("f", 24, 4), sent("g", 26, 5), *WITHOUT_ZOOKEEPER["read"], *WITHOUT_ZOOKEEPER["group commit"]]
     (service,) = services(History([Outage("frozen", 10.0, 30.0, []), *other, *both]))
@@ -250,7 +250,7 @@ def test_a_stopped_brokers_files_are_read_as_they_are(tmp_path: Path) -> None:
     assert [one.law for one in left_by(1, tmp_path, TP) if isinstance(one, Found)] == ["I13"]
 
 
-def test_an_index_entry_that_leads_astray_is_told() -> None:
+def test_a_wrong_index_entry_is_reported() -> None:
     log = a_batch(2) + a_batch(2, base_offset=2)
     second = len(a_batch(2))
     right = (3).to_bytes(4, "big") + second.to_bytes(4, "big")

@@ -1,4 +1,4 @@
-"""What is cut is not heard, in that direction alone, and is healed again."""
+"""A cut holds bytes back in one direction, and healing delivers them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SILENCE_SECONDS = 0.2
 
 @pytest.fixture
 def echo() -> Iterator[int]:
-    """The port of a server that says again what it hears, and counts what it has heard."""
+    """The port of a server that echoes in capitals."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

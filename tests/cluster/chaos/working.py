@@ -1,4 +1,4 @@
-"""What the client processes share: their orders, their history, and how they are told that it is enough."""
+"""What the client processes share: their orders, their history, and how they are stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLIENT: Final[dict[str, Any]] = {
     "socket.timeout.ms": 4_000,
     "log_level": 0,
 }
-"""What librdkafka is told, so that it notices within seconds what happens here within seconds."""
+"""librdkafka's settings, so that it detects within seconds what happens here within seconds."""
 
 
 class Orders(NamedTuple):
@@ -46,12 +46,12 @@ def split(tp: str) -> tuple[str, int]:
 
 
 def key_of(value: bytes | None) -> str:
-    """What tells a record from all others: the first word of its value."""
+    """What identifies a record: the first word of its value."""
     return (value or b"").partition(b" ")[0].decode("ascii", errors="backslashreplace")
 
 
 class Working:
-    """A process at work: true until somebody sends it SIGTERM."""
+    """A process at work: true until SIGTERM."""
 
     def __init__(self) -> None:
         self.orders = Orders(**json.loads(sys.argv[1]))

@@ -37,7 +37,7 @@ TOPICS: Final = 4
 PARTITIONS: Final = 3
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 START_SECONDS_MAX: Final = 60.0
-LOOK_SECONDS: Final = 0.2
+POLL_SECONDS: Final = 0.2
 SETTINGS: Final[dict[str, object]] = {
     "zookeeper.session.timeout.ms": 4_000,
     "replica.lag.time.max.ms": 3_000,
@@ -76,13 +76,13 @@ class ChaosBroker(SordiniProcess):
             "zookeeper.connect": zookeeper,
         }
         self._clock = directory / "clock"
-        self.turn_clock(0)
+        self.shift_clock(0)
 
     def environment(self) -> dict[str, str]:
         path = str(Path(__file__).with_name("clock"))
         return {**os.environ, "PYTHONPATH": path, "SORDINI_CHAOS_CLOCK": str(self._clock)}
 
-    def turn_clock(self, seconds: int) -> None:
+    def shift_clock(self, seconds: int) -> None:
         """Add so much to its wall clock, while it runs."""
         with self._clock.open("r+b" if self._clock.exists() else "w+b") as file:
             file.write(struct.pack("<q", seconds * 1_000_000_000))
@@ -187,7 +187,7 @@ class World:
                     return True
             if time.monotonic() > deadline:
                 return False
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
 
     def controller(self) -> int:
         """Who it is, or was last seen to be about to be: a broker at any rate."""
@@ -233,7 +233,7 @@ class World:
         return broker.is_ready()
 
     def revive(self) -> None:
-        """Start whoever does not run, and wait until all serve. Who does not come back in time is noted."""
+        """Start the brokers that do not run, and wait until all serve. A broker that does not in time is noted."""
         for broker in self.brokers.values():
             if not broker.is_running:
                 broker.launch()
@@ -256,7 +256,7 @@ class Watcher(threading.Thread):
 
     def run(self) -> None:
         seen: dict[str, int] = {}
-        while not self._enough.wait(LOOK_SECONDS):
+        while not self._enough.wait(POLL_SECONDS):
             for tp in self._world.partitions:
                 try:
                     found = self._tree.state(*split(tp))

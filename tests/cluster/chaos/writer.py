@@ -13,7 +13,7 @@ from tests.cluster.chaos.events import INFO, OK, Found, Send
 from tests.cluster.chaos.working import CLIENT, Pace, Working, key_of, split
 
 PADDING: Final = b" " + b"." * 80
-TURN_SECONDS: Final = 0.01
+POLL_SECONDS: Final = 0.01
 FLUSH_SECONDS: Final = 40.0
 MESSAGE_TIMEOUT_MS: Final = 120_000
 """Longer than any outage here. A librdkafka producer that gives a record up takes another epoch for the gap and sends
@@ -47,7 +47,7 @@ class Writer:
             try:
                 for _ in range(pace.due()):
                     self._send()
-                self._producer.poll(TURN_SECONDS)
+                self._producer.poll(POLL_SECONDS)
             except KafkaException as problem:
                 self._working.recorder.note(Found("client", f"{self._pid} can go no further: {problem}"))
                 self._end()
@@ -61,7 +61,7 @@ class Writer:
         return Producer({**PRODUCER, "bootstrap.servers": ",".join(self._orders.bootstrap)})
 
     def _end(self) -> None:
-        """Wait for what is under way. Of what is then still open nobody knows what became of it."""
+        """Wait for what is under way. The outcome of what is then still open is unknown."""
         with contextlib.suppress(KafkaException):
             self._producer.flush(FLUSH_SECONDS)
         for send in self._open.values():

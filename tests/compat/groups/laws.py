@@ -4,8 +4,8 @@ The judge sees only what the recorder saw: requests before the broker had them, 
 each law is put such that no delay on the way can make a right broker look wrong:
 
 - **Nobody alive is unknown.** UNKNOWN_MEMBER_ID goes only to a member that left, or that the broker has not
-  heard of for its session timeout, or whose id no broker ever gave out.
-- **Only the current generation commits.** After any member was told of generation n + 1, a commit that arrives
+  sent no request for its session timeout, or whose id no broker has assigned.
+- **Only the current generation commits.** After any member got generation n + 1, a commit that arrives
   with generation n is refused.
 - **One owner.** In a generation each partition is given to one member at most, and to one at least.
 - **What was committed is what is fetched**: the offset of a commit that may have been the last one before. A commit
@@ -57,7 +57,7 @@ def broken_laws(
 
 
 def unknown_members(exchanges: list[Exchange], session_timeout_s: float) -> Iterator[str]:
-    heard_at_s: dict[str, float] = {}
+    answered_at_s: dict[str, float] = {}
     left_at: dict[str, int] = {}
     for one in exchanges:
         for member in _leaving(one):
@@ -65,18 +65,18 @@ def unknown_members(exchanges: list[Exchange], session_timeout_s: float) -> Iter
     for one in exchanges:
         for member, code in _answered_members(one):
             if code in _TO_MEMBERS:
-                # An answer to a waiting JoinGroup or SyncGroup starts the session anew, as a heartbeat does.
+                # An answer to a waiting JoinGroup or SyncGroup restarts the session timeout, as a heartbeat does.
                 waited = one.api in {"JoinGroup", "SyncGroup"}
                 at_s = one.answered_at_s if waited else one.asked_at_s
-                heard_at_s[member] = max(at_s, heard_at_s.get(member, 0))
+                answered_at_s[member] = max(at_s, answered_at_s.get(member, 0))
             elif (
                 code != UNKNOWN_MEMBER_ID
                 or left_at.get(member, one.answered) < one.answered
-                or member not in heard_at_s
+                or member not in answered_at_s
             ):
                 continue
-            elif (silent_s := one.asked_at_s - heard_at_s[member]) < session_timeout_s:
-                yield f"{one.api} of {member} was answered UNKNOWN_MEMBER_ID {silent_s:.2f} s after it was heard of"
+            elif (silent_s := one.asked_at_s - answered_at_s[member]) < session_timeout_s:
+                yield f"{one.api} of {member} was answered UNKNOWN_MEMBER_ID {silent_s:.2f} s after its last request"
 
 
 def stale_commits(exchanges: list[Exchange]) -> Iterator[str]:
@@ -92,7 +92,7 @@ def stale_commits(exchanges: list[Exchange]) -> Iterator[str]:
         used = one.request["generation_id_or_member_epoch"]
         known = max((generation for passed, generation in newest if passed < one.asked), default=-1)
         if used < known:
-            yield f"{one.request['member_id']} committed in generation {used} after generation {known} was told"
+            yield f"{one.request['member_id']} committed in generation {used} after generation {known} was sent"
 
 
 def shared_partitions(exchanges: list[Exchange], expected: set[Partition]) -> Iterator[str]:
@@ -138,20 +138,20 @@ def possible_offsets(commits: list[Commit], fetch: Exchange) -> set[int]:
 
 
 def wrong_reads(runs: Iterable[Run], committed: dict[Partition, set[int]], ends: dict[Partition, int]) -> Iterator[str]:
-    """At least once: nothing is left out, and a partition is taken up only where somebody committed (or at 0)."""
+    """At least once: nothing is left out, and reading resumes only at a committed offset (or at 0)."""
     read: dict[Partition, set[int]] = defaultdict(set)
     last: dict[tuple[str, Partition], int] = {}
     for one in runs:
         if one.is_after_rebalance:
             if one.first != 0 and one.first not in committed[one.partition]:
-                yield f"{one.member} took up {one.partition} at {one.first}, where nobody had committed"
+                yield f"{one.member} resumed {one.partition} at {one.first}, which was not committed"
         elif one.first != last[one.member, one.partition]:
             yield f"{one.member} left {one.partition} at {last[one.member, one.partition]}, went on at {one.first}"
         last[one.member, one.partition] = one.end
         read[one.partition].update(range(one.first, one.end))
     for partition, end in ends.items():
         if lost := set(range(end)) - read[partition]:
-            yield f"nobody read {sorted(lost)[:20]} of {partition}"
+            yield f"{sorted(lost)[:20]} of {partition} were not read"
 
 
 def accepted_offsets(

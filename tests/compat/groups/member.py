@@ -43,7 +43,7 @@ class Settings(NamedTuple):
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """Often enough to be alive, and to hear of a rebalance soon."""
+        """Often enough for the session, and to notice a rebalance soon."""
         return min(self.session_timeout_ms // 6, 500)
 
 

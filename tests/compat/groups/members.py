@@ -1,4 +1,4 @@
-"""Processes full of group members (member.py), and what they have told so far."""
+"""Processes full of group members (member.py), and their reports so far."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Run(NamedTuple):
     first: int
     end: int
     is_after_rebalance: bool
-    """Whether what the member owns was settled anew since its last run of this partition."""
+    """Whether the member got a new assignment since its last run of this partition."""
 
 
 class MemberProcess(OutsideProcess):
-    """One process of members. `owned` is empty when it is gone: nobody owns anything after its death."""
+    """One process of members. `owned` is empty when the process has ended."""
 
     def __init__(self, directory: Path, settings: Settings) -> None:
         self.name = f"members-{settings.name}"
@@ -72,7 +72,7 @@ def all_owned(processes: Sequence[MemberProcess]) -> list[Partition]:
 
 
 def await_shared(processes: Sequence[MemberProcess], partitions: Sequence[Partition], seconds: float = 30) -> None:
-    """Wait until these members own each of the partitions once, everybody about as many as the others."""
+    """Wait until these members own each of the partitions once, in about equal shares."""
 
     def is_shared() -> bool:
         sizes = [len(owned) for process in processes for owned in process.owned().values()]

@@ -127,7 +127,7 @@ class Recorder:
                     there_writer.close()
                     self._unanswered += [Unanswered(one.api, one.order, one.request) for one in asked.values()]
         except asyncio.CancelledError:
-            pass  # The recorder is told to stop.
+            pass  # The recorder is being stopped.
         finally:
             writer.close()
             self._connections.discard(task)

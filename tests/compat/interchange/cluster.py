@@ -49,7 +49,7 @@ class Exchange:
         self._running.close()
 
     def sordini(self) -> SordiniProcess:
-        """Ours goes on where the last broker stopped, with the tree in the directory itself."""
+        """Ours continues where the last broker stopped, with the tree in the directory itself."""
         self.data.mkdir(parents=True, exist_ok=True)
         self._move(f"embedded:{self.data}")
         process = SordiniProcess(self._folder("sordini"), {"broker.id": 3, "log.dirs": self.data, **COMMON})
@@ -62,7 +62,7 @@ class Exchange:
         return SordiniProcess(self._folder("sordini"), overrides)
 
     def apache(self, version: str) -> ApacheKafkaProcess:
-        """Apache Kafka goes on where the last broker stopped, with the tree in a ZooKeeper."""
+        """Apache Kafka continues where the last broker stopped, with the tree in a ZooKeeper."""
         if self._place.startswith("embedded"):
             self._in_zookeeper = f"{self._zookeeper}/{next(self._numbers)}"
             self._move(f"zookeeper:{self._in_zookeeper}")

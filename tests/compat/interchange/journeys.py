@@ -26,7 +26,7 @@ DIRECTORY_ID: Final = "dGhpcyBpcyBhIHV1aWQgMQ"
 """A key that a newer Apache Kafka writes into meta.properties, and others keep."""
 ACKNOWLEDGED: Final = 400
 STEP_SECONDS_MAX: Final = 30
-LAST_TURN: Final = 4
+LAST_STAGE: Final = 4
 
 
 @dataclass
@@ -49,21 +49,21 @@ class CleanJourney:
     """Ours, theirs, ours, theirs; each stopped in order."""
 
     version: str
-    turns: list[Passed]
+    stages: list[Passed]
     """In the last one Apache Kafka ends the transaction that was open in the files, and does nothing else."""
     refusals: dict[str, str]
     """What a second broker said: "ours" beside theirs, "theirs" beside ours."""
 
 
 def clean_journey(exchange: Exchange, version: str) -> CleanJourney:
-    turns, refusals = list[Passed](), dict[str, str]()
+    stages, refusals = list[Passed](), dict[str, str]()
     ours = exchange.sordini()
     loads.create_topics(ours.bootstrap)
-    turns.append(_turn(exchange, 1))
+    stages.append(_stage(exchange, 1))
 
     exchange.apache(version)
     refusals["ours"] = _refused(exchange.sordini_beside())
-    turns.append(_turn(exchange, 2))
+    stages.append(_stage(exchange, 2))
     if version != "2.7.2":
         (exchange.data / STRAY).mkdir()
     with (exchange.data / "meta.properties").open("a") as meta:
@@ -71,14 +71,14 @@ def clean_journey(exchange: Exchange, version: str) -> CleanJourney:
 
     exchange.sordini()
     refusals["theirs"] = _refused(exchange.apache_process(version))
-    turns.append(_turn(exchange, 3))
+    stages.append(_stage(exchange, 3))
 
     exchange.apache(version)
-    turns.append(_turn(exchange, 4))
-    return CleanJourney(version, turns, refusals)
+    stages.append(_stage(exchange, 4))
+    return CleanJourney(version, stages, refusals)
 
 
-def _turn(exchange: Exchange, seed: int) -> Passed:
+def _stage(exchange: Exchange, seed: int) -> Passed:
     broker = exchange.broker
     assert broker is not None
     first = served(broker.bootstrap)
@@ -87,7 +87,7 @@ def _turn(exchange: Exchange, seed: int) -> Passed:
         wait_for_retention(broker)
         found = harm(broker)
     said = broker.output()
-    if seed == LAST_TURN:
+    if seed == LAST_STAGE:
         loads.transactional(broker.bootstrap, "left-open")
     else:
         loads.write(broker.bootstrap, seed)
@@ -124,7 +124,7 @@ def _refused(process: ApacheKafkaProcess | SordiniProcess) -> str:
 
 @dataclass
 class Acknowledged:
-    """What producers were told is safe."""
+    """What was acknowledged to producers."""
 
     records: dict[int, bytes] = field(default_factory=dict)
     """Value by offset, of `once-0`."""
@@ -139,27 +139,27 @@ class KilledJourney:
 
     version: str
     acknowledged: Acknowledged
-    turns: list[Served]
+    stages: list[Served]
     outputs: list[str]
 
 
 def killed_journey(exchange: Exchange, version: str) -> KilledJourney:
-    acknowledged, turns, outputs = Acknowledged(), list[Served](), list[str]()
+    acknowledged, stages, outputs = Acknowledged(), list[Served](), list[str]()
     ours = exchange.sordini()
     loads.create_topics(ours.bootstrap)
     loads.write(ours.bootstrap, 1)
     _kill_under_load(exchange, acknowledged, outputs, transactions=False)
 
     theirs = exchange.apache(version)
-    turns.append(served(theirs.bootstrap))
+    stages.append(served(theirs.bootstrap))
     loads.write(theirs.bootstrap, 2)
     _kill_under_load(exchange, acknowledged, outputs, transactions=True)
 
     ours = exchange.sordini()
-    turns.append(served(ours.bootstrap))
+    stages.append(served(ours.bootstrap))
     exchange.stop()
     outputs.append(ours.output())
-    return KilledJourney(version, acknowledged, turns, outputs)
+    return KilledJourney(version, acknowledged, stages, outputs)
 
 
 def _kill_under_load(exchange: Exchange, acknowledged: Acknowledged, outputs: list[str], *, transactions: bool) -> None:
@@ -233,8 +233,8 @@ def _transact(bootstrap: str, acknowledged: Acknowledged, over: Event) -> None:
             if producer.flush(5) == 0:
                 # The end of a transaction is answered before its markers are written, which its coordinator does later,
                 # even in its next life. They are there when the next transaction could begin.
-                told, former = ended
-                told += former
+                reported, former = ended
+                reported += former
             if number % 2:
                 producer.abort_transaction(2)
                 ended = acknowledged.aborted, values
@@ -242,7 +242,7 @@ def _transact(bootstrap: str, acknowledged: Acknowledged, over: Event) -> None:
                 producer.commit_transaction(2)
                 ended = acknowledged.committed, values
     except KafkaException:
-        # The broker is gone in the middle of one: nobody knows what became of it.
+        # The broker is killed in the middle of one: its outcome is unknown.
         pass
     producer.purge()
 

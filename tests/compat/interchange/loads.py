@@ -20,7 +20,7 @@ TOPICS: Final[dict[str, tuple[int, dict[str, str]]]] = {
     # Compacted in name only: a cleaner that came by would change what two brokers are compared by.
     "keyed": (2, {**SMALL_FILES, "cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}),
     "trimmed": (1, SMALL_FILES),
-    # Keys of 3.9.1 which 2.7.2 has never heard of.
+    # Keys of 3.9.1 which 2.7.2 does not know.
     "once": (2, {"message.timestamp.before.max.ms": "9223372036854775807", "compression.gzip.level": "5"}),
     "money": (2, SMALL_FILES),
 }

@@ -1,4 +1,4 @@
-"""Directories that were stopped in order: Apache Kafka goes on with ours, and we with its, as with one's own."""
+"""Directories after an orderly stop: Apache Kafka continues with ours, and Sordini with Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MARKER = ".kafka_cleanshutdown"
 handover = pytest.mark.parametrize(
     ("before", "after"), HANDOVERS, ids=["ours-to-theirs", "theirs-to-ours", "and-back-again"]
 )
-turn = pytest.mark.parametrize("turn", range(4), ids=["ours", "theirs", "ours-again", "theirs-again"])
+stage = pytest.mark.parametrize("stage", range(4), ids=["ours", "theirs", "ours-again", "theirs-again"])
 
 
-def files(journey: CleanJourney, turn: int, pattern: str) -> list[Path]:
+def files(journey: CleanJourney, stage: int, pattern: str) -> list[Path]:
     """Files of the copy, those of deleted and stray partitions aside."""
-    matching = sorted(journey.turns[turn].files.glob(pattern))
+    matching = sorted(journey.stages[stage].files.glob(pattern))
     found = [path for path in matching if not path.parent.name.endswith(("-delete", "-stray"))]
     assert found, f"there is no {pattern}"
     return found
@@ -32,7 +32,7 @@ def files(journey: CleanJourney, turn: int, pattern: str) -> list[Path]:
 
 @handover
 def test_the_next_broker_serves_the_same_records(clean: CleanJourney, before: int, after: int) -> None:
-    left, found = clean.turns[before].last, clean.turns[after].first
+    left, found = clean.stages[before].last, clean.stages[after].first
     assert left.records == found.records
     assert left.committed == found.committed
     assert all(left.records.values())
@@ -44,7 +44,7 @@ def test_the_next_broker_serves_the_same_records(clean: CleanJourney, before: in
 
 @handover
 def test_the_next_broker_has_the_same_bounds(clean: CleanJourney, before: int, after: int) -> None:
-    left, found = clean.turns[before].last.bounds, clean.turns[after].first.bounds
+    left, found = clean.stages[before].last.bounds, clean.stages[after].first.bounds
     assert left == found
     start, stable, end = found["trimmed-0"]
     assert 0 < start < stable == end
@@ -55,7 +55,7 @@ def test_the_next_broker_has_the_same_bounds(clean: CleanJourney, before: int, a
 
 @handover
 def test_the_next_broker_knows_the_same_committed_offsets(clean: CleanJourney, before: int, after: int) -> None:
-    left, found = clean.turns[before].last.groups, clean.turns[after].first.groups
+    left, found = clean.stages[before].last.groups, clean.stages[after].first.groups
     assert left == found
     assert set(found) == set(GROUPS)
     assert found["members"] == {f"once-{part}": (50 * (before + 1), None) for part in range(2)}
@@ -64,12 +64,12 @@ def test_the_next_broker_knows_the_same_committed_offsets(clean: CleanJourney, b
 
 
 def test_aborted_records_stay_hidden_wherever_the_files_go(clean: CleanJourney) -> None:
-    for turn in (clean.turns[THEIRS_1].last, clean.turns[OURS_2].first, clean.turns[THEIRS_2].first):
-        assert len(turn.records["money-0"]) - len(turn.committed["money-0"]) == 50
+    for stage in (clean.stages[THEIRS_1].last, clean.stages[OURS_2].first, clean.stages[THEIRS_2].first):
+        assert len(stage.records["money-0"]) - len(stage.committed["money-0"]) == 50
 
 
 def test_a_transaction_that_was_open_in_the_files_is_ended_by_its_coordinator_afterwards(clean: CleanJourney) -> None:
-    before, after = clean.turns[THEIRS_2].first, clean.turns[THEIRS_2].last
+    before, after = clean.stages[THEIRS_2].first, clean.stages[THEIRS_2].last
     assert before.bounds["money-1"][1] < before.bounds["money-1"][2]
     _, stable, end = after.bounds["money-1"]
     assert stable == end == before.bounds["money-1"][2] + 1, "the marker"
@@ -78,37 +78,37 @@ def test_a_transaction_that_was_open_in_the_files_is_ended_by_its_coordinator_af
     assert hidden[-1][4] == b"never settled"
 
 
-@pytest.mark.parametrize("turn", [THEIRS_1, THEIRS_2])
-def test_apache_kafka_recovers_nothing_and_deletes_nothing(clean: CleanJourney, turn: int) -> None:
-    passed = clean.turns[turn]
+@pytest.mark.parametrize("stage", [THEIRS_1, THEIRS_2])
+def test_apache_kafka_recovers_nothing_and_deletes_nothing(clean: CleanJourney, stage: int) -> None:
+    passed = clean.stages[stage]
     assert passed.harm == []
     assert re.search(r"Skipping recovery .*since clean shutdown file was found", passed.said)
     assert "Log cleanup completed" in passed.said, "so it has looked for segments to delete"
 
 
 def test_ours_finds_nothing_to_mend(clean: CleanJourney) -> None:
-    told = [line for line in clean.turns[OURS_2].said.splitlines() if re.search(r"\[(warning|error)", line)]
-    assert all(STRAY in line and "left alone" in line for line in told)
+    reported = [line for line in clean.stages[OURS_2].said.splitlines() if re.search(r"\[(warning|error)", line)]
+    assert all(STRAY in line and "left alone" in line for line in reported)
 
 
-@turn
-def test_indexes_are_trimmed_and_there_is_a_snapshot_at_the_end(clean: CleanJourney, turn: int) -> None:
+@stage
+def test_indexes_are_trimmed_and_there_is_a_snapshot_at_the_end(clean: CleanJourney, stage: int) -> None:
     """As both leave them: a padded index beside the marker makes Apache Kafka delete the partition."""
-    ends = clean.turns[turn].last.bounds
-    assert all(path.stat().st_size % 8 == 0 for path in files(clean, turn, "*/*.index"))
-    assert all(path.stat().st_size % 12 == 0 for path in files(clean, turn, "*/*.timeindex"))
-    for path in files(clean, turn, "*/*index"):
+    ends = clean.stages[stage].last.bounds
+    assert all(path.stat().st_size % 8 == 0 for path in files(clean, stage, "*/*.index"))
+    assert all(path.stat().st_size % 12 == 0 for path in files(clean, stage, "*/*.timeindex"))
+    for path in files(clean, stage, "*/*index"):
         assert path.stat().st_size < 4_096, path
         assert not path.read_bytes().endswith(bytes(8)), path
     for topic, (partitions, _) in TOPICS.items():
         for partition in range(partitions):
             at = f"{topic}-{partition}"
-            assert files(clean, turn, f"{at}/{ends[at][2]:020d}.snapshot")
+            assert files(clean, stage, f"{at}/{ends[at][2]:020d}.snapshot")
 
 
-@turn
-def test_the_marker_and_every_checkpoint_are_there(clean: CleanJourney, turn: int) -> None:
-    passed = clean.turns[turn]
+@stage
+def test_the_marker_and_every_checkpoint_are_there(clean: CleanJourney, stage: int) -> None:
+    passed = clean.stages[stage]
     assert (passed.files / MARKER).exists()
     for name, column in (("recovery-point-offset-checkpoint", 2), ("replication-offset-checkpoint", 2)):
         entries = checkpoint(passed.files / name)
@@ -126,30 +126,30 @@ def checkpoint(path: Path) -> dict[str, int]:
 
 
 def test_the_identity_of_directory_and_topics_goes_from_hand_to_hand(clean: CleanJourney) -> None:
-    metas = [settings_of(passed.files / "meta.properties") for passed in clean.turns]
+    metas = [settings_of(passed.files / "meta.properties") for passed in clean.stages]
     assert len({(meta["version"], meta["broker.id"], meta["cluster.id"]) for meta in metas}) == 1
     assert metas[OURS_2]["directory.id"] == DIRECTORY_ID
     if clean.version != "2.7.2":  # Which leaves out the keys it does not know.
         assert metas[THEIRS_2]["directory.id"] == DIRECTORY_ID
     for topic in TOPICS:
-        ids = {(passed.files / f"{topic}-0" / "partition.metadata").read_text().strip() for passed in clean.turns}
+        ids = {(passed.files / f"{topic}-0" / "partition.metadata").read_text().strip() for passed in clean.stages}
         assert len(ids) == 1
 
 
 def test_the_state_of_transactions_is_kept_as_it_is(clean: CleanJourney) -> None:
-    def written(turn: int) -> dict[str, bytes]:
-        paths = files(clean, turn, "__transaction_state-*/*.log")
+    def written(stage: int) -> dict[str, bytes]:
+        paths = files(clean, stage, "__transaction_state-*/*.log")
         return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in paths}
 
     assert any(written(THEIRS_1).values())
     assert written(THEIRS_1) == written(OURS_2)
 
 
-@turn
-def test_directories_of_deleted_topics_are_no_hindrance(clean: CleanJourney, turn: int) -> None:
-    assert turn == THEIRS_2 or list(clean.turns[turn].files.glob("doomed-0.*-delete"))
-    if turn in (OURS_2, THEIRS_2) and clean.version != "2.7.2":
-        assert (clean.turns[turn].files / STRAY).exists()
+@stage
+def test_directories_of_deleted_topics_are_no_hindrance(clean: CleanJourney, stage: int) -> None:
+    assert stage == THEIRS_2 or list(clean.stages[stage].files.glob("doomed-0.*-delete"))
+    if stage in (OURS_2, THEIRS_2) and clean.version != "2.7.2":
+        assert (clean.stages[stage].files / STRAY).exists()
 
 
 def test_a_broker_refuses_a_directory_in_which_the_other_kind_runs(clean: CleanJourney) -> None:
@@ -157,7 +157,7 @@ def test_a_broker_refuses_a_directory_in_which_the_other_kind_runs(clean: CleanJ
     assert "Failed to acquire lock on file .lock" in clean.refusals["theirs"]
 
 
-@pytest.mark.parametrize("turn", [OURS_1, OURS_2], ids=["ours", "ours-again"])
+@pytest.mark.parametrize("stage", [OURS_1, OURS_2], ids=["ours", "ours-again"])
 @pytest.mark.parametrize(
     ("pattern", "options"),
     [
@@ -171,12 +171,12 @@ def test_a_broker_refuses_a_directory_in_which_the_other_kind_runs(clean: CleanJ
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_dump_log_segments_reads_every_file_without_a_complaint(
-    clean: CleanJourney, tool: JavaTools, turn: int, pattern: str, options: list[str]
+    clean: CleanJourney, tool: JavaTools, stage: int, pattern: str, options: list[str]
 ) -> None:
-    if turn == OURS_1 and "transaction" in pattern:
+    if stage == OURS_1 and "transaction" in pattern:
         pattern = "__consumer_offsets-*/*.log"  # Nobody has made the other topic yet.
         options = ["--offsets-decoder", "--print-data-log"]
-    paths = files(clean, turn, pattern)
+    paths = files(clean, stage, pattern)
     printed = tool("kafka.tools.DumpLogSegments", "--files", ",".join(map(str, paths)), *options)
     assert printed.count("Dumping ") == len(paths)
     complaints = r"ismatch|invalid|isvalid: false|corrupt|Could not|exception|error|unknown|Found |out of order"

@@ -214,7 +214,7 @@ class Opened:
         cleaner = LogCleaner(self.manager, worker, self.reported, lambda: time.time_ns() // 1_000_000, CleanerConfig())
         assert await cleaner.clean_once()
         await worker.close()
-        assert self.reported.told == ["cleaned"]
+        assert self.reported.reported == ["cleaned"]
 
     async def close(self) -> None:
         await self.manager.close()
@@ -290,7 +290,7 @@ async def test_both_cleaners_leave_the_same_records_in_the_same_batches_and_read
     data = apache.data_directory
     ours, theirs = data / f"{OURS}-0", data / f"{THEIRS}-0"
     admin = AdminClient({"bootstrap.servers": apache.bootstrap, "log_level": 0})
-    # A broker that has just started may know of no controller yet, and the client asks again minutes later by itself.
+    # A broker that has just started may not know the controller yet, and the client retries only minutes later.
     eventually(lambda: admin.list_topics(timeout=10).controller_id >= 0, "there is a controller")
     made = admin.create_topics([NewTopic(name, 1, 1, config=TOPIC) for name in TOPICS])
     for future in made.values():

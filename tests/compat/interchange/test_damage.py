@@ -128,7 +128,7 @@ class Directory:
 @pytest.fixture(scope="session")
 def whole(clean: CleanJourney, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[TopicPartition, View]]:
     """What Apache Kafka left, and what it holds; the logs of a few topics only."""
-    source, kept = clean.turns[THEIRS_1].files, tmp_path_factory.mktemp("whole") / "data"
+    source, kept = clean.stages[THEIRS_1].files, tmp_path_factory.mktemp("whole") / "data"
     wanted = {str(partition) for partition in (MANY, MONEY, OPEN, TRIMMED)}
 
     def passed_over(folder: str, names: list[str]) -> set[str]:
@@ -253,7 +253,7 @@ def test_a_log_that_lost_nothing_of_its_records_serves_them_as_before(
     assert {partition: opened.view(partition) for partition in views} == views
     directory.stop()
     assert_trimmed(directory)
-    # What was made anew is good for the next start, of whichever broker.
+    # What was rebuilt is valid for the next start of either broker.
     again = directory.open()
     assert again.findings == []
     assert {partition: again.view(partition) for partition in views} == views
@@ -266,7 +266,7 @@ def assert_trimmed(directory: Directory) -> None:
 
 
 @pytest.mark.parametrize("damage", [resized(lambda data, size: data), resized(lambda data, size: b"")])
-def test_a_marker_of_ours_never_stands_beside_a_padded_index_nobody_asked_for(
+def test_a_clean_shutdown_marker_of_ours_is_never_beside_a_padded_index(
     directory: Directory, views: dict[TopicPartition, View], damage: Any
 ) -> None:
     """As a start of 2.7.2 leaves them that failed: it enlarges all indexes before it removes the marker."""
@@ -333,7 +333,7 @@ def test_a_missing_segment_in_the_middle_is_a_hole(directory: Directory, views: 
     assert (after.start, after.end) == (before.start, before.end)
 
 
-def test_a_partition_that_lost_all_its_files_begins_anew(
+def test_a_partition_that_lost_all_its_files_starts_empty(
     directory: Directory, views: dict[TopicPartition, View]
 ) -> None:
     for path in (directory.path / str(MANY)).iterdir():
@@ -430,7 +430,7 @@ def test_whatever_is_in_the_marker_it_counts_as_one_and_is_gone_at_once(
         ("version=1\nnode.id=3\n", "version"),
     ],
 )
-def test_somebody_elses_directory_is_refused_and_stays_as_it_is(directory: Directory, text: str, said: str) -> None:
+def test_another_clusters_directory_is_refused_and_not_changed(directory: Directory, text: str, said: str) -> None:
     (directory.path / "meta.properties").write_text(text)
     logs = LogManager(SystemDisk(), [str(directory.path)], Identity(3, "c" * 22), lambda _: SMALL, random.Random(1))
     with pytest.raises(WrongDirectory, match=said):

@@ -1,4 +1,4 @@
-"""Directories of brokers that were killed under load: what was acknowledged is there, whoever starts on them next."""
+"""Directories of brokers that were killed under load: acknowledged records are there, whichever broker starts on them next."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ def by_offset(served: Served, partition: str) -> dict[int, bytes | None]:
     return {offset: value for offset, _, _, _, value, _ in served.records[partition]}
 
 
-@pytest.mark.parametrize("turn", [THEIRS, OURS], ids=["ours-killed-theirs-recovers", "theirs-killed-ours-recovers"])
-def test_every_acknowledged_record_is_served_at_its_offset(killed: KilledJourney, turn: int) -> None:
-    found = by_offset(killed.turns[turn], "once-0")
-    end_of_turn = max(found) + 1
-    told = {offset: value for offset, value in killed.acknowledged.records.items() if offset < end_of_turn}
-    assert len(told) > (turn + 1) * ACKNOWLEDGED
-    assert {offset: found[offset] for offset in told} == told
-    if turn == OURS:
-        assert told == killed.acknowledged.records
-    assert list(found) == list(range(end_of_turn)), "no hole"
+@pytest.mark.parametrize("stage", [THEIRS, OURS], ids=["ours-killed-theirs-recovers", "theirs-killed-ours-recovers"])
+def test_every_acknowledged_record_is_served_at_its_offset(killed: KilledJourney, stage: int) -> None:
+    found = by_offset(killed.stages[stage], "once-0")
+    end_of_stage = max(found) + 1
+    reported = {offset: value for offset, value in killed.acknowledged.records.items() if offset < end_of_stage}
+    assert len(reported) > (stage + 1) * ACKNOWLEDGED
+    assert {offset: found[offset] for offset in reported} == reported
+    if stage == OURS:
+        assert reported == killed.acknowledged.records
+    assert list(found) == list(range(end_of_stage)), "no hole"
 
 
 def test_the_records_from_before_the_load_are_the_same_in_both(killed: KilledJourney) -> None:
-    for partition, records in killed.turns[THEIRS].records.items():
-        kept = killed.turns[OURS].records[partition]
-        start = killed.turns[OURS].bounds[partition][0]
+    for partition, records in killed.stages[THEIRS].records.items():
+        kept = killed.stages[OURS].records[partition]
+        start = killed.stages[OURS].bounds[partition][0]
         still = [row for row in records if row[0] >= start]
         assert kept[: len(still)] == still
         assert still or partition == "trimmed-0"
 
 
 def test_committed_transactions_are_seen_and_aborted_ones_are_not(killed: KilledJourney) -> None:
-    seen = {value for *_, value, _ in killed.turns[OURS].committed["money-0"]}
+    seen = {value for *_, value, _ in killed.stages[OURS].committed["money-0"]}
     assert set(killed.acknowledged.committed) <= seen
     assert not set(killed.acknowledged.aborted) & seen
-    assert set(killed.acknowledged.aborted) <= set(by_offset(killed.turns[OURS], "money-0").values())
+    assert set(killed.acknowledged.aborted) <= set(by_offset(killed.stages[OURS], "money-0").values())
 
 
 def test_both_say_that_they_recover(killed: KilledJourney) -> None:

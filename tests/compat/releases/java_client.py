@@ -37,9 +37,9 @@ class Java(Client):
 
     @property
     def version(self) -> str:
-        told = jpype.java.util.Properties()
-        told.load(jpype.java.lang.ClassLoader.getSystemResourceAsStream("kafka/kafka-version.properties"))
-        return str(told.getProperty("version"))
+        reported = jpype.java.util.Properties()
+        reported.load(jpype.java.lang.ClassLoader.getSystemResourceAsStream("kafka/kafka-version.properties"))
+        return str(reported.getProperty("version"))
 
     @property
     def _is_new(self) -> bool:

@@ -84,7 +84,7 @@ class KafkaPython(Client):
         self._admin.close()  # It does not connect again by itself once its connection is gone.
         self._admin = self._kafka.KafkaAdminClient(**self._address)
         found = self._admin.list_consumer_group_offsets(self.settings.group)
-        return {one.partition: told.offset for one, told in found.items()}
+        return {one.partition: reported.offset for one, reported in found.items()}
 
     def close(self) -> None:
         for one in (self._consumer, *self._producers.values(), self._admin):
@@ -176,7 +176,7 @@ class AioKafka(Client):
 
     def group_offsets(self) -> dict[int, int] | None:
         found = self._do(self._admin.list_consumer_group_offsets(self.settings.group))
-        return {one.partition: told.offset for one, told in found.items()}
+        return {one.partition: reported.offset for one, reported in found.items()}
 
     def wait(self) -> None:
         self._do(asyncio.to_thread(sys.stdin.readline))  # Its heartbeats go on.

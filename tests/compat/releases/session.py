@@ -1,7 +1,7 @@
 """What a client of any release does at a broker, and says of it: one program's way through a restart of the broker.
 
 A topic is made, records of each codec are produced and read in a group, half of them before the broker is restarted
-and the others afterwards, with the same producer and consumer. The program is told by its argument, `Settings` as
+and the others afterwards, with the same producer and consumer. The program gets its task as an argument, `Settings` as
 JSON, and speaks in lines of JSON: `{"phase": "half"}`, upon which it waits for a line, and at the end `Report`. It
 needs nothing but the standard library and its client, in whatever environment that is.
 """

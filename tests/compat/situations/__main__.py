@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
 HEAD = """\
 # Compatibility
 
-Sordini is held against two judges: clients that nobody here wrote, and Apache Kafka itself, 3.9.1 and 4.4.0.
+Sordini is tested against independent clients and against Apache Kafka itself, 3.9.1 and 4.4.0.
 
 ## Clients
 
@@ -29,9 +29,9 @@ aiokafka, confluent-kafka (librdkafka) and kcat, with every codec, keys, headers
 restart in the middle, on partitions of their choice and in consumer groups; their administration clients; Apache
 Kafka's own tools; and Spark's Kafka source.
 
-One gap of kafka-python 3.0.12 is worth knowing, whoever the broker is: its consumer joins a group without waiting for
-its topic's partitions, and joins once more when it hears of them. Where a `poll` ends before that is done, it never looks
-at what it was given. `consumer.topics()` before the first `poll` has it know them.
+kafka-python 3.0.12 has a gap with any broker: its consumer joins a group before it has the topic's metadata, and joins
+again when the metadata arrives. If a `poll` ends before the second rebalance does, the consumer ignores its new
+assignment. Call `consumer.topics()` before the first `poll` to load the metadata first.
 
 ## Spark's own source and sink
 
@@ -51,22 +51,22 @@ keys, headers, chosen partitions, zstd, topics that are made on demand. `make pi
 brokers, three, and an Apache Kafka as the judge, and against one also with PySpark 4.2.0 and its connector as Spark
 resolves it.
 
-## Apache Kafka, asked the same
+## The same requests to Apache Kafka
 
-{count} situations are played over raw sockets against both brokers, with a codec made from the message definitions
-inside Apache Kafka's own jar, and their answers compared field by field (`tests/compat/test_situations.py`). Apache
-Kafka is 3.9.1 with ZooKeeper there; in the {kraft} situations of requests and versions that this one does not serve it is
-4.4.0, which has no ZooKeeper. Error texts are our own words and not compared. Groups have at most 4 members there and sessions of 100 ms, so that these
-limits are reached soon. Sordini runs there with `sordini.validate.compressed=true`, since Apache
+{count} situations are run over raw sockets against both brokers, with a codec generated from the message definitions
+inside Apache Kafka's own jar, and the responses are compared field by field (`tests/compat/test_situations.py`). Apache
+Kafka is 3.9.1 with ZooKeeper; for the {kraft} situations of requests and versions that 3.9.1 does not serve it is
+4.4.0, which has no ZooKeeper. Error texts are not compared. Groups have at most 4 members and sessions of 100 ms, so that
+these limits are reached quickly. Sordini runs with `sordini.validate.compressed=true`, since Apache
 Kafka opens every compressed batch; by default we open one only where a rule needs its records, see
 [record-checks.md](record-checks.md).
 
 ## The same files
 
-`tests/compat/interchange/` lets Apache Kafka 2.7.2 and 3.9.1 start on directories that Sordini left, and Sordini on
-theirs, stopped in order and killed: the same records, bounds, committed offsets, producers and transactions have to be
-there, and nothing to recover after an orderly stop (`make interchange` runs all of it). Its dump reads every file of
-ours without a complaint, and ours prints the same (`test_dump.py`); both cleaners leave the same records in the same
+`tests/compat/interchange/` starts Apache Kafka 2.7.2 and 3.9.1 on directories written by Sordini, and Sordini on
+theirs, after orderly stops and kills: records, offsets, committed offsets, producers and transactions must be the same,
+and an orderly stop must leave nothing to recover (`make interchange` runs all of it). Kafka's dump tool reads every file
+of ours without errors, and ours prints the same (`test_dump.py`); both cleaners leave the same records in the same
 batches (`test_compaction.py`); what is produced for topics of the old message formats is stored as the same bytes, or
 the same records where it was compressed (`test_old_formats.py`).
 
@@ -87,40 +87,39 @@ Beyond single answers:
   cordoned: one directory must be left.
 - **Tiered storage** is refused where it would be switched on. Replication throttles work as in Apache Kafka.
 - **A topic's two nodes** (configuration and assignment) are written in one transaction, so that neither stands alone.
-- **The first FindCoordinator** waits for the topic it brings about (docs/benchmarks.md has a row of it); Apache Kafka
-  answers COORDINATOR_NOT_AVAILABLE at once, and the client comes back when it sees fit.
-- **Bounds on what strangers may have kept**: all groups of a broker keep `sordini.group.memory.bytes.max` together (past
-  it newcomers get GROUP_MAX_SIZE_REACHED and new offsets INVALID_COMMIT_OFFSET_SIZE), all fetch sessions
+- **The first FindCoordinator** waits for the topic that it creates (docs/benchmarks.md has a row of it); Apache Kafka
+  answers COORDINATOR_NOT_AVAILABLE at once, and the client retries after its back-off.
+- **Bounds on stored client state**: all groups of a broker use `sordini.group.memory.bytes.max` together (past
+  it new members get GROUP_MAX_SIZE_REACHED and new offsets INVALID_COMMIT_OFFSET_SIZE), all fetch sessions
   `sordini.fetch.session.partitions.max` partitions, and a partition `sordini.partition.producers.max` idempotent
-  producers (past it a new one gets KAFKA_STORAGE_ERROR until another has been silent for ten minutes). Apache Kafka
+  producers (past it a new one gets KAFKA_STORAGE_ERROR until another has been idle for ten minutes). Apache Kafka
   bounds none of these.
 - **`queued.max.request.bytes`** closes, once it is reached, the connections that progress least, and never keeps a request
   of up to 1 MiB waiting; Apache Kafka stops reading from all connections.
-- **`preallocate`** takes real room on the disk without making the file longer, up to an eighth of what is free; Apache
-  Kafka makes the file longer, and on Linux takes no room.
-- **A commit that comes while its group is read** waits for that, for `offsets.commit.timeout.ms` at most; Apache Kafka
-  answers COORDINATOR_LOAD_IN_PROGRESS at once. What was read is told once all in-sync replicas have it: an offset that
-  a consumer was told is not unknown to the next coordinator.
-- **Bounds on what one request costs are ours alone**: past 50,000 rows (elements with fields, strings, or numbers that
+- **`preallocate`** reserves disk space without making the file longer, up to an eighth of the free space; Apache
+  Kafka makes the file longer, and on Linux reserves nothing.
+- **A commit that arrives while its group is loading** waits for the load, for `offsets.commit.timeout.ms` at most; Apache
+  Kafka answers COORDINATOR_LOAD_IN_PROGRESS at once. Offsets are returned only when all in-sync replicas have them, so
+  that an offset returned to a consumer is known to the next coordinator.
+- **Apache Kafka has no bounds on the cost of one request**: past 50,000 rows (elements with fields, strings, or numbers that
   are answered by a row; ten other numbers count as one) a request of up to 1 MiB closes its connection, a larger one
   past as many for each MiB; requests of the controller may have twice as many, and a marker of a transaction counts
   for 20. A request that names the same group, topic or broker more than ten times is refused with INVALID_REQUEST, and
   so is one whose answer in rows would be larger than 100 MiB, or that has more than 2,000 resources described which
-  are not alike. At most 100 topics are made at a time because a client has named them: the others are
-  LEADER_NOT_AVAILABLE until it asks again. What is long within these bounds is done in slices between other clients'
-  requests.
+  are not alike. At most 100 topics are created automatically at a time: the others are LEADER_NOT_AVAILABLE until the
+  client's next request. Long requests within these bounds are served in slices between other clients' requests.
 - **Requests between brokers** are refused by a broker that is alone (CLUSTER_AUTHORIZATION_FAILED), whichever listener
   they come in on; markers that end an open transaction are written there, so that a hanging one can be ended (KIP-664). In
   a cluster a controller's command must name the controller, the controller epoch and the registration that the
   coordination store has: Apache Kafka obeys any epoch that is not lower than the last.
-- **A stall of the broker** costs no member its place: what ended meanwhile is prolonged by it.
-- **A damaged log directory** is repaired where Apache Kafka would silently serve less, or records that were aborted: a
+- **A stall of the broker** removes no group member: session timeouts are extended by its length.
+- **A damaged log directory** is repaired where Apache Kafka would silently serve fewer records, or aborted ones: a
   torn tail, a missing producer snapshot or transaction index behind a clean-shutdown marker, padded indexes.
 - **A compacted batch** keeps its first timestamp, where Apache Kafka moves it to that of the first record left; and
   records are compacted only once they are on the disk.
-- **Keys that ask for protection** which is not given here (`authorizer.class.name`, `ssl.client.auth=required`, client
-  quotas, policies; [configuration.md](configuration.md#protection) lists them) refuse the start and are refused over the
-  wire. Apache Kafka passes over what it does not know, and what its listeners make no use of.
+- **Keys that require protection** which is not implemented (`authorizer.class.name`, `ssl.client.auth=required`, client
+  quotas, policies; [configuration.md](configuration.md#protection) lists them) prevent the start and are refused over the
+  wire. Apache Kafka ignores keys that it does not know, and those that its listeners do not use.
 - **Files are 0600 and directories 0700** when they are made, whatever the umask, which decides with Apache Kafka. A log
   file, a log directory or a store that exists keeps its mode: make one beforehand to let a group read it. A checkpoint
   is a new file each time it is written.

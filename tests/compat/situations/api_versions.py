@@ -103,7 +103,7 @@ def null_client_id(broker: Broker) -> Any:
     return _raw(broker, header(18, 0, 7, flexible=False, client_id=None))["error_code"]
 
 
-@situation("ApiVersions v0 asked twice on one connection")
+@situation("ApiVersions v0 twice on one connection")
 def asked_twice(broker: Broker) -> Any:
     conversation = broker.connect()
     try:

@@ -45,8 +45,9 @@ DIFFERENCES: list[Difference] = [
             "listener.name.other.sasl.login.class of '0'/*": 42,
             "listener.name.other.password.encoder.secret of '0'/*": 40,
         },
-        "Of a listener that it does not have Apache Kafka stores whatever it is sent. A policy, a class or a password "
-        "would be stored here, too, as if it protected: no class is loaded, and no password is kept in the store.",
+        "For a listener that does not exist Apache Kafka stores any value. Here, storing a policy, a class or a "
+        "password would suggest protection that is not there, so it is refused: no class is loaded, and no password "
+        "is kept in the store.",
     ),
     Difference(
         "a cordon around directories of a broker: none, an unknown one, and all of them",
@@ -59,8 +60,8 @@ DIFFERENCES: list[Difference] = [
         "Produce *",
         "*log_start_offset",
         0,
-        "Beside an error no client reads the log's start. Apache Kafka fills it in when the refusal came late "
-        "on its path and -1 when it came early; ours is always there.",
+        "No client reads the log start offset beside an error. Apache Kafka fills it in or sends -1, depending on "
+        "where the request failed; ours is always filled in.",
     ),
     Difference(
         "Produce *",
@@ -77,8 +78,8 @@ DIFFERENCES: list[Difference] = [
             "the same twice/base_offset": -1,
             "a good batch after them/base_offset": 0,
         },
-        "Apache Kafka looks at each record's offset only when the batch is compressed, and stores records whose "
-        "offsets contradict their batch; we refuse them in both cases.",
+        "Apache Kafka checks each record's offset only when the batch is compressed, and stores records whose "
+        "offsets contradict their batch; Sordini refuses them in both cases.",
     ),
     *_several(
         "Produce of null and of empty records",
@@ -170,7 +171,7 @@ DIFFERENCES: list[Difference] = [
         "DescribeConfigs of some keys, known and unknown, in v0 to v4",
         "0/results/0/configs/*/is_default",
         True,
-        "Version 0 asks whether a value is the default; Apache Kafka answers false whatever it is.",
+        "Version 0 has a field for whether a value is the default; Apache Kafka always answers false.",
     ),
     *_several(
         "DescribeConfigs of a broker lists the keys with their defaults and sources",
@@ -194,7 +195,7 @@ DIFFERENCES: list[Difference] = [
         "what no room gets: the first batch.",
     ),
     *_several(
-        "Fetch with an isolation level nobody knows",
+        "Fetch with an unknown isolation level",
         {
             "error_code": 42,
             "responses/0/partitions/0/error_code": 42,
@@ -213,7 +214,7 @@ DIFFERENCES: list[Difference] = [
         "Produce of an unknown codec, and of bytes that are not what their codec says",
         "*/log_start_offset",
         -1,
-        "Beside an error no client reads the log's start.",
+        "No client reads the log start offset beside an error.",
     ),
     *_several(
         "Produce to a topic with LogAppendTime",
@@ -228,7 +229,7 @@ DIFFERENCES: list[Difference] = [
             "no epoch/base_offset": -1,
             "no id/base_offset": 0,
             "id -2/base_offset": 1,
-            "an id nobody was given/base_offset": 2,
+            "an unassigned id/base_offset": 2,
         },
         "A producer id without an epoch or a sequence is half an identity: Apache Kafka stores the batch, we refuse.",
     ),
@@ -236,7 +237,7 @@ DIFFERENCES: list[Difference] = [
         "CreatePartitions of unknown and invalid topics beside a good one",
         "empty/results/0/error_code",
         3,
-        "Apache Kafka asks ZooKeeper for a path that ends in a slash and answers UNKNOWN_SERVER_ERROR; there is no "
+        "Apache Kafka reads a path that ends in a slash from ZooKeeper and answers UNKNOWN_SERVER_ERROR; there is no "
         "such topic.",
     ),
     Difference(
@@ -280,8 +281,8 @@ DIFFERENCES: list[Difference] = [
         "OffsetCommit v0 keeps offsets elsewhere than v1",
         "fetched by v8/committed_offset",
         7,
-        "Version 0 of OffsetCommit and OffsetFetch, which nobody has sent since 2014, keeps its offsets in ZooKeeper "
-        "with Apache Kafka; ours are with all others, in the topic of offsets.",
+        "Version 0 of OffsetCommit and OffsetFetch, unused since 2014, keeps its offsets in ZooKeeper with Apache "
+        "Kafka; ours are with all others, in the offsets topic.",
     ),
     *_several(
         "OffsetCommit of one partition twice in a request",
@@ -301,7 +302,7 @@ DIFFERENCES: list[Difference] = [
         "FindCoordinator of unknown types and of share groups",
         "type 2 v6/coordinators/0/error_code",
         42,
-        "Neither broker has a coordinator of share groups. Apache Kafka says COORDINATOR_NOT_AVAILABLE, at which "
-        "clients go on asking; INVALID_REQUEST tells them that there is none.",
+        "Neither broker has a coordinator of share groups. Apache Kafka answers COORDINATOR_NOT_AVAILABLE, "
+        "after which clients keep retrying; INVALID_REQUEST makes them stop.",
     ),
 ]

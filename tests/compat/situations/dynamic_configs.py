@@ -1,6 +1,6 @@
 """A broker's configuration that is changed while it runs, and the order in which values count.
 
-Every situation takes back what it has set: the broker is everybody's.
+Every situation takes back what it has set: the broker is shared.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ def _once(broker: Broker, kind: int, name: str, key: str, value: str) -> Any:
 
 
 def _restore(broker: Broker) -> None:
-    """Take back what was set; everybody's broker must not stay changed."""
+    """Take back what was set; the shared broker must not stay changed."""
     for name in ("0", ""):
         for key in DEFAULTS:
             _change(broker, name, (key, DELETE, None), kind=BROKER)

@@ -201,7 +201,7 @@ def read_committed(broker: Broker) -> Any:
     }
 
 
-@situation("Fetch with an isolation level nobody knows")
+@situation("Fetch with an unknown isolation level")
 def unknown_isolation(broker: Broker) -> Any:
     return fetch(broker, _filled(broker, "fetch-isolation"), 0, isolation_level=7)
 

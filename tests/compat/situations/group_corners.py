@@ -66,16 +66,16 @@ def old_rebalance_in_time(broker: Broker) -> Any:
     group, first, second = _two_of_version_0(broker, "corner-v0-in-time", LONG_MS)
     with group:
         end = time.monotonic() + SHORT_MS / 1_000
-        told = until(lambda: first.heartbeat(0), lambda _: time.monotonic() > end)
-        return {"told": told, "first": first.join(0), "second": second.receive()}
+        reported = until(lambda: first.heartbeat(0), lambda _: time.monotonic() > end)
+        return {"heartbeat": reported, "first": first.join(0), "second": second.receive()}
 
 
 @situation("JoinGroup v0 takes the session timeout for the rebalance timeout too, and is too late")
 def old_rebalance_too_late(broker: Broker) -> Any:
     group, first, second = _two_of_version_0(broker, "corner-v0-too-late", SHORT_MS)
     with group:
-        told = until(lambda: first.heartbeat(0), lambda seen: seen["error_code"] == UNKNOWN_MEMBER_ID)
-        return {"told": told, "second": second.receive()}
+        reported = until(lambda: first.heartbeat(0), lambda seen: seen["error_code"] == UNKNOWN_MEMBER_ID)
+        return {"heartbeat": reported, "second": second.receive()}
 
 
 @situation("JoinGroup with a rebalance timeout of nothing and of less")
@@ -147,14 +147,14 @@ def delete_in_motion(broker: Broker) -> Any:
         return seen | {"rebalancing": broker.ask("DeleteGroups", 2, groups_names=[group.id])}
 
 
-@situation("a member that joined may leave before it has synced, and the group goes on")
+@situation("a member may leave between JoinGroup and SyncGroup, and the group continues")
 def leaves_before_sync(broker: Broker) -> Any:
     with Group(broker, "corner-leave") as group:
         leader, follower = group.member(b"a"), group.member(b"b")
         group.gather(leader, follower)
         return {
             "left": follower.leave(),
-            "told": leader.heartbeat(),
+            "heartbeat": leader.heartbeat(),
             "sync of what is over": leader.sync({leader: b"0", follower: b"1"}),
             "rejoined": leader.join(),
         }

@@ -69,7 +69,7 @@ def session_expires(broker: Broker) -> Any:
         group.settle(leader, silent)
         group.wait_for_state("PreparingRebalance")
         return {
-            "told": leader.heartbeat(),
+            "heartbeat": leader.heartbeat(),
             "rejoined": leader.join(),
             "silent": [silent.heartbeat(), silent.sync(), silent.join(), silent.leave()],
         }
@@ -123,12 +123,12 @@ def leave_batch(broker: Broker) -> Any:
             {"member_id": second.member_id},
         ]
         answer = broker.ask("LeaveGroup", 5, group_id=group.id, members=rows)
-        return {"answer": answer, "told": first.heartbeat(), "rejoined": first.join()}
+        return {"answer": answer, "heartbeat": first.heartbeat(), "rejoined": first.join()}
 
 
-@situation("LeaveGroup of nobody")
-def leave_nobody(broker: Broker) -> Any:
-    with Group(broker, "leave-nobody") as group:
+@situation("LeaveGroup without members")
+def leave_without_members(broker: Broker) -> Any:
+    with Group(broker, "leave-none") as group:
         seen = {"no such group": broker.ask("LeaveGroup", 5, group_id=broker.name("leave-nowhere"), members=[])}
         group.settle(group.member())
         return seen | {"group": broker.ask("LeaveGroup", 5, group_id=group.id, members=[]), "state": group.state()}

@@ -1,4 +1,4 @@
-"""JoinGroup: who is let in, who leads, and by which protocol."""
+"""JoinGroup: admission, the leader, and the selected protocol."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def empty_group_id(broker: Broker) -> Any:
         return seen | {"with a member id": group.member().join(group_id="", member_id="x")}
 
 
-@situation("JoinGroup: the first member leads and alone is told who the others are")
+@situation("JoinGroup: the first member leads, and only its response lists the members")
 def first_leads(broker: Broker) -> Any:
     with Group(broker, "join-leader") as group:
         members = [group.member(b"a"), group.member(b"b"), group.member(b"c")]
@@ -141,8 +141,8 @@ def follower_changed(broker: Broker) -> Any:
         follower.protocols = {"range": b"c"}
         follower.send_join()
         group.wait_for_state("PreparingRebalance")
-        told = leader.heartbeat()
-        return {"leader is told": told, "leader": leader.join(), "follower": follower.receive()}
+        reported = leader.heartbeat()
+        return {"heartbeat of the leader": reported, "leader": leader.join(), "follower": follower.receive()}
 
 
 @situation("JoinGroup again of the leader begins a rebalance though it changes nothing")
@@ -152,7 +152,7 @@ def leader_again(broker: Broker) -> Any:
         group.settle(leader, follower)
         leader.send_join()
         group.wait_for_state("PreparingRebalance")
-        return {"told": follower.heartbeat(), "follower": follower.join(), "leader": leader.receive()}
+        return {"heartbeat": follower.heartbeat(), "follower": follower.join(), "leader": leader.receive()}
 
 
 @situation("JoinGroup again while the leader's assignment is awaited")

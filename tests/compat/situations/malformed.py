@@ -24,7 +24,7 @@ SERVED = {
 
 
 def _fate(broker: Broker, frame: bytes, *, raw: bool = False) -> Any:
-    """What became of the connection, and whether the broker lives on."""
+    """The state of the connection, and whether the broker still answers."""
     conversation = broker.connect()
     try:
         if raw:
@@ -35,7 +35,7 @@ def _fate(broker: Broker, frame: bytes, *, raw: bool = False) -> Any:
     finally:
         conversation.close()
     seen = answer if isinstance(answer, str) else answer.hex()
-    return {"connection": seen, "broker lives on": broker.alive()}
+    return {"connection": seen, "broker answers": broker.alive()}
 
 
 @situation("an unknown, a negative and an inter-broker-only API key close the connection")

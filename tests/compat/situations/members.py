@@ -26,7 +26,7 @@ Protocols = dict[str, bytes]
 
 
 def wait_for_coordinator(broker: Broker, group_id: str) -> None:
-    """Until the group's coordinator serves; the first that asks has the topic of offsets made."""
+    """Until the group's coordinator serves; the first request creates the offsets topic."""
 
     def find() -> int:
         found = broker.ask("FindCoordinator", 4, coordinator_keys=[group_id])
@@ -90,7 +90,7 @@ class Member:
         return self.receive()
 
     def ask_for_id(self) -> Self:
-        """Ask to be let in and be told to come again with the id in the answer; static members get none."""
+        """Join, and join again with the member id of the first response; static members get none."""
         if self.instance is None and not self.member_id:
             assert self.join()["error_code"] == MEMBER_ID_REQUIRED
         return self
@@ -170,7 +170,7 @@ class Group:
             member.close()
 
     def member(self, metadata: bytes = b"m", instance: str | None = None, **fields: Any) -> Member:
-        """Somebody who will join with the protocol 'range', or with those given as `protocols`."""
+        """A member that joins with the protocol 'range', or with those given as `protocols`."""
         protocols = fields.pop("protocols", {"range": metadata})
         member = Member(self, protocols, instance, **fields)
         self._members.append(member)

@@ -38,7 +38,7 @@ def destination_and_name(broker: Broker) -> Any:
     return _versions(broker, cluster_id="another", node_id=0, client_software_name="bad name!")
 
 
-@situation("a connection on which ApiVersions v5 was misrouted goes on", judge=KRAFT)
+@situation("a connection on which ApiVersions v5 was misrouted continues", judge=KRAFT)
 def misrouted_connection(broker: Broker) -> Any:
     conversation = broker.connect()
     software = {"client_software_name": "situations", "client_software_version": "1.0"}
@@ -67,7 +67,7 @@ def deleted_groups(broker: Broker) -> Any:
     return [answer, broker.ask("DeleteGroups", 3, groups_names=[])]
 
 
-@situation("DescribeLogDirs v5 tells whether a directory is cordoned", judge=KRAFT)
+@situation("DescribeLogDirs v5 shows whether a directory is cordoned", judge=KRAFT)
 def log_dirs(broker: Broker) -> Any:
     answer = broker.ask("DescribeLogDirs", 5, topics=[])
     rows = [(row["error_code"], row["topics"], row["is_cordoned"]) for row in answer["results"]]

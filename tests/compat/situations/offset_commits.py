@@ -1,4 +1,4 @@
-"""OffsetCommit: by members, by nobody in particular, and every way to be refused."""
+"""OffsetCommit: by members, by clients without a group, and every way to be refused."""
 
 import time
 from typing import Any
@@ -10,7 +10,7 @@ from tests.compat.situations.wire import Broker
 
 
 def _commit(broker: Broker, group: Group, rows: dict[str, list[Values]], version: int = 9, **fields: Any) -> Any:
-    """A commit of somebody who is no member, unless the fields say otherwise."""
+    """A commit of a client that is no member, unless the fields say otherwise."""
     topics = [{"name": name, "partitions": partitions} for name, partitions in rows.items()]
     return broker.ask("OffsetCommit", version, **{"group_id": group.id, "topics": topics, **fields})
 

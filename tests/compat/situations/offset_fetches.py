@@ -198,10 +198,10 @@ def forget_subscribed(broker: Broker) -> Any:
         group.settle(member)
         seen = {"both": _forget(broker, group.id, {used: [0], unused: [0]}), "left": _fetch(broker, group.id, None, 8)}
         member.leave()
-        return seen | {"nobody there": _forget(broker, group.id, {used: [0]}), "in the end": group.committed(used)}
+        return seen | {"unknown group": _forget(broker, group.id, {used: [0]}), "in the end": group.committed(used)}
 
 
-@situation("OffsetDelete while the group rebalances, and with metadata that nobody can read")
+@situation("OffsetDelete while the group rebalances, and with metadata that cannot be decoded")
 def forget_unreadable(broker: Broker) -> Any:
     topic = broker.create("forget-unreadable")
     with Group(broker, "forget-unreadable") as group:

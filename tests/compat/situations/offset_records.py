@@ -111,7 +111,7 @@ def emptied(broker: Broker) -> Any:
         return _written(broker, group)
 
 
-@situation("what a static member that comes back leaves in the topic of offsets")
+@situation("what a returning static member leaves in the offsets topic")
 def static_member(broker: Broker) -> Any:
     with Group(broker, "written-static") as group:
         group.settle(group.member(instance="one"))

@@ -358,10 +358,10 @@ def transactional(broker: Broker) -> Any:
     topic = broker.create("produce-transactional")
     own = broker.ask("InitProducerId", 1, transactional_id=None, transaction_timeout_ms=1000)["producer_id"]
     data = batch(1, attributes=0x10, producer_id=own, producer_epoch=0, base_sequence=0)
-    nobody = batch(1, attributes=0x10)
+    no_producer = batch(1, attributes=0x10)
     return {
         "no transactional id in the request": broker.produce(topic, data),
-        "no producer id": broker.produce(topic, nobody),
+        "no producer id": broker.produce(topic, no_producer),
         "a transactional id, plain batch": broker.ask(
             "Produce", 9, transactional_id="unheard-of", **produce_fields(topic, batch(1))
         ),

@@ -85,9 +85,7 @@ def half_identity(broker: Broker) -> Any:
         "no sequence": broker.produce(topic, batch(1, producer_id=77, producer_epoch=0, base_sequence=-1)),
         "no id": broker.produce(topic, batch(1, producer_id=-1, producer_epoch=0, base_sequence=0)),
         "id -2": broker.produce(topic, batch(1, producer_id=-2, producer_epoch=0, base_sequence=0)),
-        "an id nobody was given": broker.produce(
-            topic, batch(1, producer_id=999_999_999, producer_epoch=0, base_sequence=0)
-        ),
+        "an unassigned id": broker.produce(topic, batch(1, producer_id=999_999_999, producer_epoch=0, base_sequence=0)),
     }
 
 

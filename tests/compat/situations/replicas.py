@@ -1,4 +1,4 @@
-"""What is where and who leads: DescribeLogDirs, DescribeProducers, ElectLeaders and reassignments."""
+"""Replicas, directories and leaders: DescribeLogDirs, DescribeProducers, ElectLeaders and reassignments."""
 
 import time
 from typing import Any

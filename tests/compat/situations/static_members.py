@@ -16,7 +16,7 @@ def let_in(broker: Broker) -> Any:
     return seen
 
 
-@situation("a static leader that comes back to a Stable group, in v5 to v9")
+@situation("a static leader that returns to a Stable group, in v5 to v9")
 def leader_back(broker: Broker) -> Any:
     seen = {}
     for version in range(5, 10):
@@ -28,7 +28,7 @@ def leader_back(broker: Broker) -> Any:
     return seen
 
 
-@situation("a static follower that comes back to a Stable group causes no rebalance")
+@situation("a static follower that returns to a Stable group causes no rebalance")
 def follower_back(broker: Broker) -> Any:
     seen = {}
     for version in (5, 9):
@@ -40,7 +40,7 @@ def follower_back(broker: Broker) -> Any:
     return seen
 
 
-@situation("a static member that comes back with other metadata for the same protocol")
+@situation("a static member that returns with other metadata for the same protocol")
 def back_changed(broker: Broker) -> Any:
     with Group(broker, "static-changed") as group:
         leader = group.member(b"a", instance="one")
@@ -58,10 +58,10 @@ def back_with_other_protocols(broker: Broker) -> Any:
         back = group.member(instance="two", protocols={"sticky": b"s"})
         back.send_join()
         group.wait_for_state("PreparingRebalance")
-        return {"told": leader.heartbeat(), "leader": leader.join(), "back": back.receive()}
+        return {"heartbeat": leader.heartbeat(), "leader": leader.join(), "back": back.receive()}
 
 
-@situation("a static member that comes back while the assignment is awaited")
+@situation("a static member that returns while the assignment is awaited")
 def back_before_sync(broker: Broker) -> Any:
     with Group(broker, "static-before-sync") as group:
         leader = group.member(b"a", instance="one")
@@ -69,7 +69,7 @@ def back_before_sync(broker: Broker) -> Any:
         back = group.member(b"b", instance="two")
         back.send_join()
         group.wait_for_state("PreparingRebalance")
-        return {"told": leader.heartbeat(), "leader": leader.join(), "back": back.receive()}
+        return {"heartbeat": leader.heartbeat(), "leader": leader.join(), "back": back.receive()}
 
 
 def _everything(member: Member, topic: str) -> dict[str, Any]:
@@ -119,13 +119,13 @@ def fenced_syncing(broker: Broker) -> Any:
         return {"old": old_answer, "leader": leader.join(), "new": new.receive()}
 
 
-@situation("a static member's requests with an instance id nobody has")
+@situation("a static member's requests with an unknown instance id")
 def unknown_instance(broker: Broker) -> Any:
     topic = broker.create("static-unknown")
     with Group(broker, "static-unknown") as group:
         member = group.member(b"a")
         group.settle(member)
-        member.instance = "nobody"
+        member.instance = "unknown"
         return _everything(member, topic)
 
 
@@ -180,16 +180,16 @@ def leave_by_instance(broker: Broker) -> Any:
 
         return {
             "with a wrong id": leave("two", "x"),
-            "nobody": leave("three"),
+            "unknown": leave("three"),
             "by instance": leave("two"),
             "again": leave("two"),
-            "told": one.heartbeat(),
+            "heartbeat": one.heartbeat(),
             "by both": leave("one", one.member_id),
             "state": group.state(),
         }
 
 
-@situation("a static member that left may come back as a new one")
+@situation("a static member that left may rejoin as a new one")
 def left_and_back(broker: Broker) -> Any:
     with Group(broker, "static-back") as group:
         one = group.member(b"a", instance="one")

@@ -29,7 +29,7 @@ def followers_wait(broker: Broker) -> Any:
         return [answer, second.receive(), third.receive(), group.describe()]
 
 
-@situation("SyncGroup of a member whom the leader gave nothing, and for one who is not there")
+@situation("SyncGroup of a member without an assignment, and for an unknown member")
 def left_out(broker: Broker) -> Any:
     with Group(broker, "sync-left-out") as group:
         leader, second = group.member(b"a"), group.member(b"b")
@@ -108,9 +108,9 @@ def during_rebalance(broker: Broker) -> Any:
         return seen | {"join": second.join(), "leader": leader.receive()}
 
 
-@situation("SyncGroup that waits is told of a rebalance when a member joins")
-def told_while_waiting(broker: Broker) -> Any:
-    with Group(broker, "sync-told") as group:
+@situation("a pending SyncGroup ends with a rebalance when a member joins")
+def rebalanced_while_waiting(broker: Broker) -> Any:
+    with Group(broker, "sync-rebalanced") as group:
         leader, second, third = group.member(b"a"), group.member(b"b"), group.member(b"c")
         group.gather(leader, second)
         second.send_sync()
@@ -120,7 +120,7 @@ def told_while_waiting(broker: Broker) -> Any:
         return {"waited": waited, "leader": leader.join(), "joined": second.receive(), "third": third.receive()}
 
 
-@situation("SyncGroup that waits is told of a rebalance when the leader leaves")
+@situation("a pending SyncGroup ends with a rebalance when the leader leaves")
 def leader_leaves(broker: Broker) -> Any:
     with Group(broker, "sync-leader-leaves") as group:
         leader, second = group.member(b"a"), group.member(b"b")

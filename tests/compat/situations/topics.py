@@ -91,7 +91,7 @@ def assignments(broker: Broker) -> Any:
         "different factors": {0: [0], 1: [0, 1]},
         "negative broker": {0: [-1]},
     }
-    # Where Apache Kafka makes a topic that nobody can lead, the answer comes when the time is over.
+    # For a topic without a possible leader, Apache Kafka answers after the timeout.
     return {
         name: _brief(
             _create(

@@ -1,4 +1,4 @@
-"""CreateTopics' odd corners, and topics deleted while somebody uses them."""
+"""CreateTopics' odd corners, and topics deleted while they are in use."""
 
 from typing import Any
 

@@ -20,10 +20,10 @@ def test_a_partition_with_nothing_in_a_window_was_silent_for_all_of_it() -> None
     assert longest({0: [1.0, 1.1, 1.9], 1: []}, 1.0, 2.0) == 1.0
 
 
-def test_of_all_rounds_the_longest_silence_is_told() -> None:
+def test_of_all_rounds_the_longest_silence_is_shown() -> None:
     first = {kind: Seen(0.1, 2.0, 0.3) for kind in KINDS}
     second = {kind: Seen(0.2, 1.0, 0.4) for kind in KINDS}
-    head, _, *lines = outage.told(["theirs", "ours"], [[first, second], [second, second]], Extent(10, 30, 60))
+    head, _, *lines = outage.rows_of(["theirs", "ours"], [[first, second], [second, second]], Extent(10, 30, 60))
     assert head == "| longest silence, s | when | theirs | ours |"
     assert lines[:3] == [
         "| acknowledged writes, acks=all | 10 s before | 0.20 | 0.20 |",

@@ -43,10 +43,10 @@ def test_log_sizes_end_with_the_one_asked_for() -> None:
     assert log_size.sizes_up_to(20 * GIB) == [MIB, 100 * MIB, GIB, 20 * GIB]
     assert log_size.sizes_up_to(GIB) == [MIB, 100 * MIB, GIB]
     assert log_size.sizes_up_to(MIB) == [MIB]
-    assert [log_size.told(size) for size in (MIB, 100 * MIB, 20 * GIB)] == ["1 MiB", "100 MiB", "20 GiB"]
+    assert [log_size.size_text(size) for size in (MIB, 100 * MIB, 20 * GIB)] == ["1 MiB", "100 MiB", "20 GiB"]
 
 
-def test_growth_is_told_against_the_smallest_log() -> None:
+def test_growth_is_relative_to_the_smallest_log() -> None:
     kind = log_size.KINDS[0]
 
     def seen(*costs: float) -> log_size.Seen:
@@ -63,12 +63,12 @@ def test_growth_is_told_against_the_smallest_log() -> None:
     )
 
 
-def test_a_start_is_told_by_its_median() -> None:
+def test_a_start_is_shown_by_its_median() -> None:
     def side(*seconds: float) -> log_starts.Seen:
         restarts = [log_starts.Restart(one, one, one, one, one) for one in seconds]
         return log_starts.Seen(1.0, restarts, [one._replace(first=2 * one.first) for one in restarts])
 
-    lines = log_starts.told(1_000, side(4, 8, 6), side(3, 1, 2))
+    lines = log_starts.rows_of(1_000, side(4, 8, 6), side(3, 1, 2))
     assert "| 1,000 partitions: start after an orderly stop | first record fetched, s | 6.00 | 2.00 | 0.33 |" in lines
     assert "| 1,000 partitions: start after kill -9 | first record fetched, s | 12.00 | 4.00 | 0.33 |" in lines
 
