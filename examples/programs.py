@@ -105,7 +105,7 @@ class Background:
         self.stop()
 
     @property
-    def told(self) -> str:
+    def reported(self) -> str:
         """Its command as one would type it."""
         return as_typed(self.command)
 
@@ -119,7 +119,7 @@ class Background:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             self.wait(STOP_SECONDS_MAX)
-        return Step(self.name, self.told, time.monotonic() - self._began)
+        return Step(self.name, self.reported, time.monotonic() - self._began)
 
     def wait(self, seconds_max: float) -> int:
         """Its exit status. Raises ExampleError, and kills it, when it takes longer."""

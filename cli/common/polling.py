@@ -36,7 +36,7 @@ def after_wait_text(wait_s: float) -> str:
 
 
 def poll_until(
-    client: Client, wait_s: float, look: Callable[[Cluster], Awaitable[T]], is_done: Callable[[T], bool]
+    client: Client, wait_s: float, query: Callable[[Cluster], Awaitable[T]], is_done: Callable[[T], bool]
 ) -> T:
     """The first result that `is_done` accepts, or the last one within `wait_s` seconds (the first if that is 0).
 
@@ -53,7 +53,7 @@ def poll_until(
         while True:
             failure = None
             try:
-                answer = await client.on_cluster(look)
+                answer = await client.on_cluster(query)
                 if is_done(answer):
                     return answer
             except (Refused, NotServed):

@@ -24,7 +24,7 @@ from examples.progress_output import ProgressOutput
 from sordini.pipeline.errors import PipelineError
 
 SPARK_STARTS = 6
-MINUTES_TOLD = "five minutes on two free cores, up to fifteen on busy ones"
+MINUTES_REPORTED = "five minutes on two free cores, up to fifteen on busy ones"
 """Of the defaults. Without the installation, which says itself how long it takes."""
 AFTER_MINUTES = 90
 """The time played ends so long ago: late phones' records, which come after it, are not of the future either."""
@@ -34,7 +34,7 @@ def main() -> int:
     demo = _demo_of(sys.argv[1:])
     stop_on_signals()
     tell = ProgressOutput()
-    tell(f"{demo.seconds:g} s of visitors, then Spark is started {SPARK_STARTS} times: {MINUTES_TOLD} in all")
+    tell(f"{demo.seconds:g} s of visitors, then Spark is started {SPARK_STARTS} times: {MINUTES_REPORTED} in all")
     try:
         outcome = play(demo, tell)
     except (ExampleError, SendingError, PipelineError) as error:

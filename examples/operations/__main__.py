@@ -51,11 +51,11 @@ def main() -> int:
     except (ExampleError, PipelineError) as error:
         print(f"the example failed: {error}", file=sys.stderr)
         return 1
-    print("\n".join(told(happened, seen)))
+    print("\n".join(reported(happened, seen)))
     return 0 if agrees(happened, seen) else 1
 
 
-def told(happened: Happened, seen: Seen) -> list[str]:
+def reported(happened: Happened, seen: Seen) -> list[str]:
     """What was found, beside what was planted."""
     lines = ["", f"Alerts: {len(seen.alerts)}, of {len(happened.incidents)} incidents"]
     for (host, metric), count in sorted(happened.too_much.items()):

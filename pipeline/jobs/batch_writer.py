@@ -204,8 +204,8 @@ def transformed(job: Job, rows: DataFrame) -> DataFrame:
     try:
         found = function(rows)
     except Exception as error:  # All of them - the function is the user's.
-        told = message_of(error) if has_message(error) else f"{type(error).__name__}: {error}"
-        raise PipelineError(f"transform {job.transform} failed: {told}") from error
+        reported = message_of(error) if has_message(error) else f"{type(error).__name__}: {error}"
+        raise PipelineError(f"transform {job.transform} failed: {reported}") from error
     if not hasattr(found, "mapInArrow"):
         raise PipelineError(f"transform {job.transform} returns {type(found).__name__}, and has to return a DataFrame")
     return found

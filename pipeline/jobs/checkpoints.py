@@ -90,8 +90,8 @@ def read_current(state: StateFolder) -> Checkpoint | None:
 
 def put_in_force(state: StateFolder, checkpoint: Checkpoint, start: Offsets | None = None) -> None:
     """Note a checkpoint as the one in force, and where it begins."""
-    told = {**checkpoint._asdict(), "topic_ids": dict(checkpoint.topic_ids)}
-    state.write(CURRENT, {**told, "start": start or {}})
+    reported = {**checkpoint._asdict(), "topic_ids": dict(checkpoint.topic_ids)}
+    state.write(CURRENT, {**reported, "start": start or {}})
 
 
 def uncommitted_batch(state: StateFolder, last: tuple[int, Offsets] | None) -> tuple[Offsets, Offsets] | None:

@@ -50,8 +50,8 @@ def checked(job: Job, offsets: Offsets) -> Offsets:
     given = {(topic, number) for topic, each in offsets.items() for number in each}
     for what, places in (("leaves out", wanted - given), ("has", given - wanted)):
         if places:
-            told = ", ".join(f"{topic}-{number}" for topic, number in sorted(places))
-            raise PipelineError(f"--from-offsets {what} {told}: it names every partition of the job and no other")
+            reported = ", ".join(f"{topic}-{number}" for topic, number in sorted(places))
+            raise PipelineError(f"--from-offsets {what} {reported}: it names every partition of the job and no other")
     for topic, number in sorted(given):
         first, end, at = begins[topic][number], ends[topic][number], offsets[topic][number]
         if not first <= at <= end:

@@ -193,9 +193,9 @@ def _agreed(said: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return {key: value for key, (_, value) in found.items()}
 
 
-def java_version(told: str) -> int | None:
+def java_version(reported: str) -> int | None:
     """The major version in what `java -version` says, 8 for 1.8; None where it says none."""
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', reported)
     if not found:
         return None
     return int(found[2]) if found[1] == "1" and found[2] else int(found[1])

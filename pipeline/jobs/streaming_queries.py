@@ -27,7 +27,7 @@ _NOT_UP = "Python worker failed to connect back"
 STARTS_MAX = 5
 _INITIALIZING = "Initializing sources"
 """What a query's status says until that process is up."""
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 _FINISH_SECONDS = 30.0
 """How long Spark gets to note a batch as done that is in the table already: it would be repeated, and skipped."""
 
@@ -116,19 +116,19 @@ def _wait(query: StreamingQuery) -> None:
     from pyspark.errors import StreamingQueryException
 
     try:
-        query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]  # Takes fractions, too.
+        query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]  # Takes fractions, too.
     except StreamingQueryException:
         return  # Told of at the end, in order.
 
 
 def _end(query: StreamingQuery, gate: BatchGate) -> None:
     """Stop a query between two batches: behind the shut gate only one is under way, and then Spark's note of it."""
-    while query.isActive and not gate.wait_until_empty(_LOOK_SECONDS):
+    while query.isActive and not gate.wait_until_empty(_POLL_SECONDS):
         pass
-    looks = int(_FINISH_SECONDS / _LOOK_SECONDS)
-    while query.isActive and looks and query.status["isTriggerActive"]:
+    polls = int(_FINISH_SECONDS / _POLL_SECONDS)
+    while query.isActive and polls and query.status["isTriggerActive"]:
         _wait(query)
-        looks -= 1
+        polls -= 1
     if query.isActive:
         query.stop()
 

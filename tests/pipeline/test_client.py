@@ -117,7 +117,7 @@ def test_what_is_committed_is_what_consumers_go_on_from(place: Place) -> None:
         assert client.committed(group)[partition] in (7, 8)  # The consumer itself may commit as it leaves.
 
 
-def test_retention_that_passes_a_reader_is_told(place: Place) -> None:
+def test_retention_that_passes_a_reader_is_reported(place: Place) -> None:
     topic = place.make_topic(configs=KEEP)
     fill(place.bootstrap, topic, 3_000, partitions=1)
     partition = TopicPartition(topic, 0)
@@ -131,14 +131,14 @@ def test_retention_that_passes_a_reader_is_told(place: Place) -> None:
             list(client.read(partition, 4_000, 5_000))
 
 
-def test_a_topic_made_anew_in_mid_reading_is_told_and_not_read_on(place: Place) -> None:
+def test_a_topic_created_again_in_mid_reading_is_reported_and_not_read_on(place: Place) -> None:
     topic = place.make_topic(configs=KEEP)
     fill(place.bootstrap, topic, 3_000, partitions=1)
     with Client(settings(place.bootstrap, max_partition_fetch_bytes=10_000)) as client:
         noted = client.topic_ids([topic])[topic]
         fetches = client.read(TopicPartition(topic, 0), 0, 3_000)
         next(fetches)
-        place.make_anew(topic, configs=KEEP)
+        place.recreate(topic, configs=KEEP)
         fill(place.bootstrap, topic, 3_000, partitions=1)
         with pytest.raises(TopicRecreated) as caught:
             list(fetches)

@@ -125,7 +125,7 @@ def test_tls_with_a_certificate_of_our_own_reads_everything(
     assert read_all(in_files, topic) == read_all(as_text, topic) == 1_000
 
 
-def test_a_certificate_that_is_missing_or_a_strangers_is_told(secured: Secured, certificates: Certificates) -> None:
+def test_a_certificate_that_is_missing_or_a_strangers_is_reported(secured: Secured, certificates: Certificates) -> None:
     for store in (None, certificates.stranger_store):
         options = {} if store is None else {"ssl_keystore_location": store}
         settings = secured.settings_for("SSL", ssl_truststore_location=certificates.authority, **options)
@@ -133,7 +133,7 @@ def test_a_certificate_that_is_missing_or_a_strangers_is_told(secured: Secured, 
             client.topics()
 
 
-def test_a_broker_whose_certificate_is_not_trusted_is_told(secured: Secured) -> None:
+def test_a_broker_whose_certificate_is_not_trusted_is_reported(secured: Secured) -> None:
     with Client(secured.settings_for("SSL")) as client, pytest.raises(Unauthorized, match="not trusted here"):
         client.topics()
 
@@ -153,7 +153,7 @@ def test_every_mechanism_logs_in_over_tls(
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_wrong_password_is_told_at_once(secured: Secured, mechanism: str) -> None:
+def test_a_wrong_password_is_reported_at_once(secured: Secured, mechanism: str) -> None:
     settings = secured.settings_for(
         "SASL_PLAINTEXT", sasl_mechanism=mechanism, sasl_username="ann", sasl_password="guessed"
     )
@@ -179,7 +179,7 @@ def test_a_reading_outlives_its_login(secured: Secured, topic: str) -> None:
         assert rest[-1].next_offset == 1_000
 
 
-def test_a_listener_that_wants_a_login_or_tls_is_told_from_one_that_is_down(secured: Secured) -> None:
+def test_a_listener_that_wants_a_login_or_tls_differs_from_one_that_is_down(secured: Secured) -> None:
     def plain(protocol: str) -> ClientSettings:
         return ClientSettings.from_options({"kafka.bootstrap.servers": f"127.0.0.1:{secured.ports[protocol]}"})
 
@@ -189,7 +189,7 @@ def test_a_listener_that_wants_a_login_or_tls_is_told_from_one_that_is_down(secu
         client.check()
 
 
-def test_tls_to_a_plain_listener_is_told(secured: Secured, certificates: Certificates) -> None:
+def test_tls_to_a_plain_listener_is_reported(secured: Secured, certificates: Certificates) -> None:
     secured.ports["PLAIN"] = secured.port
     options = {
         "kafka.bootstrap.servers": secured.bootstrap,

@@ -38,7 +38,7 @@ def refusal(port: int, **options: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "reported"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP: is this a Kafka listener?"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "speaks SSH: is this a Kafka listener?"),
@@ -51,9 +51,9 @@ def refusal(port: int, **options: object) -> str:
         (b"", "closed the connection when asked what it speaks: is kafka.security.protocol right?"),
     ],
 )
-def test_what_is_no_broker_is_told_for_what_it_is(data: bytes, told: str) -> None:
+def test_what_is_no_broker_is_reported_for_what_it_is(data: bytes, reported: str) -> None:
     with listener(answering(data)) as port:
-        assert told in refusal(port)
+        assert reported in refusal(port)
 
 
 def test_a_listener_that_is_silent_is_given_up() -> None:
@@ -61,7 +61,7 @@ def test_a_listener_that_is_silent_is_given_up() -> None:
         assert "gave no answer within 0.2 s" in refusal(port, request_timeout_ms=200)
 
 
-def test_nobody_at_the_address_is_told() -> None:
+def test_no_listener_at_the_address_is_reported() -> None:
     assert "connection refused" in refusal(free_port())
     with (
         Client(settings("host.invalid:9092")) as client,

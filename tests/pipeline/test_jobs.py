@@ -211,17 +211,17 @@ def filled(job: Job, spark: SparkSession, wanted: Range, into: str = "") -> tupl
 
 
 @pytest.mark.long
-def test_windows_are_written_once_whoever_closes_them(job: Job, spark: SparkSession) -> None:
+def test_windows_are_written_once_by_stream_or_backfill(job: Job, spark: SparkSession) -> None:
     produce(job, 0, 100)  # Five minutes, twenty events in each, of which two are broken.
     batches: list[Batch] = []
 
     def run() -> list[str]:
         notices: list[str] = []
 
-        def told(_: object, batch: Batch) -> None:
+        def reported(_: object, batch: Batch) -> None:
             batches.append(batch)
 
-        aggregate(job, spark, list(job.aggregates), available_now=True, on_batch=told, notice=notices.append)
+        aggregate(job, spark, list(job.aggregates), available_now=True, on_batch=reported, notice=notices.append)
         return notices
 
     [one] = job.aggregates

@@ -49,7 +49,7 @@ def test_dead_letters_that_cannot_be_written_stop_their_batch_before_it_is_in_th
     assert len(numbers(job.dead_letters, spark, "offset")) == 4
 
 
-def test_dead_letters_of_a_batch_that_died_before_its_commit_are_not_there_twice_whoever_goes_on(
+def test_dead_letters_of_a_batch_that_died_before_its_commit_are_not_there_twice_by_load_or_stream(
     job: Job, spark: SparkSession
 ) -> None:
     produce(job, 0, 60)

@@ -122,7 +122,7 @@ def test_a_stream_whose_topic_was_made_again_stops_rather_than_skip_its_records(
     topic = place.make_topic(2, configs=KEEP)
     fill(place.bootstrap, topic, COUNT)
     batches.drain(stream(subscribe=topic))
-    place.make_anew(topic, 2, configs=KEEP)
+    place.recreate(topic, 2, configs=KEEP)
     fill(place.bootstrap, topic, 10)
     with pytest.raises(PySparkException):
         batches.drain(stream(subscribe=topic))

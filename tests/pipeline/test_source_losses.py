@@ -101,7 +101,7 @@ def test_a_topic_that_was_made_again_stops_a_stream_or_is_read_from_its_start_as
     topic = place.make_topic(2, configs=KEEP)
     fill(place.bootstrap, topic, COUNT)
     query.drain(stream(subscribe=topic))
-    place.make_anew(topic, 2, configs=KEEP)
+    place.recreate(topic, 2, configs=KEEP)
     sent = fill(place.bootstrap, topic, again)
     stops(query, stream(subscribe=topic), "deleted and created again")
     query.rows.clear()

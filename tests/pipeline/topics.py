@@ -36,7 +36,7 @@ class Place(NamedTuple):
         with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap)) as admin:
             admin.delete_topics([name])
 
-    def make_anew(self, name: str, partitions: int = 1, *, configs: Mapping[str, str] | None = None) -> None:
+    def recreate(self, name: str, partitions: int = 1, *, configs: Mapping[str, str] | None = None) -> None:
         """Delete a topic and make another of its name, which is free once the controller has let go of the first."""
         self.delete_topic(name)
         for _ in range(TRIES_MAX):

@@ -84,8 +84,8 @@ async def alter_configs(
     for resource in resources:
 
         async def attempt(resource: Resource = resource) -> None:
-            wish = AlterConfigsResource(resource_type=resource.kind, resource_name=resource.name, configs=rows)
-            request = IncrementalAlterConfigsRequest(resources=[wish], validate_only=validate_only)
+            resource_row = AlterConfigsResource(resource_type=resource.kind, resource_name=resource.name, configs=rows)
+            request = IncrementalAlterConfigsRequest(resources=[resource_row], validate_only=validate_only)
             answer: IncrementalAlterConfigsResponse = await (await _link_for(cluster, resource)).ask(request)
             result = the_only(answer.responses, str(resource))
             _check(resource, result.error_code, result.error_message)
@@ -101,8 +101,10 @@ async def _link_for(cluster: Cluster, resource: Resource) -> Link:
 
 
 async def _describe(link: Link, resource: Resource) -> list[dict[str, Any]]:
-    wish = DescribeConfigsResource(resource_type=resource.kind, resource_name=resource.name, configuration_keys=None)
-    request = DescribeConfigsRequest(resources=[wish], include_synonyms=True, include_documentation=True)
+    resource_row = DescribeConfigsResource(
+        resource_type=resource.kind, resource_name=resource.name, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[resource_row], include_synonyms=True, include_documentation=True)
     answer: DescribeConfigsResponse = await link.ask(request)
     result = the_only(answer.results, str(resource))
     _check(resource, result.error_code, result.error_message)

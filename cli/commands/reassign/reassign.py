@@ -163,13 +163,13 @@ def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float
 
     plan = _read(path)
 
-    async def look(cluster: Cluster) -> list[dict[str, Any]]:
+    async def fetch_states(cluster: Cluster) -> list[dict[str, Any]]:
         rows, is_moving = await plan_states(cluster, plan)
         if not is_moving and not preserve_throttles:
             await remove_throttles(cluster, plan)
         return rows
 
-    rows = poll_until(client, wait_s, look, lambda rows: all(row["state"] == "done" for row in rows))
+    rows = poll_until(client, wait_s, fetch_states, lambda rows: all(row["state"] == "done" for row in rows))
     if client.as_json:
         print_json(rows)
     else:

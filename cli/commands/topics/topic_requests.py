@@ -115,8 +115,10 @@ async def delete_topics(cluster: Cluster, names: Sequence[str], *, if_exists: bo
 
 async def add_partitions(cluster: Cluster, topic: str, count: int, *, validate_only: bool) -> None:
     """Increase a topic's partitions to `count`."""
-    wish = CreatePartitionsTopic(name=topic, count=count, assignments=None)
-    request = CreatePartitionsRequest(topics=[wish], timeout_ms=REQUEST_TIMEOUT_MS, validate_only=validate_only)
+    new_partitions = CreatePartitionsTopic(name=topic, count=count, assignments=None)
+    request = CreatePartitionsRequest(
+        topics=[new_partitions], timeout_ms=REQUEST_TIMEOUT_MS, validate_only=validate_only
+    )
 
     async def ask(link: Link, _left: list[str]) -> Sequence[CreatePartitionsTopicResult]:
         answer: CreatePartitionsResponse = await link.ask(request)

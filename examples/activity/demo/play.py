@@ -66,9 +66,9 @@ def play(demo: Demo, tell: ProgressOutput) -> Outcome:
             (demo.directory / f"counts-{topic}.jsonl").write_text(lines, encoding="utf-8")
         streamed = _afterwards(demo, place, steps, tell)
     tell("drawing the report")
-    run_told = Run(
+    run_summary = Run(
         title="What people did on the site",
-        counts=tally.told(),
+        counts=tally.reported(),
         samples=watched.samples,
         produced_seconds=watched.produced_seconds,
         steps=steps,
@@ -76,8 +76,8 @@ def play(demo: Demo, tell: ProgressOutput) -> Outcome:
     )
     found = findings(tables.read(demo.directory, streamed))
     report = demo.directory / "report.html"
-    report.write_text(page(run_told, found), encoding="utf-8")
-    return Outcome(report, run_told.counts, found)
+    report.write_text(page(run_summary, found), encoding="utf-8")
+    return Outcome(report, run_summary.counts, found)
 
 
 class _Watched(NamedTuple):
@@ -90,7 +90,7 @@ def _timed(steps: list[Step], tell: ProgressOutput, name: str, broker: Broker) -
     tell(name)
     began = time.monotonic()
     with broker:
-        steps.append(Step(name, broker.told, time.monotonic() - began))
+        steps.append(Step(name, broker.reported, time.monotonic() - began))
         yield broker
 
 
@@ -100,7 +100,7 @@ def _stream_while_they_come(
     """Streams first, visitors then, until the tables have every record."""
     directory = demo.directory
 
-    def told(progress: Progress) -> None:
+    def reported(progress: Progress) -> None:
         behind = watch.samples[-1] if watch.samples else Sample(0, 0, 0)
         tell.passing(
             f"visitors come: {progress.sent:,} records in {progress.seconds:.0f} s, "
@@ -114,7 +114,7 @@ def _stream_while_they_come(
         streams.wait_until(lambda: _are_streaming(directory), START_SECONDS_MAX, "start its streams")
         watch.start()
         sent = records(events(demo.plan), seed=demo.plan.seed, broken_share=demo.broken_share)
-        tally = produce(bootstrap, demo.plan, sent, seconds=demo.seconds, tell=told)
+        tally = produce(bootstrap, demo.plan, sent, seconds=demo.seconds, tell=reported)
         produced_seconds = watch.seconds
         tell("waiting for the streams to have everything in the tables")
         _catch_up(streams, watch, tally.sent.total(), tell)

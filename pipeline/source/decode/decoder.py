@@ -92,7 +92,7 @@ class Decoder:
                 self._add(records, batch, piece)
         except (BrokenRecords, Unreadable) as error:
             yield from self._rows_of(records, piece)
-            raise self._told(error, piece.next_offset) from None
+            raise self._broken_records(error, piece.next_offset) from None
         yield from self._rows_of(records, piece)
 
     def _add(self, records: memoryview, batch: Batch, piece: DecodePiece) -> None:
@@ -164,7 +164,7 @@ class Decoder:
             next_offset=header.next_offset,
         )
 
-    def _told(self, error: BrokenRecords | Unreadable, offset: int) -> BrokenRecords:
+    def _broken_records(self, error: BrokenRecords | Unreadable, offset: int) -> BrokenRecords:
         if isinstance(error, BrokenRecords):
             return error
         return BrokenRecords(self._request.topic, self._request.partition, offset, codec=None, reason=str(error))

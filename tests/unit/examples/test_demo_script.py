@@ -42,9 +42,9 @@ def test_a_python_with_all_that_is_large_serves(demo: Any, pyspark: str, missing
 
 
 def test_the_environment_of_the_tests_has_everything_and_one_that_does_not_run_has_nothing(demo: Any) -> None:
-    found = demo.look(Path(sys.executable))
+    found = demo.inspect(Path(sys.executable))
     assert (found.serves, found.missing) == (True, [])
-    assert demo.look(Path("/bin/false")) is None
+    assert demo.inspect(Path("/bin/false")) is None
 
 
 def test_an_active_environment_goes_before_the_path_and_each_python_is_looked_at_once(

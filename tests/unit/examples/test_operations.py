@@ -53,7 +53,7 @@ def test_every_limit_lies_between_a_good_day_and_an_incident(limits: dict[str, f
     assert limits.keys() == CALM.keys()
 
 
-def test_crawlers_ask_for_more_pages_a_minute_than_anybody_else() -> None:
+def test_crawlers_ask_for_more_pages_a_minute_than_visitors() -> None:
     pages = defaultdict(set)
     for record in happen(PLAN).records:
         if record.topic == REQUESTS:

@@ -33,7 +33,7 @@ def raised_by_delta(folder: Path) -> Exception:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (BadSetting("file_bytes is a number"), "file_bytes is a number"),
         (PermissionError(errno.EACCES, "Permission denied", "lake/views"), "lake/views: Permission denied"),
@@ -48,15 +48,15 @@ def raised_by_delta(folder: Path) -> Exception:
         (OSError(), "OSError"),
     ],
 )  # fmt: skip
-def test_an_exception_of_any_library_becomes_one_line(error: Exception, told: str) -> None:
+def test_an_exception_of_any_library_becomes_one_line(error: Exception, reported: str) -> None:
     assert has_message(error)
     said = message_of(error)
-    assert said.startswith(told)
+    assert said.startswith(reported)
     assert "\n" not in said
     assert "Thing.scala" not in said
 
 
-def test_what_deltalake_itself_raises_can_be_told(tmp_path: Path) -> None:
+def test_what_deltalake_itself_raises_has_a_message(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"\S") as caught:
         DeltaTable(str(tmp_path))
     for error in (caught.value, raised_by_delta(tmp_path / "t")):

@@ -100,10 +100,10 @@ class Dump:
             self._show(path, self._own_output(path, decode, records=records, json=json), damage_is_shown=True)
         self._printer.flush()
 
-    def _show(self, path: str, told: Iterator[DumpOutput], *, damage_is_shown: bool = False) -> None:
+    def _show(self, path: str, output: Iterator[DumpOutput], *, damage_is_shown: bool = False) -> None:
         is_damaged = False
         try:
-            for one in told:
+            for one in output:
                 if isinstance(one, Line):
                     self._printer.line(one.text)
                     continue

@@ -58,25 +58,27 @@ class Findings:
 
     def lines(self) -> list[str]:
         """The lists in Apache Kafka's text, newest pair first where its tool does so."""
-        told = []
+        listed = []
         for path, pairs in self.index_mismatches.items():
-            told.append(f"Mismatches in :{path}")
-            told += _listed(pairs, lambda index, log: f"  Index offset: {index}, log offset: {log}", newest_first=True)
+            listed.append(f"Mismatches in :{path}")
+            listed += _listed(
+                pairs, lambda index, log: f"  Index offset: {index}, log offset: {log}", newest_first=True
+            )
         for path, pairs in self.time_mismatches.items():
-            told.append(f"Found timestamp mismatch in :{path}")
-            told += _listed(pairs, lambda index, log: f"  Index timestamp: {index}, log timestamp: {log}")
+            listed.append(f"Found timestamp mismatch in :{path}")
+            listed += _listed(pairs, lambda index, log: f"  Index timestamp: {index}, log timestamp: {log}")
         for path, pairs in self.times_out_of_order.items():
-            told.append(f"Found out of order timestamp in :{path}")
-            told += _listed(
+            listed.append(f"Found out of order timestamp in :{path}")
+            listed += _listed(
                 pairs, lambda index, before: f"  Index timestamp: {index}, Previously indexed timestamp: {before}"
             )
         for pairs in self.offsets_not_found.values():
-            told.append("The following indexed offsets are not found in the log.")
-            told += _listed(pairs, lambda index, log: f"Indexed offset: {index}, found log offset: {log}")
+            listed.append("The following indexed offsets are not found in the log.")
+            listed += _listed(pairs, lambda index, log: f"Indexed offset: {index}, found log offset: {log}")
         for path, pairs in self.gaps.items():
-            told.append(f"Non-consecutive offsets in {path}")
-            told += _listed(pairs, lambda first, second: f"  {first} is followed by {second}", newest_first=True)
-        return told
+            listed.append(f"Non-consecutive offsets in {path}")
+            listed += _listed(pairs, lambda first, second: f"  {first} is followed by {second}", newest_first=True)
+        return listed
 
 
 def _listed(pairs: Pairs, words: Callable[[int, int], str], *, newest_first: bool = False) -> list[str]:

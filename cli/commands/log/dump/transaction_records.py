@@ -32,7 +32,7 @@ def _transaction(item: Item, transactional_id: str) -> Item:
     found = read_value(value)
     if isinstance(found, Damaged):
         return _undecoded(item, f"the value of {transactional_id}: {found.reason}")
-    told = {
+    decoded_fields = {
         "removed": False,
         "state": found.state_name,
         "producer_id": found.producer_id,
@@ -42,7 +42,7 @@ def _transaction(item: Item, transactional_id: str) -> Item:
         "update_timestamp": found.last_update_ms,
         "start_timestamp": found.start_ms if found.start_ms >= 0 else None,
     }
-    return Item("transaction", at | told)
+    return Item("transaction", at | decoded_fields)
 
 
 def _undecoded(item: Item, reason: str) -> Item:

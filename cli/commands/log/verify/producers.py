@@ -100,8 +100,8 @@ class ProducerCheck:
 
     def _compare(self, snapshot: Snapshot) -> None:
         for known in self.state.entries():
-            told = snapshot.entries.get(known.producer_id)
-            why = self._difference(known, told)
+            stored = snapshot.entries.get(known.producer_id)
+            why = self._difference(known, stored)
             if why is not None:
                 self._found.add(
                     Finding(
@@ -109,28 +109,28 @@ class ProducerCheck:
                     )
                 )
         known_ids = self.state.known()
-        for producer_id, told in snapshot.entries.items():
-            if producer_id not in known_ids and told.last_offset >= self._start and not self._may_lack_records:
-                what = f"producer {producer_id} wrote nothing, and is said to have written offset {told.last_offset}"
+        for producer_id, stored in snapshot.entries.items():
+            if producer_id not in known_ids and stored.last_offset >= self._start and not self._may_lack_records:
+                what = f"producer {producer_id} wrote nothing, and is said to have written offset {stored.last_offset}"
                 self._found.add(Finding("snapshot-wrong", snapshot.path, what, None, snapshot.offset))
 
-    def _difference(self, known: ProducerEntry, told: ProducerEntry | None) -> str | None:
-        if told is None:
+    def _difference(self, known: ProducerEntry, stored: ProducerEntry | None) -> str | None:
+        if stored is None:
             # An idle producer expires, but not one with an open transaction.
             is_open = known.transaction_first_offset != NO_OFFSET
             return (
                 f"has a transaction open since {known.transaction_first_offset} and is not there" if is_open else None
             )
-        if told.last_offset > known.last_offset and (told.last_offset < self._start or self._may_lack_records):
+        if stored.last_offset > known.last_offset and (stored.last_offset < self._start or self._may_lack_records):
             return None
         for name in ("epoch", "last_offset", "last_sequence"):
-            if getattr(told, name) != getattr(known, name):
-                return f"has {name.replace('_', ' ')} {getattr(told, name)}, the log says {getattr(known, name)}"
-        if known.transaction_first_offset != told.transaction_first_offset:
-            before = 0 <= told.transaction_first_offset < self._start
+            if getattr(stored, name) != getattr(known, name):
+                return f"has {name.replace('_', ' ')} {getattr(stored, name)}, the log says {getattr(known, name)}"
+        if known.transaction_first_offset != stored.transaction_first_offset:
+            before = 0 <= stored.transaction_first_offset < self._start
             if not before and not self._may_lack_records:
                 return (
-                    f"has a transaction open since {told.transaction_first_offset}, the log says "
+                    f"has a transaction open since {stored.transaction_first_offset}, the log says "
                     f"{known.transaction_first_offset} (-1: none)"
                 )
         return None
@@ -149,12 +149,13 @@ class ProducerCheck:
                     f"{aborted.last_offset} was aborted (stable up to {aborted.last_stable_offset}), and is not there"
                 )
                 self._found.add(Finding("txn-index-missing", path, what, None, aborted.first_offset))
-        for number, told in enumerate(found):
-            if told in expected or told.first_offset < self._start or self._may_lack_records:
+        for number, stored in enumerate(found):
+            if stored in expected or stored.first_offset < self._start or self._may_lack_records:
                 continue
-            what = f"producer {told.producer_id} aborted nothing from offset {told.first_offset} to {told.last_offset}"
+            span = f"from offset {stored.first_offset} to {stored.last_offset}"
+            what = f"producer {stored.producer_id} aborted nothing {span}"
             position = number * _ABORT_ENTRY.size
-            self._found.add(Finding("txn-index-wrong", path, what, position, told.first_offset))
+            self._found.add(Finding("txn-index-wrong", path, what, position, stored.first_offset))
 
     def _read_aborts(self, path: str) -> list[AbortedTransaction] | None:
         """The entries; None if the file is damaged, which becomes a finding."""

@@ -60,7 +60,7 @@ def test_bytes_for_people_are_one_printable_line(data: bytes) -> None:
     assert all(letter.isprintable() for letter in bytes_as_text(data))
 
 
-def test_null_is_told_from_what_is_empty() -> None:
+def test_null_differs_from_what_is_empty() -> None:
     assert (bytes_as_text(None), bytes_as_text(b""), bytes_as_text(b"a\n\xff")) == ("null", "", "a\\n\\xff")
 
 
@@ -176,7 +176,7 @@ def test_options_that_contradict_each_other_are_refused_before_anything_is_done(
     assert said in result.stderr
 
 
-def test_what_went_well_is_told_and_then_what_did_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_went_well_is_reported_and_then_what_did_not(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"topic": "a", "error": None}, {"topic": "b", "error": "b: why"}, {"topic": "c", "error": "c: why"}]
     with pytest.raises(Failure) as failure:
         report_each(Client("", False, 1), rows, lambda row: f"{row['topic']} done")

@@ -12,7 +12,7 @@ from sordini.cli.common.polling import after_wait_text, poll_until
 from sordini.cli.link import NotServed, Refused, Unreachable
 from sordini.protocol.errors import ErrorCode
 
-NOBODY = Client("127.0.0.1:1", as_json=False, timeout_s=5.0)
+UNREACHABLE_CLIENT = Client("127.0.0.1:1", as_json=False, timeout_s=5.0)
 MOMENT_S = 0.01
 
 
@@ -37,7 +37,7 @@ class Looks:
 
 
 def until(wait_s: float, looks: Looks) -> int:
-    return poll_until(NOBODY, wait_s, looks, lambda found: found == 0)
+    return poll_until(UNREACHABLE_CLIENT, wait_s, looks, lambda found: found == 0)
 
 
 def test_without_a_wait_there_is_one_look() -> None:

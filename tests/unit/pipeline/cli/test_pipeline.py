@@ -56,53 +56,53 @@ def test_every_command_tells_what_is_wrong_in_a_job_file_before_it_starts_anythi
     assert f"sordini: {path}:5: decode.mode is 'jsn'" in said
 
 
-def test_jobs_of_one_name_and_an_address_that_is_none_are_told_before_spark_starts(tmp_path: Path) -> None:
+def test_jobs_of_one_name_and_an_address_that_is_none_are_reported_before_spark_starts(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
-    told = "sordini: two of the jobs are called views; their names must differ\n"
-    assert run("stream", str(path), str(path)) == (1, told)
+    reported = "sordini: two of the jobs are called views; their names must differ\n"
+    assert run("stream", str(path), str(path)) == (1, reported)
     for written in ("here", "h:70000", "h:"):
         code, said = run("stream", str(path), "--metrics", written)
         assert code == 2
         assert f"Invalid value for '--metrics': '{written}' is not [HOST:]PORT" in said
 
 
-def test_a_missing_aggregate_or_audit_is_told(tmp_path: Path) -> None:
+def test_a_missing_aggregate_or_audit_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
     assert run("aggregate", str(path)) == (1, "sordini: job views has no aggregates\n")
-    told = "sordini: job views has no audit: its file needs the section for this command\n"
-    assert run("audit", str(path)) == (1, told)
+    reported = "sordini: job views has no audit: its file needs the section for this command\n"
+    assert run("audit", str(path)) == (1, reported)
     assert run("aggregate", str(path), "--only", "x")[1] == "sordini: job views has no aggregate x; it has none\n"
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         (["--from-time", "noon"], "--from-time: Invalid isoformat string"),
         (["--from-time", "2026-11-22", "--from-offsets", "{}"], "give --from-time or --from-offsets, not both"),
         (["--aggregate", "x", "--to-offsets", '{"t": {"0": 1}}'], "--aggregate goes with --from-time and --to-time"),
     ],
 )
-def test_a_wrong_range_is_a_usage_error(tmp_path: Path, options: list[str], told: str) -> None:
+def test_a_wrong_range_is_a_usage_error(tmp_path: Path, options: list[str], reported: str) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
     code, said = run("backfill", str(path), *options)
     assert code == 2
-    assert told in said
+    assert reported in said
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "reported"),
     [("spark", "event_time timestamp,"), ("json", '"title": "page_view"'), ("avro", '"namespace": "sordini"')],
 )
-def test_schemas_are_printed_in_every_form(form: str, told: str) -> None:
+def test_schemas_are_printed_in_every_form(form: str, reported: str) -> None:
     code, said = run("schema", "page_view", "--as", form)
     assert code == 0
-    assert told in said
+    assert reported in said
 
 
-def test_schemas_are_listed_and_unknown_ones_told() -> None:
+def test_schemas_are_listed_and_unknown_ones_reported() -> None:
     assert "member_visit  Somebody looked at a member's profile.\n" in run("schema")[1]
     assert run("schema", "views")[0] == 1
 
@@ -119,8 +119,8 @@ def test_a_library_that_is_not_there_is_named_with_its_cure(tmp_path: Path) -> N
 
 
 def test_the_command_line_starts_without_spark_and_tables() -> None:
-    told = "import sys; from sordini.pipeline.cli import pipeline; print({'pyspark', 'pyarrow', 'yaml'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    reported = "import sys; from sordini.pipeline.cli import pipeline; print({'pyspark', 'pyarrow', 'yaml'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", reported], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
 

@@ -80,7 +80,7 @@ def test_without_either_it_is_mavens_own_or_its_central_repository(tmp_path: Pat
     assert CENTRAL.startswith("https://")
 
 
-def test_a_folder_that_cannot_be_made_is_told(served: str, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(served: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(JarError, match=r"file/jars cannot be made: Not a directory"):
         fetch(tmp_path / "file" / "jars", served, [JAR])

@@ -33,7 +33,7 @@ def test_each_pyspark_that_the_tests_run_has_a_locked_connector_of_its_own_versi
         assert locked(version) == jars
 
 
-def test_a_pyspark_without_a_locked_connector_is_told_with_the_ways_to_go_on() -> None:
+def test_a_pyspark_without_a_locked_connector_is_reported_with_the_ways_to_go_on() -> None:
     with pytest.raises(NoConnector) as caught:
         locked("9.9.9")
     for said in ("PySpark 9.9.9", *CONNECTORS, "format: sordini", "pip install pyspark==", "spark.jars.packages"):

@@ -44,7 +44,7 @@ def test_a_checkpoint_is_gone_on_with_when_the_table_has_what_it_committed_last(
     assert choice.checkpoint.first_batch_id == 5
 
 
-def test_a_new_checkpoint_begins_when_a_topic_is_another_one_and_not_when_one_comes_or_is_not_told(
+def test_a_new_checkpoint_begins_when_a_topic_is_another_one_and_not_when_one_comes_or_is_not_reported(
     tmp_path: Path,
 ) -> None:
     state = a_query(tmp_path, planned=2, committed=2)
@@ -127,7 +127,7 @@ def test_where_a_query_is_its_last_committed_batch_tells(tmp_path: Path) -> None
     assert checkpoints.reached(state) == (5, end(20))
 
 
-def test_damaged_notes_are_told_of(tmp_path: Path) -> None:
+def test_damaged_notes_are_reported(tmp_path: Path) -> None:
     state = a_query(tmp_path, planned=0, committed=0)
     (tmp_path / "0/offsets/0").write_text("v1\n")
     with pytest.raises(StateError, match="is damaged"):

@@ -62,7 +62,7 @@ def test_counts_of_several_producers_and_finer_windows_are_added_up(tmp_path: Pa
 
 
 @pytest.mark.parametrize("line", ["{", '{"topic": "t"}', '{"topic": "t", "window_start": "x", "count": 1}', "3"])
-def test_a_count_that_is_none_is_told_with_its_line(tmp_path: Path, line: str) -> None:
+def test_a_count_that_is_none_is_reported_with_its_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "counts.jsonl"
     path.write_text(f'{{"topic": "t", "window_start": "1970-01-01", "count": 1}}\n{line}\n')
     with pytest.raises(PipelineError, match=r"counts\.jsonl:2: not a count"):
@@ -147,14 +147,14 @@ def test_jobs_that_want_different_things_of_one_spark_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "version"),
+    ("reported", "version"),
     [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_311"', 8), ('openjdk version "25"', 25), ("", None)],
 )  # fmt: skip
-def test_javas_version_is_read_from_what_it_says(told: str, version: int | None) -> None:
-    assert java_version(told) == version
+def test_javas_version_is_read_from_what_it_says(reported: str, version: int | None) -> None:
+    assert java_version(reported) == version
 
 
-def test_a_shut_gate_lets_nobody_in_and_waits_for_who_is_inside() -> None:
+def test_a_shut_gate_admits_no_batch_and_waits_for_who_is_inside() -> None:
     gate, entered, leave = BatchGate(), threading.Event(), threading.Event()
 
     def batch() -> None:
@@ -174,7 +174,7 @@ def test_a_shut_gate_lets_nobody_in_and_waits_for_who_is_inside() -> None:
     thread.join()
 
 
-def test_a_job_of_sparks_own_source_is_told_before_spark_starts_that_its_pyspark_has_no_connector() -> None:
+def test_a_job_of_sparks_own_source_is_reported_before_spark_starts_that_its_pyspark_has_no_connector() -> None:
     check_connector([a_job()], "9.9.9")
     check_connector([a_job(SourceFormat.KAFKA)], list(CONNECTORS)[-1])
     check_connector([a_job(SourceFormat.KAFKA, **{"spark.jars": "k.jar"})], "9.9.9")
@@ -201,7 +201,7 @@ def test_what_spark_writes_to_standard_error_goes_into_a_file_that_has_a_bound(t
         pass
 
 
-def test_of_sparks_long_messages_the_reason_is_told() -> None:
+def test_of_sparks_long_messages_the_reason_is_reported() -> None:
     long = (
         "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred\npy4j.Py4JException: Traceback\n"
         "sordini.pipeline.errors.UnknownTopic: there is no topic 'views' in the cluster\n\nJVM stacktrace:\n at x"
@@ -245,7 +245,7 @@ def test_metrics_tell_of_progress_in_prometheus_format() -> None:
     metrics.progressed(progress())
     metrics.progressed(progress(numInputRows=25, stateOperators=[]))
     metrics.wrote("views", rows=60, dead=15)
-    told = set(generate_latest(metrics.registry).decode().splitlines())
+    reported = set(generate_latest(metrics.registry).decode().splitlines())
     assert {
         'sordini_pipeline_batches_total{query="views"} 2.0',
         'sordini_pipeline_records_total{query="views"} 75.0',
@@ -256,7 +256,7 @@ def test_metrics_tell_of_progress_in_prometheus_format() -> None:
         'sordini_pipeline_watermark_timestamp_seconds{query="views"} 1.79533428e+09',
         'sordini_pipeline_lag_offsets{partition="0",query="views",topic="views"} 3.0',
         'sordini_pipeline_lag_offsets{partition="1",query="views",topic="views"} 0.0',
-    } <= told
+    } <= reported
 
 
 def test_records_that_spark_reads_twice_are_counted_once_where_the_job_knows_better() -> None:
@@ -265,14 +265,14 @@ def test_records_that_spark_reads_twice_are_counted_once_where_the_job_knows_bet
         metrics.wrote("views", rows=20, dead=5, records=25)
         metrics.progressed(progress())
         metrics.progressed(progress(name="views/per_minute"))
-    told = {
+    reported = {
         name: metrics.registry.get_sample_value("sordini_pipeline_records_total", {"query": name})
         for name in ("views", "views/per_minute")
     }
-    assert told == {"views": 50, "views/per_minute": 100}
+    assert reported == {"views": 50, "views/per_minute": 100}
 
 
-def test_prometheus_is_answered_and_a_port_that_is_taken_is_told() -> None:
+def test_prometheus_is_answered_and_a_port_that_is_taken_is_reported() -> None:
     metrics = Metrics()
     metrics.wrote("views", rows=60, dead=15)
     port = metrics.serve("127.0.0.1", 0)

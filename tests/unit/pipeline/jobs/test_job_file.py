@@ -128,7 +128,7 @@ location = "tables/views"
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (("name: views", "name: a/b"), ":1: name is 'a/b'"),
         (("name: views\n", ""), ":1: name is missing"),
@@ -178,13 +178,15 @@ location = "tables/views"
         (("sink:", "dead_letters: {partition_by: page}\nsink:"), ":7: dead_letters.partition_by has 'page', and the rows have no such column; they have reason, topic"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_a_job_file_is_told_with_its_place(tmp_path: Path, change: tuple[str, str], told: str) -> None:
+def test_what_is_wrong_in_a_job_file_is_reported_with_its_place(
+    tmp_path: Path, change: tuple[str, str], reported: str
+) -> None:
     assert change[0] in SMALL
-    assert told in wrong(tmp_path, SMALL.replace(*change))
+    assert reported in wrong(tmp_path, SMALL.replace(*change))
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (("slide: 30 seconds", "slide: 2 minutes"), "aggregates.per_minute.slide is longer than the window"),
         (("by: [page]", "by: [views]"), "makes two columns called views"),
@@ -196,11 +198,11 @@ def test_what_is_wrong_in_a_job_file_is_told_with_its_place(tmp_path: Path, chan
         (("transform: flags:crawlers\n", ""), ":24: aggregates.per_minute.by has 'page', and the rows have no such column; they have id, event_time, amount, topic, partition, offset, timestamp, key, headers"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_an_aggregate_is_told_with_its_place(
-    tmp_path: Path, change: tuple[str, str], told: str
+def test_what_is_wrong_in_an_aggregate_is_reported_with_its_place(
+    tmp_path: Path, change: tuple[str, str], reported: str
 ) -> None:
     assert change[0] in LARGE
-    assert told in wrong(tmp_path, LARGE.replace(*change))
+    assert reported in wrong(tmp_path, LARGE.replace(*change))
 
 
 def test_what_a_transform_makes_of_the_columns_is_not_guessed(tmp_path: Path) -> None:
@@ -235,7 +237,7 @@ def test_dead_letters_are_kept_as_the_sinks_rows_unless_the_file_says_otherwise(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("{", "clicks.avsc is not JSON"),
         ('{"type": "record", "name": "c"}', 'clicks.avsc is not an Avro record: an object with "type": "record"'),
@@ -245,15 +247,17 @@ def test_dead_letters_are_kept_as_the_sinks_rows_unless_the_file_says_otherwise(
         ('{"type": "record", "fields": []}', "clicks.avsc: clicks has no fields"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_an_avro_file_is_told_with_file_and_field(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_wrong_in_an_avro_file_is_reported_with_file_and_field(
+    tmp_path: Path, text: str, reported: str
+) -> None:
     (tmp_path / "clicks.avsc").write_text(text)
     said = wrong(tmp_path, SMALL.replace("page_view\n", "clicks.avsc\n"))
     assert ":6: decode.schema is 'clicks.avsc': " in said
-    assert told in said
+    assert reported in said
     ids = "  mode: schema_id_prefix\n  schemas: {1: clicks.avsc}\n"
     said = wrong(tmp_path, SMALL.replace("  mode: json\n", ids))
     assert ":6: decode.schemas.1 is 'clicks.avsc': " in said
-    assert told in said
+    assert reported in said
 
 
 def test_variables_of_the_environment_are_filled_in(tmp_path: Path) -> None:
@@ -275,7 +279,7 @@ def test_an_address_of_the_command_goes_before_that_of_the_environment_and_that_
     assert read_job(path, {"SORDINI_BOOTSTRAP": "x:1"}, "command:9092").source.bootstrap == "command:9092"
 
 
-def test_a_file_that_cannot_be_read_is_told_of_without_a_traceback(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported_without_a_traceback(tmp_path: Path) -> None:
     with pytest.raises(JobFileError, match=r"cannot be read: No such file"):
         read_job(tmp_path / "none.yaml", {})
     assert "not TOML" in wrong(tmp_path, "a = ", "job.toml")

@@ -104,7 +104,7 @@ def test_a_topic_made_again_that_ends_at_the_same_offset_is_noticed_all_the_same
         (at({"a": {0: 51, 1: 50, 2: 0}, "b": {0: 1}}), []),
     ],
 )
-def test_what_is_gone_is_told_in_words(latest: Position, what: list[str]) -> None:
+def test_what_is_gone_is_reported_in_words(latest: Position, what: list[str]) -> None:
     assert missing(at({"a": {0: 50, 1: 50}}), latest) == what
 
 

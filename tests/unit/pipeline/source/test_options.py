@@ -20,7 +20,7 @@ def stream(**given: str) -> SourceOptions:
     return read_options({**BASE, **given}, streaming=True)
 
 
-def test_a_batch_reads_all_there_is_unless_told_otherwise() -> None:
+def test_a_batch_reads_all_there_is_unless_configured_otherwise() -> None:
     options = batch()
     assert (options.starting, options.ending) == (Edge.EARLIEST, Edge.LATEST)
     assert options.subscription == Subscription(topics=("views",))
@@ -29,7 +29,7 @@ def test_a_batch_reads_all_there_is_unless_told_otherwise() -> None:
     assert options.admission == Admission()
 
 
-def test_a_stream_starts_at_the_end_unless_told_otherwise() -> None:
+def test_a_stream_starts_at_the_end_unless_configured_otherwise() -> None:
     assert stream().starting is Edge.LATEST
 
 

@@ -27,7 +27,7 @@ def test_the_format_is_called_sordini() -> None:
 
 
 @pytest.mark.parametrize("version", ["3.5.7", "4.0.0", "4.1.3"])
-def test_an_older_spark_is_told_what_it_lacks(version: str) -> None:
+def test_an_older_spark_is_reported_what_it_lacks(version: str) -> None:
     with pytest.raises(TooOld, match=rf"this is Spark {version}, .* needs 4\.2"):
         register(Session(version))
 

@@ -11,7 +11,7 @@ BASE = {"kafka.bootstrap.servers": "localhost:9092", "topic": "t"}
 HEADERS = "array<struct<key:string,value:binary>>"
 
 
-def test_records_are_acknowledged_by_all_and_appended_once_unless_told_otherwise() -> None:
+def test_records_are_acknowledged_by_all_and_appended_once_unless_configured_otherwise() -> None:
     options = read_sink_options(BASE, {"value": "string"})
     assert (options.acks, options.is_idempotent, options.compression) == ("all", True, "none")
     assert pickle.loads(pickle.dumps(options)) == options

@@ -156,7 +156,7 @@ def test_a_topic_that_comes_while_a_pattern_is_read_is_read_from_its_first_offse
     assert pieces == [("view-b", 0, 0, 3)]
 
 
-def test_a_group_is_told_of_each_micro_batch_once_and_of_the_last_one_too() -> None:
+def test_a_group_is_reported_each_micro_batch_once_and_of_the_last_one_too() -> None:
     cluster = Cluster({"a": 10})
     stream = reader(cluster, maxOffsetsPerTrigger="7", commit_group="g")
     limit = stream.getDefaultReadLimit()
@@ -168,7 +168,7 @@ def test_a_group_is_told_of_each_micro_batch_once_and_of_the_last_one_too() -> N
     assert cluster.groups == [("g", {("a", 0): 7}), ("g", {("a", 0): 10})]
 
 
-def test_a_coordinator_that_is_away_does_not_stop_a_query_and_is_told_later() -> None:
+def test_a_coordinator_that_is_away_does_not_stop_a_query_and_is_reported_later() -> None:
     cluster = Cluster({"a": 10})
     stream = reader(cluster, commit_group="g")
     end = stream.latestOffset(stream.initialOffset(), ALL)
@@ -179,7 +179,7 @@ def test_a_coordinator_that_is_away_does_not_stop_a_query_and_is_told_later() ->
     assert cluster.groups == [("g", {("a", 0): 10})]
 
 
-def test_without_a_group_nobody_is_told() -> None:
+def test_without_a_group_no_coordinator_is_reported() -> None:
     cluster = Cluster({"a": 10})
     stream = reader(cluster)
     stream.commit(stream.latestOffset(stream.initialOffset(), ALL))
@@ -197,7 +197,7 @@ def test_an_end_before_the_position_is_asked_for_again_before_records_are_called
         stream.latestOffset(end, ALL)
 
 
-def test_an_end_of_the_whole_query_that_was_told_too_old_is_asked_for_again() -> None:
+def test_an_end_of_the_whole_query_that_was_reported_too_old_is_asked_for_again() -> None:
     cluster = Cluster({"a": 10})
     stream = reader(cluster)
     end = stream.latestOffset(stream.initialOffset(), ALL)

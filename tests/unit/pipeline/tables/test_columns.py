@@ -47,7 +47,7 @@ def test_texts_of_bounded_length_are_texts() -> None:
     assert arrow_schema(bounded) == schema(a=pa.string(), b=pa.string())
 
 
-def test_a_type_that_no_table_keeps_is_told_with_its_column() -> None:
+def test_a_type_that_no_table_keeps_is_reported_with_its_column() -> None:
     with pytest.raises(TableError, match="column 'x' is of Spark's type interval"):
         arrow_schema(t.StructType([t.StructField("x", t.DayTimeIntervalType())]))
     with pytest.raises(TableError, match="column 'x' is of Spark's type void"):

@@ -45,7 +45,7 @@ def test_offsets_outlive_many_commits_of_others_in_a_delta_table(location: str) 
     assert table.last() == open_table("delta", location, app_id="app").last() == (7, {"t": {0: 4}})
 
 
-def test_the_last_batch_of_a_delta_table_is_told_while_the_next_one_is_committed(location: str) -> None:
+def test_the_last_batch_of_a_delta_table_is_reported_while_the_next_one_is_committed(location: str) -> None:
     writer = open_table("delta", location, app_id="app")
     writer.append(frame(range(4)), 7, {"t": {0: 4}})
     looked_at = DeltaTable(location)
@@ -233,7 +233,7 @@ def test_an_iceberg_table_can_be_in_any_catalog_under_any_name(location: str, tm
         )
 
 
-def test_a_catalog_or_name_that_is_none_is_told(location: str) -> None:
+def test_a_catalog_or_name_that_is_none_is_reported(location: str) -> None:
     with pytest.raises(BadSetting, match="catalog cannot be opened"):
         open_table("iceberg", location, app_id="app", **{"catalog.type": "card-index"}).last()
     with pytest.raises(BadSetting, match=r"namespace\.name, not 'events'"):

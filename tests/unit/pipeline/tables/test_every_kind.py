@@ -69,7 +69,7 @@ def test_the_last_batch_and_its_offsets_come_back(opened: Opener) -> None:
     assert table.last() == opened().last() == (5, {"t": {0: 4, 1: 4}, "u": {7: 1}})
 
 
-def test_writers_of_one_table_are_told_apart(opened: Opener, kind: str, location: str) -> None:
+def test_writers_of_one_table_are_distinguished(opened: Opener, kind: str, location: str) -> None:
     first, second = opened("first"), opened("second")
     first.append(frame(range(4)), 3, {"t": {0: 4}})
     second.append(frame(range(4, 8)), 3, {"u": {0: 4}})
@@ -306,7 +306,7 @@ def test_files_have_the_compression_and_the_size_that_were_asked_for(opened: Ope
     assert {pq.ParquetFile(path).metadata.row_group(0).column(0).compression for path in table.files()} == {"GZIP"}
 
 
-def test_an_unknown_option_or_kind_is_told(opened: Opener, kind: str, location: str) -> None:
+def test_an_unknown_option_or_kind_is_reported(opened: Opener, kind: str, location: str) -> None:
     with pytest.raises(BadSetting, match="no option colour"):
         opened(colour="red")
     with pytest.raises(BadSetting, match="compression 'rar'"):

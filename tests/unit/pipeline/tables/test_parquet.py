@@ -41,7 +41,7 @@ def test_every_file_that_a_listing_finds_is_the_table_s(table: Table, folder: Pa
     assert not list((folder / "_sordini" / "staging").iterdir())
 
 
-def test_the_manifest_names_files_that_anybody_can_read(table: Table, folder: Path) -> None:
+def test_the_manifest_names_files_that_any_reader_can_read(table: Table, folder: Path) -> None:
     table.append(frame(range(6)), 0)
     listed = json.loads((folder / "_manifest.json").read_text(encoding="utf-8"))["files"]
     files = [str(folder / each["path"]) for each in listed]
@@ -67,7 +67,7 @@ def test_a_commit_that_was_not_carried_out_is_carried_out_by_the_next_who_looks(
     assert read_manifest((folder / "_manifest.json").read_text(encoding="utf-8"), "").version == 9
 
 
-def test_a_committed_file_that_is_nowhere_is_told(table: Table, folder: Path) -> None:
+def test_a_committed_file_that_is_nowhere_is_reported(table: Table, folder: Path) -> None:
     table.append(frame(range(6)), 0)
     manifest = read_manifest((folder / "_manifest.json").read_text(encoding="utf-8"), "")
     ManifestStore(folder).note(Commit(manifest, (("dead/file", "part-lost.parquet"),)))
@@ -114,7 +114,7 @@ def test_an_object_store_is_refused_with_what_to_use_instead() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"format": "sordini-manifest-2"}', "[]"])
-def test_a_manifest_that_is_damaged_or_of_another_format_is_told(text: str, table: Table, folder: Path) -> None:
+def test_a_manifest_that_is_damaged_or_of_another_format_is_reported(text: str, table: Table, folder: Path) -> None:
     table.append(frame(range(6)), 0)
     (folder / "_manifest.json").write_text(text, encoding="utf-8")
     with pytest.raises(TableError, match=r"_manifest\.json is (damaged|of format)"):
@@ -122,7 +122,7 @@ def test_a_manifest_that_is_damaged_or_of_another_format_is_told(text: str, tabl
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"moves": [["a"]], "removals": []}'])
-def test_a_damaged_commit_stops_everybody(text: str, table: Table, folder: Path) -> None:
+def test_a_damaged_commit_stops_all_users(text: str, table: Table, folder: Path) -> None:
     table.append(frame(range(6)), 0)
     (folder / "_sordini" / "commit.json").write_text(text, encoding="utf-8")
     with pytest.raises(TableError, match=r"commit\.json is damaged"):

@@ -42,6 +42,6 @@ def test_a_batch_before_the_noted_one_is_refused() -> None:
 @pytest.mark.parametrize(
     "body", [None, [], {}, {"batch": 1}, {"batch": "x", "offsets": {}}, {"batch": 1, "offsets": 5}]
 )
-def test_what_is_no_note_is_told(body: object) -> None:
+def test_what_is_no_note_is_reported(body: object) -> None:
     with pytest.raises(TableError, match="cannot be read"):
         from_json(body)

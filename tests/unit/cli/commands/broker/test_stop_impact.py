@@ -21,25 +21,25 @@ def one(
     return PartitionReplicas(TopicPartition("orders", number), leader, replicas, in_sync, in_sync_min, is_unclean)
 
 
-def told(*partitions: PartitionReplicas, hands_over: bool = True) -> list[str]:
+def reported(*partitions: PartitionReplicas, hands_over: bool = True) -> list[str]:
     return stop_impact_lines(assess_stop(2, partitions, BROKERS), hands_over=hands_over)
 
 
 def test_a_broker_without_replicas_says_so() -> None:
-    assert told(one(0, [1, 3], [1, 3])) == ["broker 2 holds no replica"]
+    assert reported(one(0, [1, 3], [1, 3])) == ["broker 2 holds no replica"]
 
 
 def test_a_stop_that_affects_no_partition_says_how_many_get_another_leader() -> None:
     rows = one(0, [2, 1, 3], [2, 1, 3], 2), one(1, [1, 2, 3], [1, 2, 3], 2)
-    assert told(*rows) == [
+    assert reported(*rows) == [
         "broker 2 holds 2 replicas and leads 1 of them; other brokers lead 1 of these before it stops"
     ]
-    assert told(*rows, hands_over=False)[0].endswith("lead 1 of these after it has stopped")
+    assert reported(*rows, hands_over=False)[0].endswith("lead 1 of these after it has stopped")
     assert not assess_stop(2, rows, BROKERS).affects_partitions
 
 
 def test_partitions_are_named_that_have_no_leader_or_refuse_writes_until_it_is_back() -> None:
-    assert told(
+    assert reported(
         one(0, [2], [2]),
         one(1, [2, 1], [2]),
         one(2, [1, 2, 3], [1, 2], 2),
@@ -52,18 +52,18 @@ def test_partitions_are_named_that_have_no_leader_or_refuse_writes_until_it_is_b
 
 
 def test_many_partitions_are_named_in_part() -> None:
-    (_, line) = told(*(one(number, [2], [2]) for number in reversed(range(8))))
+    (_, line) = reported(*(one(number, [2], [2]) for number in reversed(range(8))))
     assert line.endswith(": orders-0, orders-1, orders-2, orders-3, orders-4 and 3 more")
 
 
 def test_an_unclean_election_loses_records_only_where_a_running_broker_has_a_replica() -> None:
-    assert "records are lost: orders-0" in told(one(0, [2, 1], [2], is_unclean=True))[1]
-    assert "no leader" in told(one(0, [2, 7], [2], is_unclean=True))[1]
+    assert "records are lost: orders-0" in reported(one(0, [2, 1], [2], is_unclean=True))[1]
+    assert "no leader" in reported(one(0, [2, 7], [2], is_unclean=True))[1]
 
 
 def test_a_replica_on_a_broker_that_is_not_running_counts_as_missing() -> None:
-    assert "no leader" in told(one(0, [2, 7], [2, 7]))[1]
-    assert "acks=all is refused" in told(one(0, [2, 7, 1], [2, 7, 1], 2))[1]
+    assert "no leader" in reported(one(0, [2, 7], [2, 7]))[1]
+    assert "acks=all is refused" in reported(one(0, [2, 7, 1], [2, 7, 1], 2))[1]
 
 
 COPIES = st.builds(

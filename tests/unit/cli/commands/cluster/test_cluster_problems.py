@@ -112,14 +112,14 @@ def test_a_broker_that_is_registered_and_not_in_the_metadata_is_a_problem() -> N
 
 
 @pytest.mark.parametrize(
-    ("in_store", "told"),
+    ("in_store", "reported"),
     [
         ("none", "the coordination store has no controller"),
         ("2", "the controller in the coordination store is broker 2, not 1"),
     ],
 )
-def test_another_controller_in_the_store_is_a_problem(in_store: str, told: str) -> None:
-    assert problems({one: a_view(WORDS | {STORE_CONTROLLER: in_store}) for one in THERE}) == [told]
+def test_another_controller_in_the_store_is_a_problem(in_store: str, reported: str) -> None:
+    assert problems({one: a_view(WORDS | {STORE_CONTROLLER: in_store}) for one in THERE}) == [reported]
 
 
 def test_no_controller_and_one_that_does_not_act_as_one_are_problems() -> None:
@@ -145,7 +145,7 @@ def test_a_broker_that_is_another_than_its_address_says_is_a_problem() -> None:
     ]
 
 
-def test_brokers_that_disagree_are_told_with_what_each_says() -> None:
+def test_brokers_that_disagree_are_reported_with_what_each_says() -> None:
     assert problems({2: a_view(controller=3)}) == [
         "the brokers disagree on the controller: 1 on brokers 1, 3; 3 on broker 2"
     ]
@@ -158,7 +158,7 @@ def test_brokers_that_disagree_are_told_with_what_each_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("led", "told"),
+    ("led", "reported"),
     [
         ((2, 4), "for orders-0 broker 2 in epoch 4 instead of broker 1 in epoch 4"),
         ((1, 3), "for orders-0 broker 1 in epoch 3 instead of broker 1 in epoch 4"),
@@ -166,9 +166,9 @@ def test_brokers_that_disagree_are_told_with_what_each_says() -> None:
         (None, "for orders-0 no such partition instead of broker 1 in epoch 4"),
     ],
 )
-def test_a_broker_with_another_leader_or_leader_epoch_is_a_problem(led: tuple[int, int] | None, told: str) -> None:
+def test_a_broker_with_another_leader_or_leader_epoch_is_a_problem(led: tuple[int, int] | None, reported: str) -> None:
     leaders = {} if led is None else {ORDERS: led}
-    assert problems({3: a_view(leaders=leaders)}) == [f"broker 3 has another leader of 1 partition: {told}"]
+    assert problems({3: a_view(leaders=leaders)}) == [f"broker 3 has another leader of 1 partition: {reported}"]
 
 
 def test_epochs_are_compared_where_both_brokers_know_them() -> None:

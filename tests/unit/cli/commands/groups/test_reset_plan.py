@@ -42,14 +42,14 @@ def within(standing: PartitionOffsets) -> PartitionOffsets:
     return standing._replace(committed=min(max(standing.committed, standing.earliest), standing.latest))
 
 
-WISHES = st.one_of(
+TARGETS = st.one_of(
     st.sampled_from([to_earliest, to_latest, to_current]),
     OFFSETS.map(to_offset),
     st.integers(-(2**41), 2**41).map(shift_by),
 )
 
 
-@given(offsets_now(), WISHES)
+@given(offsets_now(), TARGETS)
 def test_a_planned_offset_is_in_the_log_or_at_its_end(
     now: dict[TopicPartition, PartitionOffsets], target: ResetTarget
 ) -> None:
@@ -62,7 +62,7 @@ def test_a_planned_offset_is_in_the_log_or_at_its_end(
         assert line.current == standing.committed
 
 
-@given(offsets_now(), WISHES)
+@given(offsets_now(), TARGETS)
 def test_only_what_lies_outside_the_log_is_clamped_and_to_the_nearer_end(
     now: dict[TopicPartition, PartitionOffsets], target: ResetTarget
 ) -> None:
@@ -104,7 +104,7 @@ def test_going_to_an_offset_twice_is_going_there_once(now: dict[TopicPartition, 
     assert [line.new for line in plan_reset(after, to_offset(offset))] == [line.new for line in lines]
 
 
-@given(offsets_now(), WISHES)
+@given(offsets_now(), TARGETS)
 def test_a_plan_that_is_written_to_a_file_is_read_again(
     now: dict[TopicPartition, PartitionOffsets], target: ResetTarget
 ) -> None:

@@ -115,7 +115,7 @@ def test_classic_lines_tell_of_markers_headers_sequences_and_old_messages(tmp_pa
     )
 
 
-def test_damage_is_told_beside_the_text_and_reading_goes_on_behind_it(tmp_path: Path) -> None:
+def test_damage_is_reported_beside_the_text_and_reading_goes_on_behind_it(tmp_path: Path) -> None:
     first, second, third = (bytearray(a_batch(2, base_offset=2 * number)) for number in range(3))
     first[70] ^= 1
     path = a_segment(tmp_path, bytes(first + second + third[:-5]))
@@ -132,7 +132,7 @@ def test_damage_is_told_beside_the_text_and_reading_goes_on_behind_it(tmp_path: 
     ]
 
 
-def test_records_that_cannot_be_read_are_told_where_the_tool_dies(tmp_path: Path) -> None:
+def test_records_that_cannot_be_read_are_reported_where_the_tool_dies(tmp_path: Path) -> None:
     batch = bytearray(a_batch(2))
     batch[HEADER_SIZE] = 0xFF
     path = a_segment(tmp_path, bytes(batch) + a_batch(2, base_offset=2))
@@ -152,15 +152,15 @@ def test_any_bytes_are_printed_to_an_end(layout: str, data: bytes) -> None:
     file = disk.open(f"/data/{NAME}")
     findings = Findings()
     if layout == "classic":
-        told = list(classic_log(file, options))
+        reported = list(classic_log(file, options))
     else:
-        told = list(LogPrinter(file, f"/data/{NAME}", options, findings).lines())
+        reported = list(LogPrinter(file, f"/data/{NAME}", options, findings).lines())
         for suffix, reader in ((".index", dump_offset_index), (".timeindex", dump_time_index)):
             path = f"/data/{0:020d}{suffix}"
             source = IndexFile(disk, path, path, 0)
             for index_options in (IndexOptions(), IndexOptions(sanity_only=True), IndexOptions(verify_only=True)):
-                told += reader(source, disk.open(path), index_options, findings)
-    assert all(isinstance(one, Line | DamageAt) for one in told)
+                reported += reader(source, disk.open(path), index_options, findings)
+    assert all(isinstance(one, Line | DamageAt) for one in reported)
     assert all(isinstance(line, str) for line in findings.lines())
 
 
@@ -209,7 +209,7 @@ def test_files_are_named_by_commas_or_one_by_one(tmp_path: Path) -> None:
     assert dump("--files", str(first), second).stdout == expected
 
 
-def test_what_cannot_be_read_is_told_and_the_other_files_are_shown(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported_and_the_other_files_are_shown(tmp_path: Path) -> None:
     path = a_segment(tmp_path, a_batch(1))
     strange = tmp_path / "notes.txt"
     strange.write_bytes(b"")
@@ -254,7 +254,7 @@ def test_transactions_are_decoded_for_people_too(tmp_path: Path) -> None:
     assert dump(path, "--transaction-log-decoder").exit_code == 1  # The tool dies of what is no transaction.
 
 
-def test_a_wrapper_that_holds_nothing_readable_is_told(tmp_path: Path) -> None:
+def test_a_wrapper_that_holds_nothing_readable_is_reported(tmp_path: Path) -> None:
     wrapper = bytearray(write_messages(some_records(2), 1, codec=1))
     wrapper[-4] ^= 0xFF
     shown = dump(a_segment(tmp_path, bytes(wrapper)), "-d")
@@ -262,7 +262,7 @@ def test_a_wrapper_that_holds_nothing_readable_is_told(tmp_path: Path) -> None:
     assert shown.exit_code == 1
 
 
-def test_offsets_that_do_not_rise_are_told(tmp_path: Path) -> None:
+def test_offsets_that_do_not_rise_are_reported(tmp_path: Path) -> None:
     batch = a_batch(3)
     assert read_header(batch).next_offset == 3
     shown = dump(a_segment(tmp_path, batch + a_batch(3, base_offset=2)))

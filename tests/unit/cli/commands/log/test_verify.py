@@ -115,7 +115,7 @@ def test_there_is_a_damage_of_every_kind_that_can_be_found_in_one_directory() ->
     elsewhere = {"index-short", "duplicate-partition", "log-start-below"}
     assert len(DAMAGES) >= 25
     tried = {damage.kind for damage in DAMAGES.values()}
-    assert {kind for kind, told in KINDS.items() if not told.is_note} - tried == elsewhere
+    assert {kind for kind, reported in KINDS.items() if not reported.is_note} - tried == elsewhere
 
 
 @given(st.data())
@@ -157,20 +157,20 @@ def test_one_partition_s_directory_is_mended_by_itself() -> None:
     disk = a_store(clean=False)
     disk.replace(path(LAST), disk.contents(path(LAST))[:-3])
     disk.remove(path(11, names.OFFSET_INDEX))
-    told: list[str] = []
-    run = Verification(disk, told.append)
+    reported: list[str] = []
+    run = Verification(disk, reported.append)
     run.check_path(DIRECTORY + "/")
     run.finish()
     assert run.is_damaged
-    assert told[0].startswith(f"DAMAGED  {DIRECTORY}  5 segments  ")
-    assert "Meaning: the newest batch is incomplete" in told[0]
-    mending = RepairOfCopy(disk, run, told.append)
+    assert reported[0].startswith(f"DAMAGED  {DIRECTORY}  5 segments  ")
+    assert "Meaning: the newest batch is incomplete" in reported[0]
+    mending = RepairOfCopy(disk, run, reported.append)
     after = mending.run(DIRECTORY, "/other/orders-3", NOW_MS)
     assert not after.is_damaged
     (repaired,) = mending.repaired
     assert (repaired.end_offset, repaired.lost) == (52, ((52, 53),))
-    assert "lost: 52-53" in told[-2]
-    assert told[-1] == "the copy in /other/orders-3 is sound"
+    assert "lost: 52-53" in reported[-2]
+    assert reported[-1] == "the copy in /other/orders-3 is sound"
     assert mending.as_json(after)["repaired"][0]["lost"] == [{"first": 52, "last": 53}]
 
 
@@ -253,7 +253,7 @@ def test_a_log_start_before_the_first_segment_is_found() -> None:
     assert [kind for kind, _ in names_found(run)] == ["log-start-below"]
 
 
-def test_leftovers_strangers_and_entries_of_nothing_are_told_and_are_no_damage() -> None:
+def test_leftovers_strangers_and_entries_of_nothing_are_reported_and_are_no_damage() -> None:
     disk = a_store()
     disk.replace(path(0, ".log.deleted"), b"")
     disk.replace(path(90, ".log.swap"), b"")
@@ -288,13 +288,13 @@ def test_what_compaction_takes_is_no_damage_where_the_log_directory_knows_of_it(
     assert {kind for kind, _ in names_found(verified(disk))} == {"index-missing", "time-index-missing"}
 
 
-def test_of_thousands_of_one_kind_the_first_few_are_told_and_the_others_counted() -> None:
+def test_of_thousands_of_one_kind_the_first_few_are_reported_and_the_others_counted() -> None:
     disk = a_store()
     index = disk.contents(path(11, ".index"))
     disk.replace(path(11, ".index"), index + index[-8:] * 2_000)
-    told = [finding for finding in findings(verified(disk)) if finding.kind == "index-disorder"]
-    assert len(told) == 6
-    assert told[-1].what == "1995 more of these in the file"
+    reported = [finding for finding in findings(verified(disk)) if finding.kind == "index-disorder"]
+    assert len(reported) == 6
+    assert reported[-1].what == "1995 more of these in the file"
 
 
 def test_a_record_of_an_old_format_that_is_damaged_is_found() -> None:

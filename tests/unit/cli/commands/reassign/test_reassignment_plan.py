@@ -111,7 +111,7 @@ def ids(*numbers: int) -> Replicas:
         (ReplicaAssignment(ids(4, 1, 2), adding=ids(4), removing=ids(2)), MoveState.DIVERTED),
     ],
 )
-def test_what_is_done_or_under_way_is_told_from_what_is_to_begin(
+def test_what_is_done_or_under_way_differs_from_what_is_to_begin(
     now: ReplicaAssignment | None, state: MoveState
 ) -> None:
     assert move_state(ids(3, 1), now) is state

@@ -84,7 +84,7 @@ def test_only_the_first_separator_ends_the_key() -> None:
     assert LineFormat(b":").read(b"k:v:w") == OutgoingRecord(b"k", b"v:w", [])
 
 
-def test_a_null_value_is_told_from_the_same_letters_as_a_key() -> None:
+def test_a_null_value_differs_from_the_same_letters_as_a_key() -> None:
     assert LineFormat(b":", null_value=b"NULL").read(b"NULL:NULL") == OutgoingRecord(b"NULL", None, [])
     assert value_line(Received(value=None), b"NULL") == b"NULL\n"
 

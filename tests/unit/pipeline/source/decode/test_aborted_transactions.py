@@ -144,13 +144,13 @@ def test_the_next_offset_is_past_what_was_aborted() -> None:
     assert decode(memoryview(aborted_log()), wanted(read_committed=True), [Aborted(5, 0)]) == (None, 4)
 
 
-def test_an_aborted_batch_that_is_broken_is_told_all_the_same() -> None:
+def test_an_aborted_batch_that_is_broken_is_reported_all_the_same() -> None:
     log = with_wrong_crc(aborted_log())
     with pytest.raises(BrokenRecords, match="offset 0, uncompressed: the CRC is wrong"):
         decode(memoryview(log), wanted(read_committed=True), [Aborted(5, 0)])
 
 
-def test_a_marker_that_is_none_is_told() -> None:
+def test_a_marker_that_is_none_is_reported() -> None:
     odd = build_batch([Record(3, TIME, b"", b"")], base_offset=3, producer_id=5, transactional=True, control=True)
     first = aborted_log()[: -len(build_marker(Marker(ABORT, 0), producer_id=5, producer_epoch=0, timestamp_ms=TIME))]
     with pytest.raises(BrokenRecords, match="offset 3, uncompressed: a control record's key is b''"):

@@ -219,7 +219,7 @@ def test_a_topic_name_of_any_length_fills_its_column() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_wrong_crc_is_told_with_the_batchs_offset_and_codec(codec: int) -> None:
+def test_a_wrong_crc_is_reported_with_the_batchs_offset_and_codec(codec: int) -> None:
     log = some(3) + with_wrong_crc(some(4, 3, codec=codec)) + some(1, 7)
     with pytest.raises(BrokenRecords) as caught:
         decode(memoryview(log), wanted())
@@ -230,7 +230,7 @@ def test_a_wrong_crc_is_told_with_the_batchs_offset_and_codec(codec: int) -> Non
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_bytes_that_are_not_the_codecs_are_told_whatever_the_crc_says(codec: int) -> None:
+def test_bytes_that_are_not_the_codecs_are_reported_whatever_the_crc_says(codec: int) -> None:
     good = some(50, 3, codec=codec)
     for body in (good[HEADER_SIZE:-3], b"\xff" * 30, b""):
         bad = with_right_crc(read_header(good), body)
@@ -240,14 +240,14 @@ def test_bytes_that_are_not_the_codecs_are_told_whatever_the_crc_says(codec: int
         assert f"the records are not {CODEC_NAMES[codec]}" in caught.value.reason
 
 
-def test_a_codec_that_there_is_not_is_told() -> None:
+def test_a_codec_that_there_is_not_is_reported() -> None:
     bad = with_right_crc(header_of(3, 0, 1, attributes=6), b"something")
     with pytest.raises(BrokenRecords, match="offset 3, codec 6: codec 6 is not known"):
         decode(memoryview(bad), wanted())
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_damaged_record_is_told_by_its_own_offset_and_everything_before_its_batch_is_given(codec: int) -> None:
+def test_a_damaged_record_is_reported_by_its_own_offset_and_everything_before_its_batch_is_given(codec: int) -> None:
     good = some(50, 3)
     body = bytearray(good[HEADER_SIZE:])
     at = body.index(b"value 20")
@@ -262,7 +262,7 @@ def test_a_damaged_record_is_told_by_its_own_offset_and_everything_before_its_ba
     assert "record 20 of the batch" in caught.value.reason
 
 
-def test_pieces_before_a_broken_batch_are_given_before_it_is_told() -> None:
+def test_pieces_before_a_broken_batch_are_given_before_it_is_reported() -> None:
     reader = Decoder(wanted())
     pieces = reader.pieces(memoryview(some(3) + some(2, 3) + with_wrong_crc(some(3, 5))), ())
     assert [row[2] for row in rows_of(next(pieces).batch)] == [0, 1, 2, 3, 4]
@@ -291,12 +291,12 @@ def test_a_feed_that_fails_has_moved_nothing() -> None:
         (header_of(0, 1, 3), "record 2 of the batch says it is offset 2"),
     ],
 )
-def test_a_header_that_contradicts_the_records_is_told(header: BatchHeader, reason: str) -> None:
+def test_a_header_that_contradicts_the_records_is_reported(header: BatchHeader, reason: str) -> None:
     with pytest.raises(BrokenRecords, match=reason):
         decode(memoryview(with_right_crc(header, some(3)[HEADER_SIZE:])), wanted())
 
 
-def test_offsets_that_do_not_rise_are_told() -> None:
+def test_offsets_that_do_not_rise_are_reported() -> None:
     with pytest.raises(BrokenRecords, match="offset 3, unknown codec: a batch of offsets 1 to 2 follows 2"):
         decode(memoryview(some(3) + some(2, 1)), wanted())
     twice = some(1)[HEADER_SIZE:] * 2
@@ -313,20 +313,20 @@ def test_offsets_that_do_not_rise_are_told() -> None:
         (bytes(8) + (6).to_bytes(4) + bytes(100), "no message of format 0 has 18 bytes"),
     ],
 )
-def test_what_cannot_be_a_batch_is_told_and_nothing_behind_it_is_believed(tail: bytes, reason: str) -> None:
+def test_what_cannot_be_a_batch_is_reported_and_nothing_behind_it_is_believed(tail: bytes, reason: str) -> None:
     with pytest.raises(BrokenRecords, match=reason) as caught:
         decode(memoryview(some(3) + (3).to_bytes(8) + tail[8:]), wanted())
     assert (caught.value.offset, caught.value.next_offset) == (3, None)
 
 
-def test_a_broken_old_message_is_told() -> None:
+def test_a_broken_old_message_is_reported() -> None:
     log = bytearray(write_messages([Record(5, TIME, b"k", b"value")], 1))
     log[-1] ^= 1
     with pytest.raises(BrokenRecords, match="offset 5, uncompressed: a message's CRC is wrong"):
         decode(memoryview(log), wanted(5))
 
 
-def test_what_is_told_and_what_is_wanted_can_be_pickled() -> None:
+def test_what_is_reported_and_what_is_wanted_can_be_pickled() -> None:
     broken = BrokenRecords("views", 3, 17, codec=ZSTD, reason="the CRC is wrong", next_offset=20)
     again = pickle.loads(pickle.dumps(broken))
     assert isinstance(again, PipelineError)

@@ -44,7 +44,7 @@ def read_or_refused(log: bytes) -> list[Row] | int:
 
 @settings(max_examples=150)
 @given(records(0, (1, 2, 5)), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4))
-def test_damaged_records_are_read_as_they_stand_or_told_by_the_offset_of_the_first(
+def test_damaged_records_are_read_as_they_stand_or_reported_by_the_offset_of_the_first(
     found: list[Record], damage: list[tuple[int, int]]
 ) -> None:
     good = build_batch(found)

@@ -69,7 +69,7 @@ def test_long_runs_are_found_with_their_beginning_and_end() -> None:
     assert find_starts(*laid_out([a_batch(sizes)])).tolist() == chained([a_batch(sizes)])
 
 
-def test_content_that_looks_like_a_length_leads_nobody_astray() -> None:
+def test_content_that_looks_like_a_length_misleads_no_reader() -> None:
     """Values filled with the very byte that records begin with, and records of which only the second byte differs."""
     alike = [Record(number, TIME, None, b"\x54" * 36) for number in range(60)]
     longer = [Record(number, TIME, None, b"\x54" * 79) for number in range(60, 120)]
