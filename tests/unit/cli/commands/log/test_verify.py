@@ -170,7 +170,7 @@ def test_one_partition_s_directory_is_mended_by_itself() -> None:
     (repaired,) = mending.repaired
     assert (repaired.end_offset, repaired.lost) == (52, ((52, 53),))
     assert "lost: 52-53" in reported[-2]
-    assert reported[-1] == "the copy in /other/orders-3 is sound"
+    assert reported[-1] == "the copy in /other/orders-3 is intact"
     assert mending.as_json(after)["repaired"][0]["lost"] == [{"first": 52, "last": 53}]
 
 
@@ -209,7 +209,7 @@ def test_nothing_is_repaired_in_place_beside_other_files_or_under_a_running_brok
     live = verified(disk)
     assert [finding.kind for finding in findings(live)] == ["live"]
     assert not live.is_damaged
-    with pytest.raises(Failure, match="a broker runs"):
+    with pytest.raises(Failure, match="a broker is running"):
         RepairOfCopy(disk, live, lambda text: None).run(DATA, "/copy", NOW_MS)
     lock.close()
 
