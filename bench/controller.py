@@ -25,7 +25,7 @@ from sordini.replication.cluster_model import (
     TopicAssignment,
     frozen,
 )
-from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.election_algorithms import Election
 from sordini.replication.controller.machine.events import (
     Action,
     BrokersChanged,
@@ -46,7 +46,7 @@ from sordini.replication.controller.machine.events import (
     Wrote,
 )
 from sordini.replication.controller.machine.machine import step
-from sordini.replication.controller.machine.placement import place_from, unracked
+from sordini.replication.metadata_store.replica_placement import place_from, unracked
 from sordini.replication.ports import Set
 
 PART = "controller"

@@ -39,7 +39,7 @@ from sordini.protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.election_algorithms import Election
 
 Later = Callable[[Call, Awaitable[Any]], Pending]
 

@@ -17,7 +17,7 @@ from sordini.replication.cluster_model import Cluster
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.machine import admin_validation
 from sordini.replication.controller.machine.admin_validation import Declined, OngoingMove
-from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.election_algorithms import Election
 from sordini.replication.controller.machine.events import ElectionsWanted, Event, MovesWanted
 
 Outcomes = dict[TopicPartition, Declined | None]

@@ -19,7 +19,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_partitions import CreatePartitionsTopic
 from sordini.protocol.messages.create_topics import CreatableTopic
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.controller.machine.placement import Racks, lacks_racks, unracked
+from sordini.replication.metadata_store.replica_placement import Racks, lacks_racks, unracked
 from sordini.replication.metadata_store import topics
 from sordini.replication.ports import Session
 

@@ -28,7 +28,7 @@ from sordini.broker.wiring.following import fetchers_of
 from sordini.protocol.types import BrokerId
 from sordini.replication.fetching.fetchers import Fetchers
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
-from sordini.replication.metadata_store.producer_id_blocks import BlocksInStore, ProducerIdBlocks
+from sordini.broker.coordinators.producer_id_manager import BlocksInStore, ProducerIdBlocks
 from sordini.replication.ports import IsrChanges, Session
 from sordini.replication.terms import Peers
 

@@ -21,8 +21,8 @@ from typing import Any, assert_never
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import Answer, Cluster, Command, Malformed
-from sordini.replication.controller.balancing import Balancing
-from sordini.replication.controller.candidacy import Candidacy, Holder, NoElection, Reign
+from sordini.replication.controller.leader_rebalance import Balancing
+from sordini.replication.controller.controller_election import Candidacy, Holder, NoElection, Reign
 from sordini.replication.controller.machine.events import (
     Answered,
     AskUnclean,
@@ -37,7 +37,7 @@ from sordini.replication.controller.machine.events import (
 )
 from sordini.replication.controller.machine.machine import step
 from sordini.replication.controller.policy import ANY_POLICY, Policy
-from sordini.replication.controller.reading import Reader
+from sordini.replication.controller.store_reader import Reader
 from sordini.replication.controller.signals import (
     BALANCE,
     ELECTION,
@@ -49,7 +49,7 @@ from sordini.replication.controller.signals import (
     Watcher,
 )
 from sordini.replication.controller.store_signals import leaderless_of, look_at, watches_raising
-from sordini.replication.controller.writing import NoLongerController, Writer
+from sordini.replication.controller.store_writer import NoLongerController, Writer
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import (
     BrokerChannel,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sordini.replication.cluster_model import Cluster
-from sordini.replication.controller.machine import unclean
+from sordini.replication.controller.machine import unclean_elections
 from sordini.replication.controller.machine.events import (
     BrokersChanged,
     DeletionsListed,
@@ -17,7 +17,7 @@ from sordini.replication.controller.machine.events import (
     TopicsListed,
     UncleanRuled,
 )
-from sordini.replication.controller.reading import Reader, Watches
+from sordini.replication.controller.store_reader import Reader, Watches
 from sordini.replication.controller.signals import (
     BALANCE,
     BROKERS,
@@ -86,7 +86,7 @@ async def look_at(reader: Reader, look: Look, cluster: Cluster) -> Event | None:
 
 
 async def _leaderless(reader: Reader, look: Look, cluster: Cluster) -> Event | None:
-    partitions = unclean.leaderless(cluster, look.which or None)
+    partitions = unclean_elections.leaderless(cluster, look.which or None)
     if not partitions:
         return None
     return UncleanRuled(partitions, await reader.allowing_unclean(one.topic for one in partitions))

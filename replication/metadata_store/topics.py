@@ -14,7 +14,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.topic_names import why_no_topic
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
 from sordini.replication.cluster_model import Malformed, TopicAssignment, frozen
-from sordini.replication.controller.machine.placement import Racks, lacks_racks, place_from, start_of
+from sordini.replication.metadata_store.replica_placement import Racks, lacks_racks, place_from, start_of
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import BadVersion, Check, Create, NodeExists, NoNode, Operation, Session, Set
 

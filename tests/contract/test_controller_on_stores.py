@@ -13,7 +13,7 @@ from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import Answer, Broker, Command, Endpoint, LeaderAndIsr, PartitionState
 from sordini.replication.controller.controller import Controller
 from sordini.replication.metadata_store import paths, topics, znodes
-from sordini.replication.metadata_store.producer_id_blocks import BlocksInStore, ProducerIdBlocks
+from sordini.broker.coordinators.producer_id_manager import BlocksInStore, ProducerIdBlocks
 from sordini.replication.metadata_store.registration import Registration, cluster_id, ensure_base_paths
 from sordini.replication.metadata_store.topics import topic_ids
 from sordini.replication.ports import Session, WatchKind

@@ -13,7 +13,7 @@ import pytest
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import ANY_CONVENTIONS, KnownState, PartitionState
 from sordini.replication.controller.machine import shutdowns
-from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.election_algorithms import Election
 from sordini.replication.controller.machine.events import (
     ElectionsWanted,
     IsrChange,
@@ -21,7 +21,7 @@ from sordini.replication.controller.machine.events import (
     MovesWanted,
     ShutdownWanted,
 )
-from tests.support.controller_world import World
+from tests.support.controller_machine_harness import World
 from tests.support.transcripts import assert_as_written
 
 STORIES = sorted((Path(__file__).parent / "controller").glob("*.txt"))

@@ -33,7 +33,7 @@ from sordini.protocol.messages.list_partition_reassignments import (
 )
 from sordini.protocol.messages.metadata import MetadataResponse
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.machine.placement import Racks, lacks_racks, unracked
+from sordini.replication.metadata_store.replica_placement import Racks, lacks_racks, unracked
 
 REQUEST_TIMEOUT_MS: Final = 15_000
 MOVES: Final = ("adding", "removing")

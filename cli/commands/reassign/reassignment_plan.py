@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.machine.placement import Racks, place_from, start_of
+from sordini.replication.metadata_store.replica_placement import Racks, place_from, start_of
 
 Replicas = tuple[BrokerId, ...]
 ReassignmentPlan = dict[TopicPartition, Replicas]

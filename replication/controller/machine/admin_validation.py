@@ -17,8 +17,8 @@ from typing import NamedTuple
 from sordini.protocol.errors import ErrorCode, shortened
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import Cluster, Plan, Topic, TopicAssignment
-from sordini.replication.controller.machine import elections
-from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine import election_algorithms
+from sordini.replication.controller.machine.election_algorithms import Election
 
 
 class Declined(NamedTuple):
@@ -58,11 +58,11 @@ def judge_election(cluster: Cluster, election: Election, wanted: TopicPartition)
     known = topic.states.get(wanted.partition)
     replicas = topic.assignment.replicas[wanted.partition]
     if known is None:  # Never led: none of its replicas was alive since it was made.
-        verdict: BrokerId | ErrorCode = elections.NOBODY[election]
+        verdict: BrokerId | ErrorCode = election_algorithms.NOBODY[election]
     else:
         # A leader that is alive leads, even one that would not be elected again.
         leading = {broker for broker in cluster.brokers if broker == known.state.leader}
-        verdict = elections.judge(election, replicas, known.state, cluster.electable(wanted) | leading)
+        verdict = election_algorithms.judge(election, replicas, known.state, cluster.electable(wanted) | leading)
     return Declined(verdict, REASONS[verdict]) if isinstance(verdict, ErrorCode) else verdict
 
 

@@ -20,7 +20,7 @@ from sordini.replication.cluster_model import (
     PartitionState,
     TopicAssignment,
 )
-from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.election_algorithms import Election
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Delete, Set
 

@@ -17,7 +17,7 @@ from enum import Enum
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import PartitionState, TopicAssignment
-from sordini.replication.controller.machine import elections
+from sordini.replication.controller.machine import election_algorithms
 from sordini.replication.controller.machine.events import Write
 from sordini.replication.controller.machine.transition import Turn
 from sordini.replication.metadata_store import paths
@@ -113,10 +113,10 @@ def state_among(
         and turn.is_online(leader, topic_partition)
     )
     if leader not in fit or not keeps_leader:
-        winner = elections.offline(replicas, state.isr, fit)
+        winner = election_algorithms.offline(replicas, state.isr, fit)
         if winner is None and not keeps_leader:
             returned = [replica for replica in live if turn.may_join(replica, topic_partition)]
-            winner = elections.offline(replicas, state.isr, returned)
+            winner = election_algorithms.offline(replicas, state.isr, returned)
         if winner is not None or not keeps_leader:
             leader, keeps_leader = winner, False
         # Else it is shutting down and there is nobody to take over: it leads for as long as it is there.

@@ -21,19 +21,7 @@ from typing import assert_never
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import Broker, Cluster, KnownState, Topic, TopicAssignment, frozen
-from sordini.replication.controller.machine import (
-    deletion,
-    isr_changes,
-    leader_election,
-    log_directories,
-    producer_ids,
-    reassignment,
-    requested_elections,
-    restored_epochs,
-    shutdowns,
-    unclean,
-    zk_reassignment,
-)
+from sordini.replication.controller.machine import deletion, isr_changes, leader_election, log_directories, producer_ids, reassignment, requested_elections, restored_epochs, shutdowns, unclean_elections, zk_reassignment
 from sordini.replication.controller.machine.events import (
     Action,
     Answered,
@@ -103,7 +91,7 @@ def step(cluster: Cluster | None, event: Event) -> tuple[Cluster | None, list[Ac
         case BalanceDue():
             requested_elections.balance(turn, event)
         case UncleanRuled():
-            unclean.rule(turn, event)
+            unclean_elections.rule(turn, event)
         case MovesWanted():
             reassignment.begin(turn, event.targets)
         case MovesNoted():

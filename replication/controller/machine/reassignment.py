@@ -27,7 +27,7 @@ from typing import assert_never
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import Plan, StoppedReplica, TopicAssignment, frozen
-from sordini.replication.controller.machine import admin_validation, elections, leader_election
+from sordini.replication.controller.machine import admin_validation, election_algorithms, leader_election
 from sordini.replication.controller.machine.events import Moved, NewState, Step, Write
 from sordini.replication.controller.machine.transition import Turn
 from sordini.replication.metadata_store import paths, znodes
@@ -170,7 +170,7 @@ def _make_room(turn: Turn, topic_partition: TopicPartition, end: Brokers) -> boo
     leader = known.state.leader
     if leader in gone:
         kept = admin_validation.plan(_assigned(turn, topic_partition), topic_partition.partition, end).replicas
-        leader = elections.offline(kept, isr, [broker for broker in kept if turn.may_join(broker, topic_partition)])
+        leader = election_algorithms.offline(kept, isr, [broker for broker in kept if turn.may_join(broker, topic_partition)])
     turn.write_state(topic_partition, turn.next_state(known.state, leader, isr), Step.ROOM, end)
     return True
 
@@ -183,7 +183,7 @@ def _lead(turn: Turn, topic_partition: TopicPartition) -> bool:
         return False
     leader: BrokerId | None = state.leader
     if leader not in end:
-        leader = elections.offline(end, state.isr, [one for one in end if turn.may_join(one, topic_partition)])
+        leader = election_algorithms.offline(end, state.isr, [one for one in end if turn.may_join(one, topic_partition)])
     if leader is None:
         return False
     turn.write_state(topic_partition, turn.next_state(state, leader, state.isr), Step.LED)

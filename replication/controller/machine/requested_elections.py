@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller.machine import admin_validation
-from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.election_algorithms import Election
 from sordini.replication.controller.machine.events import BalanceDue, ElectionsNoted, Write
 from sordini.replication.controller.machine.transition import Turn
 from sordini.replication.metadata_store import paths

@@ -119,7 +119,7 @@ def settled() -> Callable[[Any], Awaitable[None]]:
 async def scene(
     store: EmbeddedStore, session: EmbeddedSession, settled: Callable[[Any], Awaitable[None]]
 ) -> AsyncIterator[Any]:
-    from tests.support.controller_scene import Scene
+    from tests.support.controller_harness import Scene
 
     scene = Scene(store, session, settled)
     yield scene

@@ -28,7 +28,7 @@ from sordini.protocol.messages.list_partition_reassignments import (
 )
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.types import TopicPartition
-from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.election_algorithms import Election
 from sordini.replication.controller.machine.events import ElectionsWanted
 from sordini.replication.metadata_store import paths
 from tests.support.builders import a_batch, an_idempotent_batch

@@ -18,13 +18,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from sordini.replication.metadata_store import paths
-from sordini.replication.metadata_store.producer_id_blocks import (
-    RETRY_PAUSE_S,
-    TRIES_MAX,
-    WAIT_S_MAX,
-    BlocksInStore,
-    ProducerIdBlocks,
-)
+from sordini.broker.coordinators.producer_id_manager import RETRY_PAUSE_S, TRIES_MAX, WAIT_S_MAX, BlocksInStore, ProducerIdBlocks
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, refused, silence
 from tests.support.network import ListLog, StillClock
 from tests.support.unit_broker import CLUSTER_ID, ME, OTHER, inline

@@ -19,9 +19,9 @@ from sordini.replication.cluster_model import (
 )
 from sordini.replication.controller.machine import admin_validation
 from sordini.replication.controller.machine.admin_validation import Declined
-from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.election_algorithms import Election
 from sordini.replication.controller.machine.events import ElectionsWanted, MovesWanted
-from tests.support.controller_world import World
+from tests.support.controller_machine_harness import World
 
 ORDERS = TopicPartition("orders", 0)
 LIVE = (1, 2, 3)

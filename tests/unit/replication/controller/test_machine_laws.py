@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import KnownState, LeaderAndIsr, PartitionState, StopReplica
-from sordini.replication.controller.machine.elections import Election
+from sordini.replication.controller.machine.election_algorithms import Election
 from sordini.replication.controller.machine.events import (
     ElectionsWanted,
     IsrChange,
@@ -20,7 +20,7 @@ from sordini.replication.controller.machine.events import (
     ShutdownWanted,
 )
 from sordini.replication.metadata_store import paths
-from tests.support.controller_world import World
+from tests.support.controller_machine_harness import World
 
 BROKERS = (1, 2, 3)
 TOPICS = ("a", "b")

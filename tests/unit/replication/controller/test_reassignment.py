@@ -13,7 +13,7 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import Command, LeaderAndIsr, PartitionState, StopReplica, UpdateMetadata
 from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted, MovesWanted, Write
 from sordini.replication.metadata_store import paths
-from tests.support.controller_world import World
+from tests.support.controller_machine_harness import World
 
 ORDERS = TopicPartition("orders", 0)
 BROKERS = (1, 2, 3, 4)

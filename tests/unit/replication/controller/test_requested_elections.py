@@ -16,7 +16,7 @@ from sordini.replication.controller.policy import UNCLEAN_KEY, Balance, Policy
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.metadata_store.configs import change_config
 from sordini.replication.metadata_store.registration import ensure_base_paths
-from tests.support.controller_scene import ORDERS, TOPIC_ID, Scene, ids
+from tests.support.controller_harness import ORDERS, TOPIC_ID, Scene, ids
 from tests.support.virtual_loop import Deadlock, SimLoop, elapse, run
 from tests.unit.replication.conftest import StoppedClock, inline
 

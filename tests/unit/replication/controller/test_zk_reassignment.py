@@ -12,7 +12,7 @@ from sordini.replication.cluster_model import Malformed
 from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import NoNode
-from tests.support.controller_scene import ORDERS, Scene, ids
+from tests.support.controller_harness import ORDERS, Scene, ids
 
 BILLS = TopicPartition("bills", 0)
 

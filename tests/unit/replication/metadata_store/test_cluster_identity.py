@@ -11,7 +11,7 @@ from sordini.broker.coordination.embedded import EmbeddedSession
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import Answer, Broker, Endpoint, Malformed
-from sordini.replication.controller.candidacy import EPOCHS_AHEAD
+from sordini.replication.controller.controller_election import EPOCHS_AHEAD
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.policy import Policy
 from sordini.replication.metadata_store import paths, znodes

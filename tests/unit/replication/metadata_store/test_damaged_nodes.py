@@ -8,7 +8,7 @@ from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import TopicAssignment, UpdateMetadata
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.ports import NoNode
-from tests.support.controller_scene import ORDERS, TOPIC_ID, Scene, ids
+from tests.support.controller_harness import ORDERS, TOPIC_ID, Scene, ids
 
 GOOD = znodes.encode_topic(TopicAssignment("bad", {0: ids(1)}, TOPIC_ID))
 

@@ -15,7 +15,7 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.configs import NOTES_KEPT_MS, ConfigChanges, read_config
-from sordini.replication.metadata_store.producer_id_blocks import BlocksInStore, ProducerIdBlocks
+from sordini.broker.coordinators.producer_id_manager import BlocksInStore, ProducerIdBlocks
 from sordini.replication.metadata_store.registration import (
     DuplicateBrokerId,
     EndpointTaken,

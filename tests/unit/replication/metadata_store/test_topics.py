@@ -13,7 +13,7 @@ from sordini.broker.coordination.embedded import EmbeddedSession
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import TopicAssignment
-from sordini.replication.controller.machine.placement import unracked
+from sordini.replication.metadata_store.replica_placement import unracked
 from sordini.replication.metadata_store import paths, topics, znodes
 
 TOPIC_ID = TopicId(b"0123456789abcdef")

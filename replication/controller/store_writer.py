@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from sordini.replication.controller.machine.events import Conflict, Done, NewIsr, NewState, Outcome, Refused, Write
-from sordini.replication.controller.reading import READS_TOGETHER_MAX, Reader
+from sordini.replication.controller.store_reader import READS_TOGETHER_MAX, Reader
 from sordini.replication.metadata_store import paths
 from sordini.replication.ports import (
     BadVersion,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.machine.placement import lacks_racks, place_from, row_of, start_of, unracked
+from sordini.replication.metadata_store.replica_placement import lacks_racks, place_from, row_of, start_of, unracked
 from sordini.replication.metadata_store.topics import place
 
 BROKERS = [BrokerId(b) for b in (0, 1, 2)]

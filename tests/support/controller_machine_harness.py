@@ -26,7 +26,7 @@ from sordini.replication.cluster_model import (
     StopReplica,
     TopicAssignment,
 )
-from sordini.replication.controller.machine import unclean
+from sordini.replication.controller.machine import unclean_elections
 from sordini.replication.controller.machine.events import (
     Answered,
     AskUnclean,
@@ -68,7 +68,7 @@ from sordini.replication.ports import (
     Operation,
     Set,
 )
-from tests.support.controller_words import describe, operation_line, reply_line
+from tests.support.controller_transcript_lines import describe, operation_line, reply_line
 
 
 class World:
@@ -220,7 +220,7 @@ class World:
         """The topic's settings are changed, and the machine's shell hears of it."""
         self.unclean.add(topic)
         if self.cluster is not None:
-            partitions = unclean.leaderless(self.cluster, topic)
+            partitions = unclean_elections.leaderless(self.cluster, topic)
             self.feed(UncleanRuled(partitions, self._allowing_unclean(partitions)))
 
     def elections_noted(self, *partitions: TopicPartition) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.machine import unclean
+from sordini.replication.controller.machine import unclean_elections
 from sordini.replication.controller.machine.events import UncleanRuled
-from tests.support.controller_world import World
+from tests.support.controller_machine_harness import World
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -26,8 +26,8 @@ def world() -> World:
     world.broker_goes(1)
     world.look_at_brokers()
     assert world.cluster is not None
-    assert unclean.leaderless(world.cluster) == unclean.leaderless(world.cluster, "orders") == (ORDERS,)
-    assert unclean.leaderless(world.cluster, "bills") == ()
+    assert unclean_elections.leaderless(world.cluster) == unclean_elections.leaderless(world.cluster, "orders") == (ORDERS,)
+    assert unclean_elections.leaderless(world.cluster, "bills") == ()
     world.said.clear()
     return world
 
@@ -36,7 +36,7 @@ def test_a_topic_that_is_being_deleted_gets_no_leader_whatever_the_ruling(world:
     world.deletion_wanted("orders")
     world.look_at_deletions()
     assert world.cluster is not None
-    assert unclean.leaderless(world.cluster) == ()
+    assert unclean_elections.leaderless(world.cluster) == ()
     before = world.state(ORDERS)
     world.feed(UncleanRuled((ORDERS,), frozenset({"orders"})))
     assert world.state(ORDERS) == before
